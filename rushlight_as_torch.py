@@ -1,4 +1,5 @@
-"""With RUSHLIGHT_AS_TORCH=1, ``import torch`` means Rushlight in every process of Python: ``rushlight.pth`` imports this module when one starts.
+"""With RUSHLIGHT_AS_TORCH=1, ``import torch`` means Rushlight in every process of Python: ``rushlight.pth`` imports
+this module when one starts.
 
 Nothing is imported before a program asks for one of the names.
 """
@@ -6,7 +7,8 @@ import sys
 
 
 class Waiting:
-    """Stands before other finders until somebody asks for ``torch``, or for the version of its distribution; then gives way to Rushlight's."""
+    """Stands before other finders until somebody asks for ``torch``, or for the version of its distribution; then gives
+    way to Rushlight's."""
 
     names = ("torch", "torchvision", "functorch")
 

@@ -1,4 +1,5 @@
-"""What a call of a compiled function costs beyond its kernel: a tiny function, a model of 200 modules, each graph break.
+"""What a call of a compiled function costs beyond its kernel: a tiny function, a model of 200 modules, each graph
+break.
 
     python -m benchmarks.calls [--write]
 """

@@ -32,8 +32,10 @@ def with_break(x):
 
 def main():
     options, figures, x = parser(__doc__).parse_args(), {}, torch.ones(4)
-    for name, function in (("nothing", lambda x: x), ("one add", lambda x: x + 1), ("two operators, a break between", with_break)):
-        figures[name] = {"compiled us": microseconds(torch.compile(function), x), "uncompiled us": microseconds(function, x)}
+    for name, function in (("nothing", lambda x: x), ("one add", lambda x: x + 1),
+                           ("two operators, a break between", with_break)):
+        figures[name] = {"compiled us": microseconds(torch.compile(function), x),
+                         "uncompiled us": microseconds(function, x)}
     for count in (1, 50, 200):
         model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(count)]).requires_grad_(False)
         compiled, x = torch.compile(model), torch.ones(2, 4)
@@ -48,8 +50,10 @@ def main():
             return segment.guard(values)
 
         figures[f"{count} linear layers"] = {
-            "compiled us": microseconds(compiled, x, calls=500), "uncompiled us": microseconds(model, x, calls=500), "capture ms": capture,
-            "guards us": microseconds(segment.guard, values), "guards after a module changed us": microseconds(rearmed, calls=200)}
+            "compiled us": microseconds(compiled, x, calls=500), "uncompiled us": microseconds(model, x, calls=500),
+            "capture ms": capture,
+            "guards us": microseconds(segment.guard, values),
+            "guards after a module changed us": microseconds(rearmed, calls=200)}
     for name, found in figures.items():
         print(f"{name}: " + ", ".join(f"{what} {value:.2f}" for what, value in found.items()))
     keep("capture", figures, options)

@@ -1,4 +1,5 @@
-"""Which of the names that existing model code uses are missing here, by how many models use them: ``python -m benchmarks.census census.json``."""
+"""Which of the names that existing model code uses are missing here, by how many models use them:
+``python -m benchmarks.census census.json``."""
 import importlib
 import json
 import sys
@@ -28,9 +29,11 @@ def present(name: str) -> bool:
 def main():
     with open(sys.argv[1]) as file:
         census = json.load(file)
-    for title, counts in (("used by models", census["curves"]["ALL.api"]["counts"]), ("used while libraries are imported", census["import_phase_counts"])):
+    for title, counts in (("used by models", census["curves"]["ALL.api"]["counts"]),
+                          ("used while libraries are imported", census["import_phase_counts"])):
         missing = [(name, count) for name, count in counts if not present(name)]
-        print(f"{title}: {len(counts) - len(missing)} of {len(counts)} names are here; missing, with the number of models:")
+        print(f"{title}: {len(counts) - len(missing)} of {len(counts)} names are here; missing, with the number of "
+              "models:")
         for name, count in missing:
             print(f"{count:5}  {name}")
 

@@ -5,9 +5,10 @@
     python -m benchmarks.compile --models nanogpt,bert-train,vit-train --parts steps --autocast
     python -m benchmarks.compile --json new.json --reuse old.json       torch's start and memory as measured before on this machine
 
-Step times are taken in turns in one process, with equal weights and inputs.  Start is from the start of a fresh process to the end of its
-first step, with empty and then with filled caches; byte code is there in both, as an installer leaves it.  Memory is what a step holds at its height beyond what is held between steps.
-With one thread step times are processor times, which a busy machine disturbs least.
+Step times are taken in turns in one process, with equal weights and inputs.  Start is from the start of a fresh process
+to the end of its first step, with empty and then with filled caches; byte code is there in both, as an installer leaves
+it.  Memory is what a step holds at its height beyond what is held between steps.  With one thread step times are
+processor times, which a busy machine disturbs least.
 """
 import argparse
 import compileall
@@ -29,7 +30,8 @@ from .stepping import CASES, SYSTEMS, Stepper
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PARTS = ("steps", "start", "memory")
 PR_SET_CHILD_SUBREAPER = 36
-GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}  # so that freed memory leaves the process
+# so that freed memory leaves the process
+GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
 def caches(folder):
@@ -38,7 +40,8 @@ def caches(folder):
 
 
 def adopt():
-    """Makes this process the parent of those that its children leave behind, as torch.compile's workers are: what they took is counted."""
+    """Makes this process the parent of those that its children leave behind, as torch.compile's workers are: what they
+    took is counted."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
@@ -56,17 +59,19 @@ def fresh(case, system, threads, environment, *flags):
     """What a process of its own reports, and the processor seconds of it and of all that it started."""
     command = [sys.executable, "-m", "benchmarks.stepping", case, system, "--threads", str(threads), *flags]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([*command, "--began", str(time.monotonic())], capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment})
+    done = subprocess.run([*command, "--began", str(time.monotonic())], capture_output=True, text=True, cwd=ROOT,
+                          env={**os.environ, **environment})
     wait_for_all()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise SystemExit(f"{case} on {system} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1]) | {"cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
+    return json.loads(done.stdout.splitlines()[-1]) | {"cpu": after.ru_utime + after.ru_stime - before.ru_utime
+                                                       - before.ru_stime}
 
 
 def measure_start(case, system, threads, folder):
-    """Seconds to the end of the first step, and processor seconds of it and of the processes it started: with empty caches, then with
-    what that left."""
+    """Seconds to the end of the first step, and processor seconds of it and of the processes it started: with empty
+    caches, then with what that left."""
     found = {}
     for state in ("cold", "warm"):
         one = fresh(case, system, threads, caches(folder))
@@ -79,7 +84,8 @@ def measure_memory(case, system, threads, folder):
 
 
 def measure_steps(case, systems, threads, rounds, autocast):
-    """Milliseconds of a step on each system in turn, {system: {"step": median, "least": ...}}; results that differ are an error."""
+    """Milliseconds of a step on each system in turn, {system: {"step": median, "least": ...}}; results that differ are
+    an error."""
     clock = time.process_time if threads == 1 else time.perf_counter
     steppers = {system: Stepper(case, system, threads, autocast) for system in systems}
     first = next(iter(steppers.values())).model
@@ -100,14 +106,15 @@ def measure_steps(case, systems, threads, rounds, autocast):
 
 
 def check(case, results, autocast):
-    """All systems compute the same; random numbers differ between libraries, and rounding of halves, so losses only nearly."""
+    """All systems compute the same; random numbers differ between libraries, and rounding of halves, so losses only
+    nearly."""
     expected = next(iter(results.values()))
     for system, result in results.items():
         if not math.isclose(result, expected, rel_tol=0.05 if CASES[case].random or autocast else 2e-3, abs_tol=0.5):
             raise SystemExit(f"{case}: {system} computes {result}, but {next(iter(results))} {expected}")
 
 
-# --- the report -----------------------------------------------------------------------------------------------------------------
+# --- the report -------------------------------------------------------------------------------------------------------
 def ratio(row, a, b, what="step"):
     """How many times as much system ``a`` takes as ``b``; None where one was not measured."""
     if what in row.get(a, {}) and what in row.get(b, {}) and row[b][what]:
@@ -116,15 +123,20 @@ def ratio(row, a, b, what="step"):
 
 
 COLUMNS = (  # heading, system, what, digits
-    ("torch ms", "torch", "step", 1), ("t.compile ms", "torch.compile", "step", 1), ("eager ms", "rushlight", "step", 1), ("compiled ms", "rushlight.compile", "step", 1),
-    ("t.compile cold s", "torch.compile", "cold", 1), ("cold s", "rushlight.compile", "cold", 2), ("t.compile warm s", "torch.compile", "warm", 1), ("warm s", "rushlight.compile", "warm", 2),
+    ("torch ms", "torch", "step", 1), ("t.compile ms", "torch.compile", "step", 1),
+    ("eager ms", "rushlight", "step", 1), ("compiled ms", "rushlight.compile", "step", 1),
+    ("t.compile cold s", "torch.compile", "cold", 1), ("cold s", "rushlight.compile", "cold", 2),
+    ("t.compile warm s", "torch.compile", "warm", 1), ("warm s", "rushlight.compile", "warm", 2),
     ("t.compile cold cpu s", "torch.compile", "cold cpu", 1), ("cold cpu s", "rushlight.compile", "cold cpu", 1),
     ("t.compile warm cpu s", "torch.compile", "warm cpu", 1), ("warm cpu s", "rushlight.compile", "warm cpu", 1),
-    ("torch MB", "torch", "memory", 0), ("t.compile MB", "torch.compile", "memory", 0), ("eager MB", "rushlight", "memory", 0), ("MB", "rushlight.compile", "memory", 0))
+    ("torch MB", "torch", "memory", 0), ("t.compile MB", "torch.compile", "memory", 0),
+    ("eager MB", "rushlight", "memory", 0), ("MB", "rushlight.compile", "memory", 0))
 RATIOS = (  # heading, system, beside, what
     ("/ torch", "rushlight.compile", "torch", "step"), ("/ t.compile", "rushlight.compile", "torch.compile", "step"),
     ("cold", "rushlight.compile", "torch.compile", "cold"), ("warm", "rushlight.compile", "torch.compile", "warm"),
-    ("cold cpu", "rushlight.compile", "torch.compile", "cold cpu"), ("warm cpu", "rushlight.compile", "torch.compile", "warm cpu"), ("memory", "rushlight.compile", "torch.compile", "memory"))
+    ("cold cpu", "rushlight.compile", "torch.compile", "cold cpu"),
+    ("warm cpu", "rushlight.compile", "torch.compile", "warm cpu"),
+    ("memory", "rushlight.compile", "torch.compile", "memory"))
 
 
 def table(rows):
@@ -147,7 +159,8 @@ def known(path):
         return {}
     before = json.loads(pathlib.Path(path).read_text())
     if before["processor"] != processor():
-        raise SystemExit(f"{path} was measured on {before['processor']}, this is {processor()}: measure again without --reuse")
+        raise SystemExit(
+            f"{path} was measured on {before['processor']}, this is {processor()}: measure again without --reuse")
     return before["rows"]
 
 
@@ -164,7 +177,8 @@ def measure(case, options, before, folder):
             else:
                 row[system].update(run(case, system, options.threads, folder))
     if "steps" in options.parts:
-        command = [sys.executable, "-m", "benchmarks.compile", "--only-steps", case, "--systems", ",".join(options.systems), "--threads", str(options.threads), "--rounds", str(options.rounds),
+        command = [sys.executable, "-m", "benchmarks.compile", "--only-steps", case, "--systems",
+                   ",".join(options.systems), "--threads", str(options.threads), "--rounds", str(options.rounds),
                    *(["--autocast"] if options.autocast else [])]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **caches(folder)})
         if done.returncode:
@@ -188,11 +202,14 @@ def main():
     parser.add_argument("--autocast", action="store_true", help="steps (only) under autocast to bfloat16")
     parser.add_argument("--json", help="file for the figures; those of models measured before stay")
     parser.add_argument("--reuse", help="a file of figures from this machine: torch's start and memory come from it")
-    parser.add_argument("--caches", help="folder that keeps compiled code for later runs, when start isn't measured (default: a temporary one)")
+    parser.add_argument(
+        "--caches", help="folder that keeps compiled code for later runs, when start isn't measured (default: a "
+                         "temporary one)")
     parser.add_argument("--only-steps", metavar="MODEL", help="the step times of one model, here and now, as JSON")
     options = parser.parse_args()
     if options.only_steps:
-        print(json.dumps(measure_steps(options.only_steps, options.systems, options.threads, options.rounds, options.autocast)))
+        print(json.dumps(measure_steps(options.only_steps, options.systems, options.threads, options.rounds,
+                                       options.autocast)))
         return
     if "start" in options.parts:
         for part in ("rushlight", "benchmarks"):
@@ -203,12 +220,14 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             kept = options.caches if options.caches and "start" not in options.parts else folder
             rows[case] = measure(case, options, before.get(case, {}), kept)
-        print(table({case: rows[case]}).splitlines()[2] if len(rows) > 1 else "\n".join(table(rows).splitlines()[:3]), flush=True)
+        print(table({case: rows[case]}).splitlines()[2] if len(rows) > 1 else "\n".join(table(rows).splitlines()[:3]),
+              flush=True)
         if options.json:
             path = pathlib.Path(options.json)
             older = known(path) if path.exists() else {}
             merged = {**older, case: {s: {**older.get(case, {}).get(s, {}), **rows[case].get(s, {})} for s in SYSTEMS}}
-            path.write_text(json.dumps({"processor": processor(), "threads": options.threads, "rows": merged}, indent=1))
+            path.write_text(json.dumps({"processor": processor(), "threads": options.threads, "rows": merged},
+                                       indent=1))
     print("\n" + table(rows))
 
 

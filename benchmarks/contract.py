@@ -2,8 +2,9 @@
 
     python -m benchmarks.contract [matmul] [bfloat16] [int8] [conv] [halves] [forward] [input] [weight] [--write]
 
-With OMP_NUM_THREADS=1 the clock counts the processor time of this thread, so that a busy machine does not distort the ratios.
-With more threads it counts elapsed time: leave the machine alone then, since starved OpenMP threads make torch many times slower.
+With OMP_NUM_THREADS=1 the clock counts the processor time of this thread, so that a busy machine does not distort the
+ratios.  With more threads it counts elapsed time: leave the machine alone then, since starved OpenMP threads make torch
+many times slower.
 """
 
 import math
@@ -25,10 +26,14 @@ from .results import keep, parser
 # name, batch, rows, columns, depth, layout of A and B ("n": as they stand, "t": transposed in memory)
 MATMULS = [
     ("linear", (), 512, 768, 768, "nt"), ("linear", (), 1024, 3072, 768, "nt"), ("linear", (), 1024, 768, 3072, "nt"),
-    ("gpt qkv", (), 2048, 1152, 384, "nt"), ("gpt fc", (), 2048, 1536, 384, "nt"), ("gpt proj", (), 2048, 384, 1536, "nt"),
-    ("gpt qkv dx", (), 2048, 384, 1152, "nn"), ("gpt fc dx", (), 2048, 384, 1536, "nn"), ("gpt proj dx", (), 2048, 1536, 384, "nn"),
-    ("gpt qkv dW", (), 1152, 384, 2048, "tn"), ("gpt fc dW", (), 1536, 384, 2048, "tn"), ("gpt proj dW", (), 384, 1536, 2048, "tn"),
-    ("lm head", (), 2048, 65, 384, "nt"), ("lm head dW", (), 65, 384, 2048, "tn"), ("lm head dx", (), 2048, 384, 65, "nn"),
+    ("gpt qkv", (), 2048, 1152, 384, "nt"), ("gpt fc", (), 2048, 1536, 384, "nt"),
+    ("gpt proj", (), 2048, 384, 1536, "nt"),
+    ("gpt qkv dx", (), 2048, 384, 1152, "nn"), ("gpt fc dx", (), 2048, 384, 1536, "nn"),
+    ("gpt proj dx", (), 2048, 1536, 384, "nn"),
+    ("gpt qkv dW", (), 1152, 384, 2048, "tn"), ("gpt fc dW", (), 1536, 384, 2048, "tn"),
+    ("gpt proj dW", (), 384, 1536, 2048, "tn"),
+    ("lm head", (), 2048, 65, 384, "nt"), ("lm head dW", (), 65, 384, 2048, "tn"),
+    ("lm head dx", (), 2048, 384, 65, "nn"),
     ("lm head", (), 256, 50257, 384, "nt"), ("lm head", (), 64, 50257, 768, "nt"),
     ("square", (), 256, 256, 256, "nn"), ("square", (), 1024, 1024, 1024, "nn"), ("square", (), 2048, 2048, 2048, "nn"),
     ("attention QK", (48,), 256, 256, 64, "nt"), ("attention PV", (48,), 256, 64, 256, "nn"),
@@ -37,11 +42,14 @@ MATMULS = [
     ("vector", (), 1, 4096, 4096, "nt"), ("vector", (), 1, 4096, 4096, "nn"), ("vector", (), 1, 11008, 4096, "nt"),
     ("skinny", (), 4, 4096, 4096, "nt"), ("skinny", (), 4, 4096, 4096, "nn"), ("skinny", (), 16, 4096, 4096, "nt"),
     ("skinny", (), 16, 4096, 4096, "nn"), ("decode", (), 1, 2304, 768, "nt"), ("decode", (), 1, 768, 3072, "nt"),
-    ("matrix @ vector", (), 4096, 1, 4096, "nn"), ("long sum", (), 64, 64, 100000, "tn"), ("mnist", (), 64, 128, 784, "nt"),
+    ("matrix @ vector", (), 4096, 1, 4096, "nn"), ("long sum", (), 64, 64, 100000, "tn"),
+    ("mnist", (), 64, 128, 784, "nt"),
     ("mnist dW", (), 128, 784, 64, "tn"), ("tiny", (), 4, 3, 5, "nn"), ("tiny batched", (1000,), 8, 8, 8, "nn"),
     ("small", (), 32, 32, 32, "nn"), ("small", (), 64, 64, 64, "nt"),
-    ("tiny batched", (1000,), 8, 8, 8, "nt"), ("small batched", (200,), 32, 32, 32, "nn"), ("small batched", (1000,), 16, 16, 16, "nt"),
-    ("vector @ transposed", (), 4096, 1, 4096, "tn"), ("vector", (), 2, 4096, 4096, "nn"), ("lstm", (), 20, 2600, 650, "nt"),
+    ("tiny batched", (1000,), 8, 8, 8, "nt"), ("small batched", (200,), 32, 32, 32, "nn"),
+    ("small batched", (1000,), 16, 16, 16, "nt"),
+    ("vector @ transposed", (), 4096, 1, 4096, "tn"), ("vector", (), 2, 4096, 4096, "nn"),
+    ("lstm", (), 20, 2600, 650, "nt"),
 ]
 
 
@@ -69,7 +77,8 @@ def interleaved(ours, theirs, budget=0.3):
 
 
 def report(rows, title):
-    """{label: ratio} of a table, which is printed, of (label, flops, our seconds, torch's seconds) and the geometric mean of the ratios."""
+    """{label: ratio} of a table, which is printed, of (label, flops, our seconds, torch's seconds) and the geometric
+    mean of the ratios."""
     print(f"\n{title}, {THREADS} threads\n{'':38} ours GF/s  torch GF/s  ours/torch")
     for label, flops, ours, theirs in rows:
         print(f"{label:38} {flops / ours / 1e9:9.1f} {flops / theirs / 1e9:11.1f} {ours / theirs:11.2f}")
@@ -94,7 +103,8 @@ def matmuls(dtype):
         error = (c.float() - wanted.float()).abs().max() / wanted.float().abs().max()
         if not error < (2e-2 if dtype == "bfloat16" else 1e-4):
             print(f"wrong result for {name} {m} {n} {k}: relative error {error:.2g}")
-        rows.append((f"{name} {'x'.join(map(str, batch + (m, n, k)))} {layouts}", 2 * math.prod(batch) * m * n * k, *times))
+        rows.append((f"{name} {'x'.join(map(str, batch + (m, n, k)))} {layouts}", 2 * math.prod(batch) * m * n * k,
+                     *times))
     return report(rows, f"Matrix products, {dtype}")
 
 
@@ -118,14 +128,17 @@ def bytes_to_words():
     return report(rows, "Matrix products, int8 into int32")
 
 
-# ResNet-50's layers at 224 x 224, then a ResNet-18 layer, depthwise and grouped ones: in, out, size, kernel, stride, groups
+# ResNet-50's layers at 224 x 224, then a ResNet-18 layer, depthwise and grouped ones: in, out, size, kernel, stride,
+# groups
 CONVS = [
     (3, 64, 224, 7, 2, 1), (64, 64, 56, 1, 1, 1), (64, 64, 56, 3, 1, 1), (64, 256, 56, 1, 1, 1), (256, 64, 56, 1, 1, 1),
-    (256, 128, 56, 1, 1, 1), (128, 128, 56, 3, 2, 1), (128, 512, 28, 1, 1, 1), (256, 512, 56, 1, 2, 1), (512, 128, 28, 1, 1, 1),
+    (256, 128, 56, 1, 1, 1), (128, 128, 56, 3, 2, 1), (128, 512, 28, 1, 1, 1), (256, 512, 56, 1, 2, 1),
+    (512, 128, 28, 1, 1, 1),
     (128, 128, 28, 3, 1, 1), (512, 256, 28, 1, 1, 1), (256, 256, 28, 3, 2, 1), (256, 1024, 14, 1, 1, 1),
     (512, 1024, 28, 1, 2, 1), (1024, 256, 14, 1, 1, 1), (256, 256, 14, 3, 1, 1), (1024, 512, 14, 1, 1, 1),
     (512, 512, 14, 3, 2, 1), (512, 2048, 7, 1, 1, 1), (1024, 2048, 14, 1, 2, 1), (2048, 512, 7, 1, 1, 1),
-    (512, 512, 7, 3, 1, 1), (64, 128, 56, 3, 2, 1), (96, 96, 56, 7, 1, 96), (144, 144, 56, 3, 1, 144), (256, 256, 28, 3, 1, 32),
+    (512, 512, 7, 3, 1, 1), (64, 128, 56, 3, 2, 1), (96, 96, 56, 7, 1, 96), (144, 144, 56, 3, 1, 144),
+    (256, 256, 28, 3, 1, 32),
 ]
 
 
@@ -135,7 +148,8 @@ def convolutions(direction, batch=8, dtype="float32"):
     rows = []
     for i, o, size, k, s, groups in CONVS:
         problem = Convolution(batch, i, o, (size, size), (k, k), (s, s), (k // 2, k // 2), (1, 1), groups, dtype)
-        x, w = (torch.randn(shape).to(getattr(torch, dtype)) for shape in ((batch, i, size, size), (o, i // groups, k, k)))
+        x, w = (torch.randn(shape).to(getattr(torch, dtype))
+                for shape in ((batch, i, size, size), (o, i // groups, k, k)))
         y = torch.nn.functional.conv2d(x, w, None, s, k // 2, 1, groups)
         target = {"forward": y, "input gradient": x, "weight gradient": w}[direction]
         ours_out = torch.empty_like(target)
@@ -146,7 +160,8 @@ def convolutions(direction, batch=8, dtype="float32"):
         def theirs():
             if direction == "forward":
                 return torch.nn.functional.conv2d(x, w, None, s, k // 2, 1, groups)
-            results = torch.ops.aten.convolution_backward(y, x, w, None, (s, s), (k // 2, k // 2), (1, 1), False, (0, 0),
+            results = torch.ops.aten.convolution_backward(y, x, w, None, (s, s), (k // 2, k // 2), (1, 1), False,
+                                                          (0, 0),
                                                           groups, masks[direction])
             return results[0 if direction == "input gradient" else 1]
 

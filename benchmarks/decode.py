@@ -1,8 +1,10 @@
-"""A token of GPT-2 (124M parameters, a static cache of 512 places): milliseconds, and the share of memory bandwidth that it takes, by the dtype of the weights.
+"""A token of GPT-2 (124M parameters, a static cache of 512 places): milliseconds, and the share of memory bandwidth
+that it takes, by the dtype of the weights.
 
-A token reads all weights and the cache once.  Bandwidth is that of a sum over a buffer of as many bytes, by our own kernel, in turns with the tokens.
-"int8" calls ``_weight_int8pack_mm``, "int8 cast" writes ``F.linear(x, w.to(x.dtype)) * scale``, "int4" calls ``_weight_int4pack_mm_for_cpu`` with groups
-of 128 (and a vocabulary that is filled up to a multiple of 16); all with activations of bfloat16.
+A token reads all weights and the cache once.  Bandwidth is that of a sum over a buffer of as many bytes, by our own
+kernel, in turns with the tokens.  "int8" calls ``_weight_int8pack_mm``, "int8 cast" writes
+``F.linear(x, w.to(x.dtype)) * scale``, "int4" calls ``_weight_int4pack_mm_for_cpu`` with groups of 128 (and a
+vocabulary that is filled up to a multiple of 16); all with activations of bfloat16.
 
     python -m benchmarks.decode --threads 1 --weights float32,int8
 """
@@ -30,14 +32,16 @@ def quantized(t, linear, cast):
 
         def forward(self, x):
             flat = x.reshape(-1, x.shape[-1])
-            out = functional.linear(flat, self.weight.to(x.dtype)) * self.scales if cast else t._weight_int8pack_mm(flat, self.weight, self.scales)
+            out = functional.linear(flat, self.weight.to(x.dtype)) * self.scales if cast else t._weight_int8pack_mm(
+                flat, self.weight, self.scales)
             return (out if self.bias is None else out + self.bias).reshape(*x.shape[:-1], -1)
 
     return Quantized()
 
 
 def four_bits(t, linear, group=128):
-    """A module that computes what a Linear does, with weights of four bits, and a scale and a zero for each group of neighbours in a row."""
+    """A module that computes what a Linear does, with weights of four bits, and a scale and a zero for each group of
+    neighbours in a row."""
     class FourBits(t.nn.Module):
         def __init__(self):
             super().__init__()
@@ -52,7 +56,8 @@ def four_bits(t, linear, group=128):
             self.bias, self.rows = linear.bias, linear.weight.shape[0]
 
         def forward(self, x):
-            out = t._weight_int4pack_mm_for_cpu(x.reshape(-1, x.shape[-1]), self.weight, group, self.scales)[:, :self.rows]
+            out = t._weight_int4pack_mm_for_cpu(x.reshape(-1, x.shape[-1]), self.weight, group,
+                                                self.scales)[:, :self.rows]
             return (out if self.bias is None else out + self.bias).reshape(*x.shape[:-1], -1)
 
     return FourBits()
@@ -64,12 +69,15 @@ def decoder(t, weights):
     model = load("gpt2", t).Decoder(context=CONTEXT).eval()
     if weights != "float32":
         model = model.to(t.bfloat16)
-    found = [(parent, name, child) for parent in model.modules() for name, child in parent.named_children() if isinstance(child, t.nn.Linear)]
+    found = [(parent, name, child) for parent in model.modules() for name, child in parent.named_children()
+             if isinstance(child, t.nn.Linear)]
     if weights.startswith("int"):
         for parent, name, child in found:
-            setattr(parent, name, four_bits(t, child) if weights == "int4" else quantized(t, child, weights == "int8 cast"))
+            setattr(parent, name, four_bits(t, child) if weights == "int4"
+                    else quantized(t, child, weights == "int8 cast"))
         found = [(parent, name, getattr(parent, name)) for parent, name, _ in found]
-    read = [child.weight for _, _, child in found] + [b for name, b in model.named_buffers() if name.endswith((".keys", ".values", ".scales"))]
+    read = [child.weight for _, _, child in found] + [b for name, b in model.named_buffers()
+                                                      if name.endswith((".keys", ".values", ".scales"))]
     return model, sum(x.numel() * x.element_size() for x in read)
 
 
@@ -121,7 +129,8 @@ def main():
     command.add_argument("--weights", default=",".join(WEIGHTS))
     command.add_argument("--systems", default="rushlight.compile,torch")
     options = command.parse_args()
-    figures = {weights: measure(weights, options.systems.split(","), options.threads, options.rounds) for weights in options.weights.split(",")}
+    figures = {weights: measure(weights, options.systems.split(","), options.threads, options.rounds)
+               for weights in options.weights.split(",")}
     keep("decode", figures, options)
 
 

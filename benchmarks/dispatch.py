@@ -1,4 +1,5 @@
-"""Microseconds per operator on 16 elements, beside torch: add with and without gradient, a three-operator chain forward and backward, a view.
+"""Microseconds per operator on 16 elements, beside torch: add with and without gradient, a three-operator chain forward
+and backward, a view.
 
     python -m benchmarks.dispatch [--write]
 """
@@ -30,7 +31,8 @@ def cases(t):
         x.grad = y.grad = None
         chain().backward(seed)
 
-    return {"a + b": lambda: a + b, "a + b, recorded": lambda: x + y, "a.view(4, 4)": lambda: a.view(4, 4), "3 operators": chain, "3 operators and backward": both}
+    return {"a + b": lambda: a + b, "a + b, recorded": lambda: x + y, "a.view(4, 4)": lambda: a.view(4, 4),
+            "3 operators": chain, "3 operators and backward": both}
 
 
 def main():

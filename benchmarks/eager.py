@@ -1,4 +1,5 @@
-"""Eager operators beside torch's at GPT-2 small and ResNet-50 sizes, interleaved in one process: ratios of median times (below 1: ours is faster).
+"""Eager operators beside torch's at GPT-2 small and ResNet-50 sizes, interleaved in one process: ratios of median times
+(below 1: ours is faster).
 
     python -m benchmarks.eager [--only part-of-a-name] [--dtype float32] [--write]
 
@@ -28,7 +29,8 @@ class Library:
 
     def floats(self, *shape, grad=True):
         name = shape, len(self.made)
-        value = self.t.from_numpy(np.random.default_rng(len(self.made)).standard_normal(shape, np.float32)).to(self.dtype)
+        value = self.t.from_numpy(np.random.default_rng(len(self.made))
+                                  .standard_normal(shape, np.float32)).to(self.dtype)
         self.made[name] = value
         return value.requires_grad_() if grad else value
 
@@ -45,7 +47,8 @@ CASES = {}
 
 
 def case(function):
-    """Enters a case: given a library it returns what is timed, and the tensors that want a gradient (none: forward only)."""
+    """Enters a case: given a library it returns what is timed, and the tensors that want a gradient (none: forward
+    only)."""
     CASES[function.__name__.replace("_", " ")] = function
     return function
 

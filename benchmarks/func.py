@@ -15,7 +15,8 @@ from .results import keep, parser
 
 def mlp(t, sizes=(64, 128, 128, 10)):
     generator = np.random.default_rng(0)
-    return {f"w{k}": t.tensor(generator.standard_normal((a, b)).astype(np.float32) / a**0.5) for k, (a, b) in enumerate(zip(sizes, sizes[1:]))} | {
+    return {f"w{k}": t.tensor(generator.standard_normal((a, b)).astype(np.float32) / a**0.5)
+            for k, (a, b) in enumerate(zip(sizes, sizes[1:]))} | {
         f"b{k}": t.zeros(b) for k, b in enumerate(sizes[1:])}
 
 
@@ -42,8 +43,10 @@ def chain(t, count=20):
 def cases(t):
     """Name: a function without arguments."""
     generator = np.random.default_rng(1)
-    p, x, y = mlp(t), t.tensor(generator.standard_normal((256, 64)).astype(np.float32)), t.tensor(generator.integers(0, 10, 256))
-    small, tiny = t.tensor(generator.standard_normal(16).astype(np.float32)), t.tensor(generator.standard_normal(64).astype(np.float32))
+    p, x, y = mlp(t), t.tensor(generator.standard_normal((256, 64))
+                               .astype(np.float32)), t.tensor(generator.integers(0, 10, 256))
+    small, tiny = t.tensor(generator.standard_normal(16).astype(np.float32)), t.tensor(generator.standard_normal(64)
+                                                                                       .astype(np.float32))
     f = t.func
     leaves = {k: v.clone().requires_grad_() for k, v in p.items()}
 
@@ -69,7 +72,8 @@ def cases(t):
         "Jacobian of an MLP by reverse mode": lambda: f.jacrev(lambda v: forward(t, p, v))(tiny),
         "Jacobian of an MLP by forward mode": lambda: f.jacfwd(lambda v: forward(t, p, v))(tiny),
         "Hessian of an MLP, 64 inputs": lambda: f.hessian(lambda v: forward(t, p, v).logsumexp(0))(tiny),
-        "ensemble of 16 MLPs": lambda c={k: t.stack([v] * 16) for k, v in p.items()}: f.vmap(lambda q: forward(t, q, x))(c),
+        "ensemble of 16 MLPs": lambda c={k: t.stack([v] * 16)
+                                         for k, v in p.items()}: f.vmap(lambda q: forward(t, q, x))(c),
     }
 
 

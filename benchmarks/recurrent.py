@@ -1,4 +1,5 @@
-"""Recurrent layers beside PyTorch's: processor milliseconds of a training step and of inference, uncompiled and compiled, in turns on one thread.
+"""Recurrent layers beside PyTorch's: processor milliseconds of a training step and of inference, uncompiled and
+compiled, in turns on one thread.
 
     python -m benchmarks.recurrent --layers LSTM,GRU --sizes 35x20x650x2     steps x batch x size x layers
 """

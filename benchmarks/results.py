@@ -10,7 +10,8 @@ FOLDER = pathlib.Path(__file__).parent / "results"
 
 
 def processor() -> str:
-    """What this machine's processor calls itself, with its model, since servers share a name, and whether it has matrix tiles."""
+    """What this machine's processor calls itself, with its model, since servers share a name, and whether it has matrix
+    tiles."""
     first, _, _ = pathlib.Path("/proc/cpuinfo").read_text().partition("\n\n")
     rows = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
     if "model name" not in rows:
@@ -27,13 +28,15 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def keep(name: str, figures, options: argparse.Namespace):
-    """Puts a benchmark's figures, with the arguments that it was given, into this processor's file if ``--write`` says so."""
+    """Puts a benchmark's figures, with the arguments that it was given, into this processor's file if ``--write`` says
+    so."""
     if not options.write:
         return
     FOLDER.mkdir(exist_ok=True)
     place = FOLDER / (re.sub(r"\W+", "-", processor()).strip("-").lower() + ".json")
     known = json.loads(place.read_text()) if place.exists() else {}
-    given = {key: value for key, value in vars(options).items() if key != "write" and value not in (None, "", False, [])}
+    given = {key: value for key, value in vars(options).items() if key != "write"
+             and value not in (None, "", False, [])}
     known[name] = {"processor": processor(), **given, "figures": figures}
     handle, whole = tempfile.mkstemp(dir=FOLDER)
     with os.fdopen(handle, "w") as file:

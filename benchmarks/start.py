@@ -1,5 +1,5 @@
-"""What it costs to begin: import time and memory, installed size, the first GPT step in a fresh process (cold and warm cache), and the first
-compiled step of GPTs of more and more layers.
+"""What it costs to begin: import time and memory, installed size, the first GPT step in a fresh process (cold and warm
+cache), and the first compiled step of GPTs of more and more layers.
 
     python -m benchmarks.start [--write]  all of it
     python -m benchmarks.start --layers   the last part only
@@ -36,7 +36,8 @@ began, processor = time.perf_counter(), time.process_time()
 f(x, x).backward(); print(time.perf_counter() - began, time.process_time() - processor)
 """
 NEEDED = {"rushlight": ["rushlight", "numpy", "llvmlite"],
-          "torch": ["torch", "filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "mpmath", "MarkupSafe"]}
+          "torch": ["torch", "filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "mpmath",
+                    "MarkupSafe"]}
 
 
 def run(code, **environment):
@@ -54,7 +55,8 @@ def installed_megabytes(library):
             files = importlib.metadata.files(name) or []
         except importlib.metadata.PackageNotFoundError:
             files = []
-        sizes = [p.stat().st_size for p in (pathlib.Path(f.locate()) for f in files) if p.suffix != ".pyc" and p.is_file()]
+        sizes = [p.stat().st_size for p in (pathlib.Path(f.locate()) for f in files) if p.suffix != ".pyc"
+                 and p.is_file()]
         if name == "rushlight" and sum(sizes) < 100_000:  # an editable installation, or a checkout on the path
             sizes = [p.stat().st_size for p in (HERE.parent / "rushlight").rglob("*.py")]
         total += sum(sizes)
@@ -67,7 +69,8 @@ def report(figures, what, times):
 
 
 def layers(figures):
-    """What the first compiled training step takes beside the number of layers, which are alike: kernels are compiled once, and layers planned once."""
+    """What the first compiled training step takes beside the number of layers, which are alike: kernels are compiled
+    once, and layers planned once."""
     for count in (2, 6, 12, 24, 48):
         with tempfile.TemporaryDirectory() as cache:
             for state in ("cold", "warm"):
@@ -91,12 +94,15 @@ def beginnings(figures):
         run(IMPORT.format(library))  # byte code gets written
         runs = [run(IMPORT.format(library)) for _ in range(5)]
         seconds, memory = (statistics.median(values) for values in zip(*runs))
-        figures[f"{library}, import"] = {"seconds": round(seconds, 3), "resident MB": round(memory), "installed MB": round(installed_megabytes(library))}
-        print(f"{library}: import {seconds:.2f} s ({min(r[0] for r in runs):.2f} to {max(r[0] for r in runs):.2f}), {memory:.0f} MB resident; "
+        figures[f"{library}, import"] = {"seconds": round(seconds, 3), "resident MB": round(memory),
+                                         "installed MB": round(installed_megabytes(library))}
+        print(f"{library}: import {seconds:.2f} s ({min(r[0] for r in runs):.2f} to {max(r[0] for r in runs):.2f}), "
+              f"{memory:.0f} MB resident; "
               f"installed with dependencies {installed_megabytes(library):.0f} MB")
     with tempfile.TemporaryDirectory() as cache:
         for state in ("cold", "warm", "warm"):
-            report(figures, f"rushlight, {state} kernel cache: import to the end of the first GPT step", run(FIRST_STEP.format("rushlight", str(HERE.parent)), RUSHLIGHT_CACHE=cache))
+            report(figures, f"rushlight, {state} kernel cache: import to the end of the first GPT step",
+                   run(FIRST_STEP.format("rushlight", str(HERE.parent)), RUSHLIGHT_CACHE=cache))
     report(figures, "torch: import to the end of the first GPT step", run(FIRST_STEP.format("torch", str(HERE.parent))))
 
 

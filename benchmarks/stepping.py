@@ -51,7 +51,8 @@ def status(row) -> float:
 
 
 def peak_of(stepper) -> float:
-    """Megabytes that one step holds at its height beyond what the process holds between steps: activations, gradients, scratch."""
+    """Megabytes that one step holds at its height beyond what the process holds between steps: activations, gradients,
+    scratch."""
     if stepper.library.__name__ == "rushlight":
         from rushlight._src.core.native.blocks import trim
     else:

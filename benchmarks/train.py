@@ -1,8 +1,8 @@
 """Training steps of a GPT (6 layers, 384 wide, batch 8 x 256) and of ResNet-18 (batch 8), ours and torch's.
 
-Times are interleaved in one process: milliseconds, median of several. Memory is that of a process of its own for each: what
-its peak lies above the state after import.  ``--way``: "eager", "model" (the model compiled), "step" (the whole step as one program);
-``--half``: under autocast to bfloat16.  PyTorch takes a whole step eagerly.
+Times are interleaved in one process: milliseconds, median of several. Memory is that of a process of its own for each:
+what its peak lies above the state after import.  ``--way``: "eager", "model" (the model compiled), "step" (the whole
+step as one program); ``--half``: under autocast to bfloat16.  PyTorch takes a whole step eagerly.
 
     python -m benchmarks.train [--model gpt] [--way step] [--write]
 """
@@ -20,12 +20,15 @@ from .results import keep, parser
 
 def gpt(t, layers=6, width=384, context=256, batch=8):
     model = load("gpt", t).GPT(65, context, layers, 6, width, 0.0)
-    return model, t.randint(65, (batch, context)), t.randint(65, (batch, context)), lambda ids, targets: model(ids, targets)
+    return model, t.randint(65, (batch, context)), t.randint(65, (batch, context)), lambda ids, targets: model(
+        ids, targets)
 
 
 def resnet18(t, batch=8):
     model = load("resnet", t).resnet18()
-    return model, t.randn(batch, 3, 224, 224), t.randint(1000, (batch,)), lambda x, target: t.nn.functional.cross_entropy(model(x), target)
+    return model, t.randn(batch, 3, 224,
+                          224), t.randint(1000, (batch,)), lambda x, target: t.nn.functional.cross_entropy(
+                              model(x), target)
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -73,7 +76,8 @@ def report_memory(library, name, way, half):
 
 
 def memory(library, name, way, half):
-    command = [sys.executable, "-m", "benchmarks.train", "--model", name, "--memory-of", library, "--way", way, *["--half"] * half]
+    command = [sys.executable, "-m", "benchmarks.train", "--model", name, "--memory-of", library, "--way", way,
+               *["--half"] * half]
     return float(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
 
 
@@ -100,7 +104,8 @@ def compare(name, count, way, half):
         print(f"{name}: {library}: median {middle[library]:.0f} ms, {min(v):.0f} to {max(v):.0f}")
     print(f"{name}: time ratio rushlight / torch: {middle['rushlight'] / middle['torch']:.2f}")
     peaks = {library: memory(library, name, way, half) for library in steps}
-    print(f"{name}: peak memory {peaks['rushlight']:.0f} MB, torch {peaks['torch']:.0f} MB, ratio {peaks['rushlight'] / peaks['torch']:.2f}")
+    print(f"{name}: peak memory {peaks['rushlight']:.0f} MB, torch {peaks['torch']:.0f} MB, ratio "
+          f"{peaks['rushlight'] / peaks['torch']:.2f}")
     return {"milliseconds": middle, "megabytes": peaks}
 
 

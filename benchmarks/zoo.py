@@ -1,11 +1,14 @@
-"""Models of timm, transformers and torch-geometric, and plain programs, unmodified: outputs, gradients, an optimizer step, saving and loading beside PyTorch's.
+"""Models of timm, transformers and torch-geometric, and plain programs, unmodified: outputs, gradients, an optimizer
+step, saving and loading beside PyTorch's.
 
     python -m benchmarks.zoo --judge PYTHON --ours PYTHON [--suite images] [--models resnet18,Llama] [--generate] [--compiled] [--again failed]
 
-``--judge`` and ``--ours`` name the interpreters (the first has torch; both need the libraries).  Under PyTorch each model is computed once: results stay in
-``--folder``, and so do ours, one JSON line a model, until ``--again`` asks for what ``failed`` or for ``all``.  ``--compiled``: outputs and gradients of
-``torch.compile(model)``, and in how many graphs it is captured.  ``--generate``: words of language models too.  ``--double``: in float64, those that differ
-in float32: where rounding is magnified, only float64 tells it from a mistake.  Prints a line a model, then the failures by cause; ``--table`` prints what is recorded.
+``--judge`` and ``--ours`` name the interpreters (the first has torch; both need the libraries).  Under PyTorch each
+model is computed once: results stay in ``--folder``, and so do ours, one JSON line a model, until ``--again`` asks for
+what ``failed`` or for ``all``.  ``--compiled``: outputs and gradients of ``torch.compile(model)``, and in how many
+graphs it is captured.  ``--generate``: words of language models too.  ``--double``: in float64, those that differ in
+float32: where rounding is magnified, only float64 tells it from a mistake.  Prints a line a model, then the failures by
+cause; ``--table`` prints what is recorded.
 """
 from __future__ import annotations
 
@@ -47,8 +50,10 @@ class Record:
 
 def batch(command, path, names, seconds, record, show):
     """Runs models in one process; returns those that it did not reach, because one took the process with it."""
-    environment = {**os.environ, "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", **THREADS}
-    process = subprocess.Popen([*command, "--models", ",".join(names)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    environment = {**os.environ, "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1",
+                   **THREADS}
+    process = subprocess.Popen([*command, "--models", ",".join(names)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=environment)
     complaints = collections.deque(maxlen=40)
     threading.Thread(target=lambda: complaints.extend(process.stderr), daemon=True).start()
     current, left = None, list(names)
@@ -93,8 +98,10 @@ def show(line):
 
 def work(options, who, names, python, path, record):
     """What is not yet recorded is run, a batch a process."""
-    command = [python, *(["-m", "rushlight"] if who == "ours" else []), str(HERE / "zoos" / "worker.py"), "--worker", who, "--folder", str(options.folder),
-               "--seconds", str(options.seconds), *[f"--{flag}" for flag in ("compiled", "double", "generate") if getattr(options, flag)]]
+    command = [python, *(["-m", "rushlight"] if who == "ours" else []), str(HERE / "zoos" / "worker.py"), "--worker",
+               who, "--folder", str(options.folder),
+               "--seconds", str(options.seconds),
+               *[f"--{flag}" for flag in ("compiled", "double", "generate") if getattr(options, flag)]]
     while names:
         now, names = names[:BATCH], names[BATCH:]
         names = batch(command, path, now, options.seconds, record, show if who == "ours" else lambda line: None) + names
@@ -102,7 +109,8 @@ def work(options, who, names, python, path, record):
 
 def settled(record, double):
     """The lines of a record, where float64 decides over models that differ in float32."""
-    return {n: {**line, "ok": True, "double": True} if line.get("wrong") and double.lines.get(n, {}).get("ok") else line for n, line in record.lines.items()}
+    return {n: {**line, "ok": True, "double": True} if line.get("wrong") and double.lines.get(n, {}).get("ok")
+            else line for n, line in record.lines.items()}
 
 
 def table(names, judged, captured, results, options):
@@ -112,9 +120,11 @@ def table(names, judged, captured, results, options):
         lines = [results[n] for n in own]
         if own:
             single = [n for n in own if captured.lines.get(n, {}).get("graphs") == 1]
-            more = (f"; one graph {sum(line.get('graphs') == 1 for line in lines)}, of {len(single)} that PyTorch captures in one "
+            more = (f"; one graph {sum(line.get('graphs') == 1 for line in lines)}, of {len(single)} that PyTorch "
+                    "captures in one "
                     f"{sum(results[n].get('graphs') == 1 and results[n]['ok'] for n in single)} are one and equal") if options.compiled else ""
-            print(f"{each}: {sum(line['ok'] for line in lines)} of {len(own)} equal ({sum('double' in line for line in lines)} in float64 only){more}")
+            print(f"{each}: {sum(line['ok'] for line in lines)} of {len(own)} equal "
+                  f"({sum('double' in line for line in lines)} in float64 only){more}")
     causes = collections.defaultdict(list)
     for n in names:
         for where, lines in (("PyTorch: ", judged.lines), ("", results)):
@@ -127,7 +137,7 @@ def table(names, judged, captured, results, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--judge", default=sys.executable)
     parser.add_argument("--ours", default=sys.executable)
     parser.add_argument("--judge-path", default="", help="PYTHONPATH of the first")
@@ -155,9 +165,11 @@ def main():
     if not options.table:
         if options.only != "ours":
             wanted = captured if options.compiled else judged
-            work(options, "judge", [n for n in names if n not in wanted.lines or options.models], options.judge, options.judge_path, wanted)
-        todo = [n for n in names if judged.lines.get(n, {}).get("ok") and (n not in record.lines or options.again == "all" or options.models
-                                                                            or options.again == "failed" and not record.lines[n]["ok"])]
+            work(options, "judge", [n for n in names if n not in wanted.lines or options.models], options.judge,
+                 options.judge_path, wanted)
+        todo = [n for n in names if judged.lines.get(n, {}).get("ok")
+                and (n not in record.lines or options.again == "all" or options.models
+                      or options.again == "failed" and not record.lines[n]["ok"])]
         if options.only != "judge":
             work(options, "ours", todo, options.ours, options.ours_path, record)
     table(names, judged, captured, settled(record, Record(wide / own)), options)

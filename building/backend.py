@@ -1,4 +1,5 @@
-"""The build backend: setuptools, and a ``rushlight.pth`` in every wheel, installed or editable, so that RUSHLIGHT_AS_TORCH=1 is seen when Python starts."""
+"""The build backend: setuptools, and a ``rushlight.pth`` in every wheel, installed or editable, so that
+RUSHLIGHT_AS_TORCH=1 is seen when Python starts."""
 from __future__ import annotations
 
 import base64

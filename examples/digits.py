@@ -22,7 +22,8 @@ class Residual(nn.Module):
         self.conv1, self.bn1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs)
         self.conv2, self.bn2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs)
         same = inputs == outputs and stride == 1
-        self.shortcut = nn.Identity() if same else nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        self.shortcut = nn.Identity() if same else nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False),
+                                                                 nn.BatchNorm2d(outputs))
 
     def forward(self, x):
         y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
@@ -30,7 +31,8 @@ class Residual(nn.Module):
 
 
 def network():
-    return nn.Sequential(nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), Residual(16, 16), Residual(16, 32, 2), Residual(32, 64, 2),
+    return nn.Sequential(nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), Residual(16, 16),
+                         Residual(16, 32, 2), Residual(32, 64, 2),
                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
@@ -88,7 +90,8 @@ def main():
         with torch.no_grad():
             guess = model(images[test]).argmax(1)
         accuracy = (guess == labels[test]).float().mean().item()
-        print(f"epoch {epoch:2d}  loss {total / len(train):.4f}  test accuracy {accuracy:.2%}  {time.perf_counter() - began:.1f} s", flush=True)
+        print(f"epoch {epoch:2d}  loss {total / len(train):.4f}  test accuracy {accuracy:.2%}  "
+              f"{time.perf_counter() - began:.1f} s", flush=True)
     picture(options.picture, images[test].tolist(), labels[test].tolist(), guess.tolist())
 
 

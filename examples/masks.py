@@ -1,4 +1,5 @@
-"""Seven kinds of attention, each a line or two of Python given to FlexAttention, and a picture of what each query attends to.
+"""Seven kinds of attention, each a line or two of Python given to FlexAttention, and a picture of what each query
+attends to.
 
     python -m rushlight examples/masks.py          # or: python examples/masks.py, with PyTorch
 """
@@ -11,7 +12,8 @@ import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 LENGTH, DEPTH, WINDOW, PREFIX, CAP = 256, 32, 48, 80, 2.0
-DOCUMENT = torch.bucketize(torch.arange(LENGTH), torch.tensor([70, 90, 180]), right=True)  # which text a token belongs to
+# which text a token belongs to
+DOCUMENT = torch.bucketize(torch.arange(LENGTH), torch.tensor([70, 90, 180]), right=True)
 DISTANCE = torch.sin(torch.arange(2 * LENGTH) / 9.0)  # a bias for every distance between two tokens
 
 
@@ -46,14 +48,16 @@ def relative(score, b, h, q, k):
     return score + 2 * DISTANCE[q - k + LENGTH]
 
 
-KINDS = {"causal": (None, causal), "sliding window": (None, sliding_window), "prefix": (None, prefix), "documents": (None, documents),
+KINDS = {"causal": (None, causal), "sliding window": (None, sliding_window), "prefix": (None, prefix),
+         "documents": (None, documents),
          "ALiBi": (alibi, causal), "soft cap": (soft_cap, None), "relative position": (relative, None)}
 
 
 def weights(score_mod, mask_mod, query, key):
     """What every query attends to, LENGTH by LENGTH: with the identity for values, attention returns its weights."""
     mask = mask_mod and create_block_mask(mask_mod, None, None, LENGTH, LENGTH, device="cpu")
-    return flex_attention(query, key, torch.eye(LENGTH).expand(1, 1, LENGTH, LENGTH), score_mod=score_mod, block_mask=mask), mask
+    return flex_attention(query, key, torch.eye(LENGTH).expand(1, 1, LENGTH, LENGTH), score_mod=score_mod,
+                          block_mask=mask), mask
 
 
 def reference(score_mod, mask_mod, query, key):
@@ -90,7 +94,7 @@ def picture(path, found):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--picture", default="masks.png")
     options = parser.parse_args()
     torch.manual_seed(0)
@@ -101,7 +105,8 @@ def main():
         error = (out - reference(score_mod, mask_mod, query, key)).abs().max().item()
         assert error < 1e-5, (name, error)
         found[name] = out[0, 0]
-        print(f"{name:18} {f'{mask.sparsity():.0f} % of the blocks skipped' if mask else 'every block':28} {(out > 1e-4).float().mean():.0%} of the weights above 0.0001")
+        print(f"{name:18} {f'{mask.sparsity():.0f} % of the blocks skipped' if mask else 'every block':28} "
+              f"{(out > 1e-4).float().mean():.0%} of the weights above 0.0001")
     picture(options.picture, found)
 
 

@@ -8,7 +8,8 @@ from ._src.core.dtypes import dtype
 from ._src.core.interpret import active, is_recording as is_grad_enabled  # noqa: F401
 from ._src.core.meta import Size
 from ._src.core.native import Tensor as TensorBase, mine
-from ._src.core.overriding import DisableTorchFunction, DisableTorchFunctionSubclass, disabled as _disabled_torch_function_impl
+from ._src.core.overriding import (DisableTorchFunction, DisableTorchFunctionSubclass,
+                                   disabled as _disabled_torch_function_impl)
 from ._src.core.random import Generator, default_generator
 from ._src.transforms.level import Level
 from ._src.core.later import later
@@ -46,7 +47,9 @@ def _will_engine_execute_node(node) -> bool:
     """Whether the backward pass under way runs a node.  RuntimeError outside of one."""
     run = mine.run
     if run is None:
-        raise RuntimeError("_get_will_engine_execute_node should only be called when evaluating an autograd graph: no backward pass is under way")
+        raise RuntimeError(
+            "_get_will_engine_execute_node should only be called when evaluating an autograd graph: no backward pass "
+            "is under way")
     return run.needed is None or node.step in run.needed or run.captures is not None and node.step in run.captures
 
 
@@ -61,7 +64,8 @@ class _WeakTensorRef:
 
 
 class Room:
-    """Functions that PyTorch keeps in a room of its native module, under flat names: ``_fft.fft_rfft`` is ``fft.rfft``."""
+    """Functions that PyTorch keeps in a room of its native module, under flat names: ``_fft.fft_rfft`` is
+    ``fft.rfft``."""
 
     def __init__(self, prefix, room):
         self.prefix, self.room = prefix, room
@@ -90,16 +94,20 @@ class Layers(Room):
         return written
 
     def _parse_to(self, *args, **kwargs):
-        """The arguments of ``to``: device, dtype, non_blocking and memory format; device and dtype are None if not given."""
+        """The arguments of ``to``: device, dtype, non_blocking and memory format; device and dtype are None if not
+        given."""
         from ._src.core.devices import placed
         from .nn.modules.module import place_and_dtype
 
         where, kind = place_and_dtype(*args, **kwargs)
         flags = [a for a in args if isinstance(a, bool)]
-        return where if where is None else placed(where), kind, kwargs.get("non_blocking", bool(flags and flags[0])), kwargs.get("memory_format")
+        return where if where is None else placed(where), kind, kwargs.get("non_blocking",
+                                                                           bool(flags and flags[0])), kwargs.get(
+                                                                               "memory_format")
 
 
-_fft, _linalg, _special, _nn = Room("fft_", "fft"), Room("linalg_", "linalg"), Room("special_", "special"), Layers("", "nn.functional")
+_fft, _linalg, _special, _nn = Room("fft_", "fft"), Room("linalg_", "linalg"), Room("special_", "special"), Layers(
+    "", "nn.functional")
 
 
 class Executor:

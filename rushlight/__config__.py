@@ -5,7 +5,8 @@ def show() -> str:
     """A description, one fact a line."""
     import llvmlite
     import numpy
-    return f"Rushlight, in Python\n  - kernels generated with llvmlite {llvmlite.__version__}\n  - NumPy {numpy.__version__}\n  - no CUDA\n"
+    return (f"Rushlight, in Python\n  - kernels generated with llvmlite {llvmlite.__version__}\n  - NumPy "
+            f"{numpy.__version__}\n  - no CUDA\n")
 
 
 def parallel_info() -> str:

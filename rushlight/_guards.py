@@ -7,7 +7,8 @@ __all__ = ["detect_fake_mode"]
 
 
 def detect_fake_mode(inputs=None):
-    """The FakeTensorMode that is active, or that of tensors among ``inputs``; None where there is none.  AssertionError for several."""
+    """The FakeTensorMode that is active, or that of tensors among ``inputs``; None where there is none.  AssertionError
+    for several."""
     from ._subclasses.fake_tensor import FakeTensor, FakeTensorMode
     from .utils._python_dispatch import _get_current_dispatch_mode_stack
     found = [mode for mode in reversed(_get_current_dispatch_mode_stack()) if isinstance(mode, FakeTensorMode)]

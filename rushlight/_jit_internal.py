@@ -7,8 +7,10 @@ from .futures import Future
 from .jit import _overload, _overload_method, export, ignore, is_scripting, unused
 
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = List
-__all__ = ["Any", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Callable", "Dict", "Final", "Future", "List", "Optional", "Tuple", "Union", "_overload",
-           "_overload_method", "_copy_to_script_wrapper", "boolean_dispatch", "export", "ignore", "is_scripting", "unused"]
+__all__ = ["Any", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Callable", "Dict", "Final", "Future",
+           "List", "Optional", "Tuple", "Union", "_overload",
+           "_overload_method", "_copy_to_script_wrapper", "boolean_dispatch", "export", "ignore", "is_scripting",
+           "unused"]
 
 
 def _copy_to_script_wrapper(function):

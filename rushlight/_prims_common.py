@@ -1,4 +1,5 @@
-"""Questions about shapes, strides and dtypes, by the names of ``torch._prims_common``: the answers are those of ``core``."""
+"""Questions about shapes, strides and dtypes, by the names of ``torch._prims_common``: the answers are those of
+``core``."""
 from __future__ import annotations
 
 import functools
@@ -15,7 +16,10 @@ from ._src.core.native import Tensor
 
 ELEMENTWISE_TYPE_PROMOTION_KIND = Enum("ELEMENTWISE_TYPE_PROMOTION_KIND", {n: (k,) for k, n in enumerate(
     "DEFAULT NO_OPMATH INT_TO_FLOAT ALWAYS_BOOL COMPLEX_TO_FLOAT BOOL_TO_LONG".split())}, module="torch._prims_common")
-REDUCTION_OUTPUT_TYPE_KIND = Enum("REDUCTION_OUTPUT_TYPE_KIND", {n: (k,) for k, n in enumerate("SAME COMPLEX_TO_FLOAT KEEP_PROMOTED_TYPE ALWAYS_BOOL".split())}, module="torch._prims_common")
+REDUCTION_OUTPUT_TYPE_KIND = Enum("REDUCTION_OUTPUT_TYPE_KIND",
+                                  {n: (k,) for k, n in enumerate(
+                                      "SAME COMPLEX_TO_FLOAT KEEP_PROMOTED_TYPE ALWAYS_BOOL".split())},
+                                  module="torch._prims_common")
 ORDERED = bool, int, float, complex
 HALVES = kinds.float16, kinds.bfloat16, kinds.complex32
 
@@ -29,7 +33,8 @@ def check(b, s, exc_type=RuntimeError) -> None:
 # Dimensions
 
 def canonicalize_dim(rank: int, idx: int, wrap_scalar: bool = True) -> int:
-    """A dimension counted from the front.  IndexError where there is none; a scalar has one unless ``wrap_scalar`` is False.
+    """A dimension counted from the front.  IndexError where there is none; a scalar has one unless ``wrap_scalar`` is
+    False.
 
     >>> from rushlight._prims_common import canonicalize_dims
     >>> canonicalize_dims(3, (0, -1))
@@ -48,7 +53,9 @@ def canonicalize_dim(rank: int, idx: int, wrap_scalar: bool = True) -> int:
 
 def canonicalize_dims(rank: int, indices, wrap_scalar: bool = True):
     """Dimensions counted from the front: one, or a tuple."""
-    return canonicalize_dim(rank, indices, wrap_scalar) if isinstance(indices, int) else tuple(canonicalize_dim(rank, k, wrap_scalar) for k in indices)
+    return canonicalize_dim(rank, indices,
+                            wrap_scalar) if isinstance(indices, int) else tuple(canonicalize_dim(rank, k, wrap_scalar)
+                                                                                for k in indices)
 
 
 def is_valid_permutation(rank: int, perm) -> bool:
@@ -79,7 +86,8 @@ def reduction_dims(shape, dims) -> tuple:
 def set_correction(unbiased: bool | None = None, correction=None) -> float:
     """The correction of a variance, 1 where nothing is said.  RuntimeError where both are."""
     check(unbiased is None or correction is None, lambda: "cannot specify both correction and unbiased arguments")
-    return 1.0 if correction is None and unbiased is None else float(unbiased) if correction is None else float(correction)
+    return 1.0 if correction is None and unbiased is None else float(unbiased) if correction is None else float(
+        correction)
 
 
 # Shapes
@@ -162,7 +170,8 @@ def channels_strides(rank):
     return strides_for
 
 
-make_channels_last_1d_strides_for, make_channels_last_2d_strides_for, make_channels_last_3d_strides_for = map(channels_strides, (3, 4, 5))
+make_channels_last_1d_strides_for, make_channels_last_2d_strides_for, make_channels_last_3d_strides_for = map(
+    channels_strides, (3, 4, 5))
 
 
 def make_channels_last_strides_for(shape) -> tuple:
@@ -189,15 +198,18 @@ def is_channels_last_contiguous(a) -> bool:
 
 def is_contiguous_for_memory_format(a, *, memory_format, false_if_dde=False) -> bool:
     validate_memory_format(memory_format)
-    return {contiguous_format: is_contiguous, channels_last: is_channels_last_contiguous_2d, channels_last_3d: is_channels_last_contiguous_3d}[memory_format](a)
+    return {contiguous_format: is_contiguous, channels_last: is_channels_last_contiguous_2d,
+            channels_last_3d: is_channels_last_contiguous_3d}[memory_format](a)
 
 
 is_contiguous_or_false, is_contiguous_for_memory_format_or_false, is_channels_last_contiguous_or_false = is_contiguous, is_contiguous_for_memory_format, is_channels_last_contiguous
-is_channels_last_contiguous_or_false_2d, is_channels_last_contiguous_or_false_3d = is_channels_last_contiguous_2d, is_channels_last_contiguous_3d
+is_channels_last_contiguous_or_false_2d, is_channels_last_contiguous_or_false_3d = (is_channels_last_contiguous_2d,
+                                                                                    is_channels_last_contiguous_3d)
 
 
 def validate_memory_format(memory_format):
-    check(memory_format in (contiguous_format, channels_last, channels_last_3d, preserve_format), lambda: f"Received unknown memory format {memory_format}!")
+    check(memory_format in (contiguous_format, channels_last, channels_last_3d, preserve_format),
+          lambda: f"Received unknown memory format {memory_format}!")
 
 
 def check_contiguous_sizes_strides(sizes, strides, false_if_dde=False) -> bool:
@@ -210,13 +222,17 @@ def is_non_overlapping_and_dense_or_false(a) -> bool:
 
 
 def suggest_memory_format(x):
-    return channels_last if is_channels_last_contiguous_2d(x) and not x.is_contiguous() else channels_last_3d if is_channels_last_contiguous_3d(x) and not x.is_contiguous() else contiguous_format
+    return channels_last if is_channels_last_contiguous_2d(
+        x) and not x.is_contiguous() else channels_last_3d if is_channels_last_contiguous_3d(
+            x) and not x.is_contiguous() else contiguous_format
 
 
 def compute_elementwise_output_strides(*tensors) -> tuple:
     """Strides of the result of an elementwise operator."""
-    found = [t for t in tensors if isinstance(t, Tensor) and not is_cpu_scalar_tensor(t)] or [t for t in tensors if isinstance(t, Tensor)]
-    return layout_like(layout.broadcast(*(t.shape for t in found)), [t._meta for t in found], len(found) == 1) if found else ()
+    found = [t for t in tensors if isinstance(t, Tensor) and not is_cpu_scalar_tensor(t)] or [t for t in tensors
+                                                                                              if isinstance(t, Tensor)]
+    return layout_like(layout.broadcast(*(t.shape for t in found)), [t._meta for t in found],
+                       len(found) == 1) if found else ()
 
 
 def compute_required_storage_length(shape, strides, storage_offset: int) -> int:
@@ -227,7 +243,9 @@ def compute_required_storage_length(shape, strides, storage_offset: int) -> int:
 
 def check_in_bounds_for_storage(a, shape, strides, storage_offset: int):
     needed = compute_required_storage_length(shape, strides, storage_offset)
-    check(needed <= a.size(), lambda: f"Can't view a storage of size {a.size()} with an offset of {storage_offset}, shape of {tuple(shape)}, and strides of {tuple(strides)}, "
+    check(needed <= a.size(),
+          lambda: f"Can't view a storage of size {a.size()} with an offset of {storage_offset}, shape of "
+                  f"{tuple(shape)}, and strides of {tuple(strides)}, "
                                       f"which requires a storage of size {needed}", ValueError)
 
 
@@ -238,8 +256,10 @@ def clone_preserve_strides(x):
 
 
 def check_all_strides(a, b, *, only_cuda=True):
-    """(whether two tensors have equal strides, the first dimension in which they do not); of the processor only with ``only_cuda=False``."""
-    differs = next((k for k, (m, n) in enumerate(zip(a.stride(), b.stride())) if m != n), None) if not only_cuda else None
+    """(whether two tensors have equal strides, the first dimension in which they do not); of the processor only with
+    ``only_cuda=False``."""
+    differs = next((k for k, (m, n) in enumerate(zip(a.stride(), b.stride())) if m != n),
+                   None) if not only_cuda else None
     return differs is None, differs
 
 
@@ -247,7 +267,8 @@ def check_significant_strides(a, b, *, only_cuda=True, allow_rhs_unbacked=False)
     """``check_all_strides`` in dimensions of more than one element."""
     if only_cuda or not a.numel():
         return True, None
-    differs = next((k for k, (m, n, size) in enumerate(zip(a.stride(), b.stride(), a.shape)) if m != n and size > 1), None)
+    differs = next((k for k, (m, n, size) in enumerate(zip(a.stride(), b.stride(), a.shape)) if m != n and size > 1),
+                   None)
     return differs is None, differs
 
 
@@ -334,7 +355,8 @@ def get_computation_dtype(dtype):
 def get_acc_type(dtype, device):
     """The dtype in which sums of a dtype are carried in PyTorch."""
     wide = get_computation_dtype(dtype)
-    return {kinds.float32: kinds.float64, kinds.complex64: kinds.complex128}.get(wide, wide) if make_device(device).type == "cpu" else wide
+    return {kinds.float32: kinds.float64,
+            kinds.complex64: kinds.complex128}.get(wide, wide) if make_device(device).type == "cpu" else wide
 
 
 def elementwise_dtypes(*_args, type_promotion_kind):
@@ -347,21 +369,24 @@ def elementwise_dtypes(*_args, type_promotion_kind):
     """
     values = [x for x in _args if x is not None]
     tensors = [x for x in values if isinstance(x, Tensor)]
-    result = kinds.result_type([t.dtype for t in tensors if t.dim()], [t.dtype for t in tensors if not t.dim()], [kinds.category_of(x) for x in values if not isinstance(x, Tensor)])
+    result = kinds.result_type([t.dtype for t in tensors if t.dim()], [t.dtype for t in tensors if not t.dim()],
+                               [kinds.category_of(x) for x in values if not isinstance(x, Tensor)])
     kind, wide = type_promotion_kind.name, result
     if kind == "INT_TO_FLOAT" and result.category < kinds.FLOATING:
         wide = result = kinds.Defaults.floating
     if kind == "BOOL_TO_LONG" and result is kinds.bool_:
         wide = result = kinds.int64
     wide = wide if kind == "NO_OPMATH" else get_computation_dtype(wide)
-    result = result.to_real() if kind == "COMPLEX_TO_FLOAT" and result.is_complex else kinds.bool_ if kind == "ALWAYS_BOOL" else result
+    result = (result.to_real() if kind == "COMPLEX_TO_FLOAT" and result.is_complex else kinds.bool_
+              if kind == "ALWAYS_BOOL" else result)
     return wide, result
 
 
 def reduction_dtypes(arg, output_dtype_kind, dtype=None):
     """(dtype in which a reduction computes, dtype of its result; None where it is that in which it computes)."""
     given = arg.dtype if dtype is None else dtype
-    result = {"SAME": given, "COMPLEX_TO_FLOAT": given.to_real() if given.is_complex else given, "KEEP_PROMOTED_TYPE": None, "ALWAYS_BOOL": kinds.bool_}[output_dtype_kind.name]
+    result = {"SAME": given, "COMPLEX_TO_FLOAT": given.to_real() if given.is_complex else given,
+              "KEEP_PROMOTED_TYPE": None, "ALWAYS_BOOL": kinds.bool_}[output_dtype_kind.name]
     return get_computation_dtype(given), result
 
 
@@ -378,7 +403,8 @@ def of_all(args, allow_cpu_scalar_tensors=False) -> list:
 
 def check_same_device(*args, allow_cpu_scalar_tensors):
     for x in (found := of_all(args, allow_cpu_scalar_tensors)):
-        check(x.device == found[0].device, lambda: f"Tensor on device {x.device} is not on the expected device {found[0].device}!")
+        check(x.device == found[0].device,
+              lambda: f"Tensor on device {x.device} is not on the expected device {found[0].device}!")
 
 
 def check_same_shape(*args, allow_cpu_scalar_tensors: bool):
@@ -388,7 +414,8 @@ def check_same_shape(*args, allow_cpu_scalar_tensors: bool):
 
 def check_same_dtype(*args):
     for x in (found := of_all(args)):
-        check(x.dtype is found[0].dtype, lambda: f"Tensor with dtype {x.dtype} is not the expected dtype of {found[0].dtype}!")
+        check(x.dtype is found[0].dtype,
+              lambda: f"Tensor with dtype {x.dtype} is not the expected dtype of {found[0].dtype}!")
 
 
 def extract_shape(*args, allow_cpu_scalar_tensors: bool):
@@ -399,7 +426,8 @@ def extract_shape(*args, allow_cpu_scalar_tensors: bool):
 
 def check_fp_or_complex(dtype, fn_name: str, allow_low_precision_dtypes: bool = True):
     check(is_grad_dtype(dtype), lambda: f"{fn_name}: Expected a floating point or complex tensor as input. Got {dtype}")
-    check(allow_low_precision_dtypes or not is_low_precision_dtype(dtype), lambda: f"{fn_name}: Half precision dtypes not supported. Got {dtype}")
+    check(allow_low_precision_dtypes or not is_low_precision_dtype(dtype),
+          lambda: f"{fn_name}: Half precision dtypes not supported. Got {dtype}")
 
 
 def check_is_matrix(A, f_name: str, arg_name: str = "A"):

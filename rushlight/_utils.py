@@ -6,7 +6,8 @@ from ._src.core.op import OPS
 from .serialization import ALLOWED
 
 
-__all__ = ["_element_size", "_flatten_dense_tensors", "_get_all_device_indices", "_get_available_device_type", "_get_device_index", "_reorder_tensors_as", "_take_tensors",
+__all__ = ["_element_size", "_flatten_dense_tensors", "_get_all_device_indices", "_get_available_device_type",
+           "_get_device_index", "_reorder_tensors_as", "_take_tensors",
            "_unflatten_dense_tensors"]
 globals().update({name: function for (room, name), function in ALLOWED.items() if room == "torch._utils"})
 

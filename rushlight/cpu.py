@@ -27,9 +27,13 @@ def synchronize(device=None):
     """Nothing: calls return when their results are there."""
 
 
-AS_LLVM = {"fma3": "fma", "avx_vnni": "avxvnni", "avx_vnni_int8": "avxvnniint8", "avx_vnni_int16": "avxvnniint16", "avx_ne_convert": "avxneconvert"}  # where more than a hyphen differs
-X86 = ("sse sse2 sse3 ssse3 sse4_1 sse4_2 sse4a avx avx2 avx_vnni avx512_f avx512_cd avx512_dq avx512_bw avx512_vl avx512_ifma avx512_vbmi avx512_vbmi2 avx512_bitalg "
-       "avx512_vpopcntdq avx512_vnni avx512_bf16 avx512_fp16 avx512_vp2intersect avx10_1 avx10_2 avx_vnni_int8 avx_vnni_int16 avx_ne_convert amx_bf16 amx_tile amx_int8 "
+# where more than a hyphen differs
+AS_LLVM = {"fma3": "fma", "avx_vnni": "avxvnni", "avx_vnni_int8": "avxvnniint8", "avx_vnni_int16": "avxvnniint16",
+           "avx_ne_convert": "avxneconvert"}
+X86 = ("sse sse2 sse3 ssse3 sse4_1 sse4_2 sse4a avx avx2 avx_vnni avx512_f avx512_cd avx512_dq avx512_bw avx512_vl "
+       "avx512_ifma avx512_vbmi avx512_vbmi2 avx512_bitalg "
+       "avx512_vpopcntdq avx512_vnni avx512_bf16 avx512_fp16 avx512_vp2intersect avx10_1 avx10_2 avx_vnni_int8 "
+       "avx_vnni_int16 avx_ne_convert amx_bf16 amx_tile amx_int8 "
        "amx_fp16 fma3 fma4 f16c bmi bmi2 popcnt lzcnt aes sha clflushopt clwb").split()
 
 
@@ -49,7 +53,8 @@ def get_capabilities() -> types.MappingProxyType:
     if platform.machine() not in ("x86_64", "AMD64"):
         return types.MappingProxyType({**found, **features})
     for one in X86:
-        llvm = AS_LLVM.get(one) or (one.replace("_", "") if one.startswith("avx512") else one.replace("_", "-") if one.startswith("amx") else one.replace("_", "."))
+        llvm = AS_LLVM.get(one) or (one.replace("_", "") if one.startswith("avx512") else one.replace("_", "-")
+                                    if one.startswith("amx") else one.replace("_", "."))
         found[one] = bool(features.get(llvm))
     return types.MappingProxyType(found)
 

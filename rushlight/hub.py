@@ -71,7 +71,8 @@ def set_dir(d):
 def entries(folder, source):
     """The module that a folder's hubconf.py defines."""
     if source != "local":
-        raise NotImplementedError(f"hub: source={source!r} needs a download of program code; get the folder yourself and use source='local'")
+        raise NotImplementedError(
+            f"hub: source={source!r} needs a download of program code; get the folder yourself and use source='local'")
     path = os.path.join(os.path.expanduser(folder), MODULE)
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no {MODULE} in {folder!r}")
@@ -106,8 +107,10 @@ def help(github, model, force_reload=False, skip_validation=False, trust_repo=No
     return entry(github, model, source).__doc__
 
 
-def load(repo_or_dir, model, *args, source="github", trust_repo=None, force_reload=False, verbose=True, skip_validation=False, **kwargs):
-    """Calls the function ``model`` of the ``hubconf.py`` in a local folder (``source="local"``).  NotImplementedError for other sources."""
+def load(repo_or_dir, model, *args, source="github", trust_repo=None, force_reload=False, verbose=True,
+         skip_validation=False, **kwargs):
+    """Calls the function ``model`` of the ``hubconf.py`` in a local folder (``source="local"``).  NotImplementedError
+    for other sources."""
     return entry(repo_or_dir, model, source)(*args, **kwargs)
 
 
@@ -115,7 +118,9 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
     """Copies what a URL names into a file; RuntimeError where its SHA-256 does not begin with ``hash_prefix``."""
     import hashlib
     sha = hashlib.sha256()
-    with urllib.request.urlopen(url) as source, tempfile.NamedTemporaryFile(delete=False, dir=os.path.dirname(os.path.abspath(dst))) as target:
+    with urllib.request.urlopen(url) as source, tempfile.NamedTemporaryFile(delete=False,
+                                                                            dir=os.path.dirname(
+                                                                                os.path.abspath(dst))) as target:
         try:
             while block := source.read(READ_DATA_CHUNK):
                 target.write(block)
@@ -129,7 +134,8 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
                 os.remove(target.name)
 
 
-def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None, weights_only=True):
+def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None,
+                             weights_only=True):
     """What ``torch.load`` reads from a URL's file, which is downloaded unless it lies in ``model_dir`` already."""
     folder = model_dir or os.path.join(get_dir(), "checkpoints")
     os.makedirs(folder, exist_ok=True)

@@ -10,8 +10,10 @@ from ._src.core.native.scopes import WATCHING
 from ._src.core.op import OPS
 from ._src.core.overriding import FUNCTION, answered, disabled
 
-__all__ = ["get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function", "has_torch_function", "resolve_name", "is_tensor_like",
-           "is_tensor_method_or_property", "wrap_torch_function", "enable_reentrant_dispatch", "TorchFunctionMode", "BaseTorchFunctionMode"]
+__all__ = ["get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function",
+           "has_torch_function", "resolve_name", "is_tensor_like",
+           "is_tensor_method_or_property", "wrap_torch_function", "enable_reentrant_dispatch", "TorchFunctionMode",
+           "BaseTorchFunctionMode"]
 _disabled_torch_function_impl = disabled
 
 
@@ -30,7 +32,8 @@ class TorchFunctionMode(Scope):
     inner: "TorchFunctionMode"
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        raise NotImplementedError(f"{type(self).__name__} must define __torch_function__(self, func, types, args=(), kwargs=None)")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define __torch_function__(self, func, types, args=(), kwargs=None)")
 
     def __enter__(self):
         self.outer = held(WATCHING, self.outer, self)
@@ -68,7 +71,8 @@ def has_torch_function_variadic(*arguments) -> bool:
 
 
 def handle_torch_function(public_api, relevant_args, *args, **kwargs):
-    """Calls the ``__torch_function__`` of an active mode or of the first class among ``relevant_args`` that answers; TypeError if none does.
+    """Calls the ``__torch_function__`` of an active mode or of the first class among ``relevant_args`` that answers;
+    TypeError if none does.
 
     >>> import rushlight as torch
     >>> class Mine:
@@ -85,7 +89,9 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
         found = next(a for a in relevant if type(a) is kind).__torch_function__(public_api, kinds, args, kwargs)
         if found is not NotImplemented:
             return found
-    raise TypeError(f"no implementation found for '{resolve_name(public_api)}' on types that implement __torch_function__: {[k.__name__ for k in kinds]}")
+    raise TypeError(
+        f"no implementation found for '{resolve_name(public_api)}' on types that implement __torch_function__: "
+        f"{[k.__name__ for k in kinds]}")
 
 
 def wrap_torch_function(dispatcher):
@@ -144,7 +150,8 @@ def get_overridable_functions():
 def get_ignored_functions():
     """Functions that never ask ``__torch_function__``."""
     torch = facade()
-    return {torch.is_tensor, torch.is_grad_enabled, torch.set_grad_enabled, torch.get_default_dtype, torch.manual_seed, torch.typename}
+    return {torch.is_tensor, torch.is_grad_enabled, torch.set_grad_enabled, torch.get_default_dtype, torch.manual_seed,
+            torch.typename}
 
 
 def get_testing_overrides():

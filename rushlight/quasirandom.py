@@ -20,7 +20,8 @@ MAXDIM = 21201
 
 @functools.cache
 def numbers():
-    """The primitive polynomials of dimensions 1 and up, as bits, and the first direction numbers of all of them, end to end.
+    """The primitive polynomials of dimensions 1 and up, as bits, and the first direction numbers of all of them, end to
+    end.
 
     The file holds halved differences of the polynomials, a byte each, then the direction numbers: of the k-th of a
     dimension, which is odd and has k bits at most, the k - 1 bits above the lowest.
@@ -41,7 +42,8 @@ def directions(dimension: int) -> np.ndarray:
         degree = polynomial.bit_length() - 1
         row = []
         for width in range(min(degree, BITS)):
-            row.append(1 + 2 * int.from_bytes(np.packbits(bits[at:at + width][::-1], bitorder="little").tobytes(), "little"))
+            row.append(1 + 2 * int.from_bytes(np.packbits(bits[at:at + width][::-1], bitorder="little").tobytes(),
+                                              "little"))
             at += width
         for j in range(degree, BITS):
             value = row[j - degree] ^ (row[j - degree] << degree)
@@ -56,7 +58,8 @@ def directions(dimension: int) -> np.ndarray:
 class SobolEngine:
     """Points of a Sobol sequence in the unit cube, which fill it more evenly than random ones.
 
-    ``dimension``: 1 to 21201; ``scramble``: random lower-triangular matrices and a random shift of the bits, from ``seed``
+    ``dimension``: 1 to 21201; ``scramble``: random lower-triangular matrices and a random shift of the bits, from
+      ``seed``
     (None: from the default generator).  ValueError for other dimensions.
 
     >>> import rushlight as torch
@@ -86,7 +89,8 @@ class SobolEngine:
         powers = 1 << np.arange(BITS, dtype=np.int64)
         shift = draw(self.dimension, BITS) @ powers
         lower = np.tril(draw(self.dimension, BITS, BITS), -1) + np.eye(BITS, dtype=np.int64)
-        columns = state[:, None, :] >> np.arange(BITS - 1, -1, -1)[:, None] & 1  # [dimension, bit from the highest, direction]
+        # [dimension, bit from the highest, direction]
+        columns = state[:, None, :] >> np.arange(BITS - 1, -1, -1)[:, None] & 1
         mixed = lower @ columns & 1
         return (mixed * powers[::-1][:, None]).sum(1), shift
 
@@ -119,12 +123,14 @@ class SobolEngine:
         return made if out is None else out.resize_(made.shape).copy_(made)
 
     def draw_base2(self, m, out=None, dtype=None):
-        """The next 2**m points.  ValueError where all that were drawn are not a power of two then, which balance needs."""
+        """The next 2**m points.  ValueError where all that were drawn are not a power of two then, which balance
+        needs."""
         n = 1 << m
         total = self.num_generated + n
         if total & (total - 1):
-            raise ValueError(f"Sobol' points are balanced where their number is a power of 2: {self.num_generated} + 2**{m} = "
-                             f"{total} is none. Use draw() to draw them all the same.")
+            raise ValueError(
+                f"Sobol' points are balanced where their number is a power of 2: {self.num_generated} + 2**{m} = "
+                f"{total} is none. Use draw() to draw them all the same.")
         return self.draw(n, out, dtype)
 
     def __repr__(self):

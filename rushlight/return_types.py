@@ -5,17 +5,25 @@ from ._src.core.later import later
 from ._src.core.results import named
 
 FIELDS = {  # operators whose type may be asked for before they have run
-    **dict.fromkeys(("max", "min", "median", "nanmedian", "mode", "sort", "topk", "kthvalue", "cummax", "cummin"), ("values", "indices")),
-    "aminmax": ("min", "max"), **dict.fromkeys(("qr", "linalg_qr"), ("Q", "R")), "svd": ("U", "S", "V"), "linalg_svd": ("U", "S", "Vh"),
-    **dict.fromkeys(("slogdet", "linalg_slogdet"), ("sign", "logabsdet")), **dict.fromkeys(("linalg_eig", "linalg_eigh"), ("eigenvalues", "eigenvectors")),
-    **dict.fromkeys(("lu_unpack", "linalg_lu"), ("P", "L", "U")), "linalg_lu_factor": ("LU", "pivots"), "linalg_lu_factor_ex": ("LU", "pivots", "info"),
-    "linalg_ldl_factor": ("LD", "pivots"), "linalg_ldl_factor_ex": ("LD", "pivots", "info"), "linalg_cholesky_ex": ("L", "info"), "linalg_inv_ex": ("inverse", "info"),
-    "linalg_solve_ex": ("result", "info"), "linalg_lstsq": ("solution", "residuals", "rank", "singular_values"), "frexp": ("mantissa", "exponent"),
-    **dict.fromkeys(("histogram", "histogramdd"), ("hist", "bin_edges")), "geqrf": ("a", "tau"), "triangular_solve": ("solution", "cloned_coefficient")}
+    **dict.fromkeys(("max", "min", "median", "nanmedian", "mode", "sort", "topk", "kthvalue", "cummax", "cummin"),
+                    ("values", "indices")),
+    "aminmax": ("min", "max"), **dict.fromkeys(("qr", "linalg_qr"), ("Q", "R")), "svd": ("U", "S", "V"),
+    "linalg_svd": ("U", "S", "Vh"),
+    **dict.fromkeys(("slogdet", "linalg_slogdet"), ("sign", "logabsdet")),
+    **dict.fromkeys(("linalg_eig", "linalg_eigh"), ("eigenvalues", "eigenvectors")),
+    **dict.fromkeys(("lu_unpack", "linalg_lu"), ("P", "L", "U")), "linalg_lu_factor": ("LU", "pivots"),
+    "linalg_lu_factor_ex": ("LU", "pivots", "info"),
+    "linalg_ldl_factor": ("LD", "pivots"), "linalg_ldl_factor_ex": ("LD", "pivots", "info"),
+    "linalg_cholesky_ex": ("L", "info"), "linalg_inv_ex": ("inverse", "info"),
+    "linalg_solve_ex": ("result", "info"), "linalg_lstsq": ("solution", "residuals", "rank", "singular_values"),
+    "frexp": ("mantissa", "exponent"),
+    **dict.fromkeys(("histogram", "histogramdd"), ("hist", "bin_edges")), "geqrf": ("a", "tau"),
+    "triangular_solve": ("solution", "cloned_coefficient")}
 
 
 def kind(name: str):
-    """The type of an operator's result; that of its form with ``out=`` is another one.  KeyError for one without names."""
+    """The type of an operator's result; that of its form with ``out=`` is another one.  KeyError for one without
+    names."""
     return type(named(name, **dict.fromkeys(FIELDS[name.removesuffix("_out")])))
 
 

@@ -35,6 +35,7 @@ class TorchVersion(str):
         return numbers(self) >= numbers(other)
 
     def __eq__(self, other):
-        return str.__eq__(self, other) if isinstance(other, str) else numbers(self)[:len(other)] == tuple(other) if isinstance(other, (tuple, list)) else NotImplemented
+        return str.__eq__(self, other) if isinstance(other, str) else numbers(self)[:len(other)] == tuple(
+            other) if isinstance(other, (tuple, list)) else NotImplemented
 
     __hash__ = str.__hash__

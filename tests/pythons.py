@@ -1,7 +1,8 @@
-"""Tests on another version of Python, taken from Debian's packages without installing them: ``python -m tests.pythons 3.14 [pytest arguments]``.
+"""Tests on another version of Python, taken from Debian's packages without installing them:
+``python -m tests.pythons 3.14 [pytest arguments]``.
 
-Sets the interpreter and the wheels up once, in ``PYTHONS`` (default: ``~/.cache/rushlight-pythons``); where that cannot be done it says so and ends well.
-Tests that hold results against PyTorch skip themselves, since it is not set up.
+Sets the interpreter and the wheels up once, in ``PYTHONS`` (default: ``~/.cache/rushlight-pythons``); where that cannot
+be done it says so and ends well.  Tests that hold results against PyTorch skip themselves, since it is not set up.
 """
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ import zipfile
 
 NEWEST = "3.14"
 SUITES = ("trixie", "forky", "sid")
-LIBRARIES = ("libc6", "libstdc++6", "libgcc-s1", "zlib1g", "libexpat1", "libffi8", "libssl3t64", "libbz2-1.0", "liblzma5", "libsqlite3-0", "libuuid1", "libzstd1")
+LIBRARIES = ("libc6", "libstdc++6", "libgcc-s1", "zlib1g", "libexpat1", "libffi8", "libssl3t64", "libbz2-1.0",
+             "liblzma5", "libsqlite3-0", "libuuid1", "libzstd1")
 WHEELS = ("numpy", "llvmlite", "pytest", "pytest-xdist", "hypothesis")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 TESTS = ("tests/capture", "tests/core", "tests/ops", "tests/autograd")
@@ -43,7 +45,8 @@ def run(*command, cwd=None):
 def mirror() -> str:
     """Where this machine has Debian's packages from.  Unavailable where it has none."""
     for place in (*pathlib.Path("/etc/apt/sources.list.d").glob("*.sources"), pathlib.Path("/etc/apt/sources.list")):
-        found = re.search(r"^(?:URIs:\s*|deb\s+(?:\[[^]]*\]\s+)?)(\S+://\S*debian/?)(?:\s|$)", place.read_text() if place.exists() else "", re.M)
+        found = re.search(r"^(?:URIs:\s*|deb\s+(?:\[[^]]*\]\s+)?)(\S+://\S*debian/?)(?:\s|$)",
+                          place.read_text() if place.exists() else "", re.M)
         if found:
             return found[1].rstrip("/")
     raise Unavailable("no mirror of Debian's packages is known here")
@@ -59,13 +62,15 @@ def interpreter(version: str, folder: pathlib.Path) -> pathlib.Path:
     for suite in SUITES:
         (folder / suite / "partial").mkdir(parents=True, exist_ok=True)
         (folder / f"{suite}.list").write_text(f"deb [trusted=yes] {mirror()} {suite} main\n")
-        options = [f"-oDir::State::Lists={folder / suite}", f"-oDir::Etc::SourceList={folder / suite}.list", "-oDir::Etc::SourceParts=/dev/null"]
+        options = [f"-oDir::State::Lists={folder / suite}", f"-oDir::Etc::SourceList={folder / suite}.list",
+                   "-oDir::Etc::SourceParts=/dev/null"]
         try:
             run("apt-get", *options, "update")
             run("apt-cache", *options, "show", f"python{version}-minimal")
         except Unavailable:
             continue
-        run("apt-get", *options, "download", f"python{version}-minimal", f"libpython{version}-minimal", f"libpython{version}-stdlib", *LIBRARIES, cwd=packages)
+        run("apt-get", *options, "download", f"python{version}-minimal", f"libpython{version}-minimal",
+            f"libpython{version}-stdlib", *LIBRARIES, cwd=packages)
         for package in packages.glob("*.deb"):
             run("dpkg", "-x", str(package), str(folder / "root"))
         launcher.write_text(LAUNCHER.replace("{version}", version))
@@ -79,7 +84,8 @@ def wheels(version: str, folder: pathlib.Path) -> pathlib.Path:
     site, got = folder / "site", folder / "wheels"
     if not (site / "ready").exists():
         platforms = [word for name in PLATFORMS for word in ("--platform", name)]
-        run(sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--python-version", version, *platforms, "-d", str(got), *WHEELS)
+        run(sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--python-version", version,
+            *platforms, "-d", str(got), *WHEELS)
         for wheel in got.glob("*.whl"):
             zipfile.ZipFile(wheel).extractall(site)
         (site / "ready").touch()
@@ -87,11 +93,12 @@ def wheels(version: str, folder: pathlib.Path) -> pathlib.Path:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("version", nargs="?", default=NEWEST)
     parser.add_argument("--minutes", type=float, help="how long the tests may take; what has not run by then is said")
     options, arguments = parser.parse_known_args()
-    keep = pathlib.Path(os.environ.get("PYTHONS") or pathlib.Path.home() / ".cache" / "rushlight-pythons") / options.version
+    keep = pathlib.Path(os.environ.get("PYTHONS")
+                        or pathlib.Path.home() / ".cache" / "rushlight-pythons") / options.version
     try:
         python, site = interpreter(options.version, keep), wheels(options.version, keep)
     except Unavailable as reason:
@@ -102,7 +109,8 @@ def main():
     environment.pop("PYTHONHOME", None)
     chosen = arguments if any(not a.startswith("-") for a in arguments) else [*arguments, *TESTS]
     try:
-        return subprocess.run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen], cwd=project, env=environment,
+        return subprocess.run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen], cwd=project,
+                              env=environment,
                               timeout=options.minutes and 60 * options.minutes).returncode
     except subprocess.TimeoutExpired:
         print(f"Python {options.version}: no failure within {options.minutes:g} minutes, and not every test has run")

@@ -1,4 +1,5 @@
-"""The models that compiled code is measured and tested on: what to build, what to feed it, and the loss of a training step."""
+"""The models that compiled code is measured and tested on: what to build, what to feed it, and the loss of a training
+step."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,9 +12,9 @@ from . import load
 
 @dataclass(frozen=True)
 class Case:
-    """``build(module, small)`` makes a model of the module ``file``; ``inputs(small)`` gives its inputs and, after ``given`` of them,
-    the targets.  ``loss(functional, output, *targets)`` is what a training step minimises, None for inference.  ``random``: whether
-    a step draws random numbers, so that libraries differ."""
+    """``build(module, small)`` makes a model of the module ``file``; ``inputs(small)`` gives its inputs and, after
+    ``given`` of them, the targets.  ``loss(functional, output, *targets)`` is what a training step minimises, None for
+    inference.  ``random``: whether a step draws random numbers, so that libraries differ."""
 
     file: str
     build: Callable
@@ -55,7 +56,8 @@ def nanogpt(dropout):
     def build(module, small):
         return module.GPT(65, 16, 2, 2, 32, dropout) if small else module.GPT(65, 256, 6, 6, 384, dropout)
 
-    return Case("gpt", build, lambda small: [whole(65, *((2, 16) if small else (8, 256)), seed=k) for k in (1, 2)], returned, random=dropout > 0)
+    return Case("gpt", build, lambda small: [whole(65, *((2, 16) if small else (8, 256)), seed=k) for k in (1, 2)],
+                returned, random=dropout > 0)
 
 
 SMALL_GPT2 = {"vocabulary": 101, "context": 32, "layers": 2, "heads": 2, "width": 32}
@@ -92,7 +94,8 @@ def labelled(count, size=224, small=32):
 
 
 def resnet(blocks, bottleneck):
-    return lambda module, small: module.ResNet((1, 1, 1, 1), bottleneck, 10, 8) if small else module.ResNet(blocks, bottleneck)
+    return lambda module, small: module.ResNet((1, 1, 1, 1), bottleneck, 10,
+                                               8) if small else module.ResNet(blocks, bottleneck)
 
 
 def vit(module, small):
@@ -108,7 +111,8 @@ def t5(module, small):
 
 
 def translations(small):
-    return [whole(101, 2, 12), whole(101, 2, 7, seed=2)] if small else [whole(32128, 8, 128), whole(32128, 8, 64, seed=2)]
+    return [whole(101, 2, 12), whole(101, 2, 7, seed=2)] if small else [whole(32128, 8, 128),
+                                                                        whole(32128, 8, 64, seed=2)]
 
 
 def lstm(module, small):
@@ -117,7 +121,8 @@ def lstm(module, small):
 
 def text(small):
     (length, batch), words, width = ((5, 3), 101, 16) if small else ((35, 20), 10000, 650)
-    return [whole(words, length, batch), whole(words, length, batch, seed=2), numbers(2, batch, width) * 0.1, numbers(2, batch, width, seed=4) * 0.1]
+    return [whole(words, length, batch), whole(words, length, batch, seed=2), numbers(2, batch, width) * 0.1,
+            numbers(2, batch, width, seed=4) * 0.1]
 
 
 def mobilenet(module, small):
@@ -146,7 +151,8 @@ CASES = {
     "nanogpt": nanogpt(0.0),
     "nanogpt-dropout": nanogpt(0.2),
     "gpt2": Case("gpt2", gpt2, lambda small: [whole(101, 1, 24) if small else whole(50257, 1, 512)]),
-    "gpt2-decode": Case("gpt2", decoder, lambda small: [whole(101, 1, 1) if small else whole(50257, 1, 1), np.array([20 if small else 400])]),
+    "gpt2-decode": Case("gpt2", decoder, lambda small: [whole(101, 1, 1) if small else whole(50257, 1, 1),
+                                                        np.array([20 if small else 400])]),
     "bert": Case("bert", bert, lambda small: sentences(small, False)),
     "bert-train": Case("bert", bert, lambda small: sentences(small, True), returned),
     "resnet50": Case("resnet", resnet((3, 4, 6, 3), True), images(8)),
@@ -157,6 +163,9 @@ CASES = {
     "t5-train": Case("t5", t5, translations, returned),
     "lstm-train": Case("lstm", lstm, text, lambda functional, output: output[0]),
     "mobilenet": Case("mobilenet", mobilenet, images(8)),
-    "dlrm-train": Case("dlrm", dlrm, clicks, lambda functional, output, targets: functional.binary_cross_entropy_with_logits(output, targets), 2),
-    "unet-train": Case("unet", unet, noised, lambda functional, output, targets: functional.mse_loss(output, targets), 2),
+    "dlrm-train": Case("dlrm", dlrm, clicks,
+                       lambda functional, output, targets: functional.binary_cross_entropy_with_logits(output, targets),
+                       2),
+    "unet-train": Case("unet", unet, noised, lambda functional, output, targets: functional.mse_loss(output, targets),
+                       2),
 }

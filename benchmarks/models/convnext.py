@@ -38,7 +38,8 @@ class ConvNeXt(nn.Module):
         self.smaller = nn.ModuleList([nn.Sequential(nn.Conv2d(3, widths[0], 4, 4), ChannelNorm(widths[0]))])
         for before, after in zip(widths, widths[1:]):
             self.smaller.append(nn.Sequential(ChannelNorm(before), nn.Conv2d(before, after, 2, 2)))
-        self.stages = nn.ModuleList([nn.Sequential(*[Block(width) for _ in range(depth)]) for depth, width in zip(depths, widths)])
+        self.stages = nn.ModuleList([nn.Sequential(*[Block(width) for _ in range(depth)])
+                                     for depth, width in zip(depths, widths)])
         self.norm, self.head = nn.LayerNorm(widths[-1], eps=1e-6), nn.Linear(widths[-1], classes)
 
     def forward(self, x):

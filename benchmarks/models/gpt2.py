@@ -53,7 +53,8 @@ class GPT2(nn.Module):
         super().__init__()
         self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
         self.blocks = nn.ModuleList([
-            Block(CachedAttention(width, heads, context) if cached else Attention(width, heads), width) for _ in range(layers)])
+            Block(CachedAttention(width, heads, context) if cached else Attention(width, heads), width)
+            for _ in range(layers)])
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.token.weight
         self.register_buffer("places", torch.arange(context))

@@ -3,9 +3,12 @@ from torch import nn
 from torch.nn import functional as F
 
 LARGE = (  # kernel, expanded, outputs, squeeze, hard swish, stride
-    (3, 16, 16, False, False, 1), (3, 64, 24, False, False, 2), (3, 72, 24, False, False, 1), (5, 72, 40, True, False, 2),
-    (5, 120, 40, True, False, 1), (5, 120, 40, True, False, 1), (3, 240, 80, False, True, 2), (3, 200, 80, False, True, 1),
-    (3, 184, 80, False, True, 1), (3, 184, 80, False, True, 1), (3, 480, 112, True, True, 1), (3, 672, 112, True, True, 1),
+    (3, 16, 16, False, False, 1), (3, 64, 24, False, False, 2), (3, 72, 24, False, False, 1),
+    (5, 72, 40, True, False, 2),
+    (5, 120, 40, True, False, 1), (5, 120, 40, True, False, 1), (3, 240, 80, False, True, 2),
+    (3, 200, 80, False, True, 1),
+    (3, 184, 80, False, True, 1), (3, 184, 80, False, True, 1), (3, 480, 112, True, True, 1),
+    (3, 672, 112, True, True, 1),
     (5, 672, 160, True, True, 2), (5, 960, 160, True, True, 1), (5, 960, 160, True, True, 1))
 
 
@@ -17,7 +20,8 @@ def multiple(value, of=8):
 
 class Convolution(nn.Sequential):
     def __init__(self, inputs, outputs, kernel, stride=1, groups=1, act=None):
-        layers = [nn.Conv2d(inputs, outputs, kernel, stride, (kernel - 1) // 2, groups=groups, bias=False), nn.BatchNorm2d(outputs, eps=0.001, momentum=0.01)]
+        layers = [nn.Conv2d(inputs, outputs, kernel, stride, (kernel - 1) // 2, groups=groups, bias=False),
+                  nn.BatchNorm2d(outputs, eps=0.001, momentum=0.01)]
         super().__init__(*layers, *([act(inplace=True)] if act else []))
 
 
@@ -55,7 +59,8 @@ class MobileNetV3(nn.Module):
             layers.append(Inverted(inputs, *block))
             inputs = block[2]
         self.features = nn.Sequential(*layers, Convolution(inputs, 6 * inputs, 1, act=nn.Hardswish))
-        self.head = nn.Sequential(nn.Linear(6 * inputs, last), nn.Hardswish(inplace=True), nn.Dropout(0.2), nn.Linear(last, classes))
+        self.head = nn.Sequential(nn.Linear(6 * inputs, last), nn.Hardswish(inplace=True), nn.Dropout(0.2),
+                                  nn.Linear(last, classes))
 
     def forward(self, x):
         return self.head(F.adaptive_avg_pool2d(self.features(x), 1).flatten(1))

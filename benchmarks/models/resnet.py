@@ -13,11 +13,13 @@ class Block(nn.Module):
         super().__init__()
         outputs = 4 * width if bottleneck else width
         if bottleneck:
-            layers = [*convolution(inputs, width, 1), nn.ReLU(inplace=True), *convolution(width, width, 3, stride), nn.ReLU(inplace=True), *convolution(width, outputs, 1)]
+            layers = [*convolution(inputs, width, 1), nn.ReLU(inplace=True), *convolution(width, width, 3, stride),
+                      nn.ReLU(inplace=True), *convolution(width, outputs, 1)]
         else:
             layers = [*convolution(inputs, width, 3, stride), nn.ReLU(inplace=True), *convolution(width, outputs, 3)]
         self.main = nn.Sequential(*layers)
-        self.side = nn.Identity() if stride == 1 and inputs == outputs else nn.Sequential(*convolution(inputs, outputs, 1, stride))
+        self.side = nn.Identity() if stride == 1 and inputs == outputs else nn.Sequential(*convolution(inputs, outputs,
+                                                                                                       1, stride))
         self.relu = nn.ReLU(inplace=True)
 
     def forward(self, x):

@@ -67,7 +67,8 @@ class Layer(nn.Module):
         super().__init__()
         self.itself, self.norm1 = Attention(width, heads, size, first, not decoder), RootMeanNorm(width)
         self.other, self.norm2 = (Attention(width, heads, size), RootMeanNorm(width)) if decoder else (None, None)
-        self.up, self.down, self.norm3 = nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False), RootMeanNorm(width)
+        self.up, self.down, self.norm3 = nn.Linear(width, inner, bias=False), nn.Linear(inner, width,
+                                                                                        bias=False), RootMeanNorm(width)
 
     def forward(self, x, memory, bias):
         y, bias = self.itself(self.norm1(x), bias=bias)

@@ -1,8 +1,8 @@
 """Programs of public repositories, unmodified, under PyTorch and under Rushlight: what they train, print and cost.
 
     python -m benchmarks.programs.run --list
-    python -m benchmarks.programs.run --judge PYTHON --ours PYTHON [--only mnist,gat] [--again differs] [--time] [--twice]
-    python -m benchmarks.programs.run --table [--json FILE]
+    python -m benchmarks.programs.run --judge PYTHON --ours PYTHON [--only mnist,gat] [--again differs] [--time]
+    [--twice] python -m benchmarks.programs.run --table [--json FILE]
 
 ``--judge`` and ``--ours`` name interpreters with the programs' libraries: the first has PyTorch, the second Rushlight,
 started as RUSHLIGHT_AS_TORCH=1 starts it.  No program is part of this project.  ``recipes/*.toml`` say where each is
@@ -218,7 +218,8 @@ def values(recipe, result):
     if "losses" in recipe["compare"]:
         found["losses"] = [(v, abs(v)) for v in result["losses"]]
     if "parameters" in recipe["compare"]:
-        several = len(result["parameters"]) > 1  # optimizers may step in the order of a set: what they leave is compared by size
+        # optimizers may step in the order of a set: what they leave is compared by size
+        several = len(result["parameters"]) > 1
         columns = ([(p[k], p["norm"]) for p in result["parameters"]] for k in ("count", "sum", "norm"))
         found["parameters"] = [pair for column in columns for pair in (sorted(column) if several else column)]
     if "text" in recipe["compare"]:

@@ -1,4 +1,5 @@
-"""What ``benchmarks/zoo.py`` builds: models of timm, transformers and torch-geometric, and plain programs, all small, fed by numbers from NumPy.
+"""What ``benchmarks/zoo.py`` builds: models of timm, transformers and torch-geometric, and plain programs, all small,
+fed by numbers from NumPy.
 
 Each suite has ``NAMES`` and ``build(torch, name)``, which gives a ``Made``.
 """
@@ -15,8 +16,9 @@ SUITES = ("images", "language", "graphs", "programs", "libraries")
 
 @dataclass
 class Made:
-    """A model and what it is fed.  ``given`` are NumPy arrays (or dicts of them) by name; ``compute(model, **given)`` gives outputs, any
-    tree of tensors; ``prompt`` is what generation begins with, for models that generate; ``plain``: outputs without a gradient are compared too."""
+    """A model and what it is fed.  ``given`` are NumPy arrays (or dicts of them) by name; ``compute(model, **given)``
+    gives outputs, any tree of tensors; ``prompt`` is what generation begins with, for models that generate; ``plain``:
+    outputs without a gradient are compared too."""
 
     model: object
     given: dict

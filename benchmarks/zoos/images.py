@@ -18,9 +18,12 @@ NAMES = """beit_base_patch16_224 botnet26t_256 cait_xxs24_224 coat_lite_tiny coa
  tnt_s_patch16_224 tresnet_m twins_pcpvt_small twins_svt_small vgg11 visformer_tiny vit_relpos_small_patch16_224 vit_small_r26_s32_224 vit_tiny_patch16_224
  vitamin_small_224 volo_d1_224 xception41 xcit_nano_12_p16_224""".split()
 NORMALISED = ("levit", "efficientvit_m", "efficientformer")  # over examples at their end
-LEAST = {"inception": 160, "nasnet": 160, "pnasnet": 160, "xception": 160, "legacy_xception": 160}  # pixels that valid convolutions need
+# pixels that valid convolutions need
+LEAST = {"inception": 160, "nasnet": 160, "pnasnet": 160, "xception": 160, "legacy_xception": 160}
 SHALLOW = {"deepseek_vit_412m": {"depth": 2}, "gemma4_vit_167m": {"depth": 2}, "beit_base_patch16_224": {"depth": 4},
-           "samvit_base_patch16_224": {"depth": 4, "global_attn_indexes": (1, 3)}, "naflexvit_base_patch16_gap": {"depth": 4}}  # layers like the first ones add only time
+           # layers like the first ones add only time
+           "samvit_base_patch16_224": {"depth": 4, "global_attn_indexes": (1, 3)},
+           "naflexvit_base_patch16_gap": {"depth": 4}}
 
 
 def pixels(cfg, name):
@@ -28,7 +31,8 @@ def pixels(cfg, name):
     height, width = cfg["input_size"][1:]
     if cfg.get("fixed_input_size"):
         return height, width
-    least = max([size for start, size in LEAST.items() if name.startswith(start)] + [cfg["min_input_size"][1] if cfg.get("min_input_size") else 96])
+    least = max([size for start, size in LEAST.items() if name.startswith(start)]
+                + [cfg["min_input_size"][1] if cfg.get("min_input_size") else 96])
     return min(height, least), min(width, least)
 
 
@@ -36,5 +40,6 @@ def build(torch, name):
     import timm
 
     model = timm.create_model(name, num_classes=10, pretrained=False, **SHALLOW.get(name, {}))
-    images = 1 if model.default_cfg.get("fixed_input_size") and not name.startswith(NORMALISED) else 2  # most of these normalise over tokens
+    # most of these normalise over tokens
+    images = 1 if model.default_cfg.get("fixed_input_size") and not name.startswith(NORMALISED) else 2
     return Made(model, {"x": numbers(images, 3, *pixels(model.default_cfg, name))}, lambda model, x: model(x))

@@ -32,7 +32,8 @@ class UNet(nn.Module):
 class Recurrent(nn.Module):
     def __init__(self, kind):
         super().__init__()
-        self.embedding, self.cells, self.head = nn.Embedding(50, 16), kind(16, 24, 2, batch_first=True), nn.Linear(24, 50)
+        self.embedding, self.cells, self.head = nn.Embedding(50, 16), kind(16, 24, 2, batch_first=True), nn.Linear(
+            24, 50)
 
     def forward(self, ids):
         y, state = self.cells(self.embedding(ids))
@@ -60,7 +61,8 @@ class Translator(nn.Module):
 
     def forward(self, source, target):
         mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
-        return self.head(self.transformer(self.embedding(source), self.embedding(target), tgt_mask=mask, tgt_is_causal=True))
+        return self.head(self.transformer(self.embedding(source), self.embedding(target), tgt_mask=mask,
+                                          tgt_is_causal=True))
 
 
 class Tagger(nn.Module):
@@ -68,7 +70,9 @@ class Tagger(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.embedding, self.cells, self.head = nn.Embedding(50, 12, padding_idx=0), nn.LSTM(12, 10, bidirectional=True, batch_first=True), nn.Linear(20, 4)
+        self.embedding, self.cells, self.head = (nn.Embedding(50, 12, padding_idx=0),
+                                                 nn.LSTM(12, 10, bidirectional=True, batch_first=True),
+                                                 nn.Linear(20, 4))
 
     def forward(self, ids):
         lengths = torch.tensor([8, 5, 3])
@@ -82,7 +86,8 @@ class Policy(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.body, self.actor, self.critic = nn.Sequential(nn.Linear(4, 16), nn.Tanh()), nn.Linear(16, 3), nn.Linear(16, 1)
+        self.body, self.actor, self.critic = nn.Sequential(nn.Linear(4, 16),
+                                                           nn.Tanh()), nn.Linear(16, 3), nn.Linear(16, 1)
 
     def forward(self, state, actions):
         y = self.body(state)
@@ -101,7 +106,8 @@ class Autoencoder(nn.Module):
     def forward(self, x, noise):
         mean, logvar = self.encode(x).chunk(2, dim=1)
         found = self.decode(mean + noise * torch.exp(0.5 * logvar))
-        return F.binary_cross_entropy(found, x.flatten(1).sigmoid(), reduction="sum") - 0.5 * torch.sum(1 + logvar - mean.pow(2) - logvar.exp())
+        return F.binary_cross_entropy(found, x.flatten(1).sigmoid(),
+                                      reduction="sum") - 0.5 * torch.sum(1 + logvar - mean.pow(2) - logvar.exp())
 
 
 class Detector(nn.Module):
@@ -111,7 +117,8 @@ class Detector(nn.Module):
         super().__init__()
         self.anchors, self.outputs = anchors, 5 + kinds
         widths = [3, 8, 16, 24]
-        self.body = nn.Sequential(*[nn.Sequential(nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.SiLU()) for a, b in zip(widths, widths[1:])])
+        self.body = nn.Sequential(*[nn.Sequential(nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.SiLU())
+                                    for a, b in zip(widths, widths[1:])])
         self.head = nn.Conv2d(24, anchors * self.outputs, 1)
 
     def forward(self, x):
@@ -128,7 +135,8 @@ class Generator(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(nn.ConvTranspose2d(16, 32, 4, 1, 0, bias=False), nn.BatchNorm2d(32), nn.ReLU(True),
-                                    nn.ConvTranspose2d(32, 16, 4, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(True), nn.ConvTranspose2d(16, 3, 4, 2, 1), nn.Tanh())
+                                    nn.ConvTranspose2d(32, 16, 4, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(True),
+                                    nn.ConvTranspose2d(16, 3, 4, 2, 1), nn.Tanh())
 
     def forward(self, z):
         return self.layers(z)
@@ -150,25 +158,30 @@ class Adapting(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, affine=True, track_running_stats=False), nn.ReLU(), nn.Flatten(), nn.Linear(576, 5))
+        self.net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, affine=True, track_running_stats=False),
+                                 nn.ReLU(), nn.Flatten(), nn.Linear(576, 5))
 
     def forward(self, x, y):
         weights = dict(self.net.named_parameters())
         with torch.enable_grad():
             loss = F.cross_entropy(torch.func.functional_call(self.net, weights, (x,)), y)
             gradients = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
-        return torch.func.functional_call(self.net, {name: w - 0.1 * g for (name, w), g in zip(weights.items(), gradients)}, (x,))
+        return torch.func.functional_call(self.net, {name: w - 0.1 * g
+                                                     for (name, w), g in zip(weights.items(), gradients)}, (x,))
 
 
 def recommender():
-    return nn.Sequential(nn.Linear(60, 24), nn.SELU(), nn.Linear(24, 12), nn.SELU(), nn.Linear(12, 24), nn.SELU(), nn.Linear(24, 60))
+    return nn.Sequential(nn.Linear(60, 24), nn.SELU(), nn.Linear(24, 12), nn.SELU(), nn.Linear(12, 24), nn.SELU(),
+                         nn.Linear(24, 60))
 
 
 class DenseNet(nn.Module):
     def __init__(self):
         super().__init__()
         self.first = nn.Conv2d(3, 8, 3, padding=1)
-        self.layers = nn.ModuleList([nn.Sequential(nn.BatchNorm2d(8 + 4 * k), nn.ReLU(), nn.Conv2d(8 + 4 * k, 4, 3, padding=1, bias=False)) for k in range(3)])
+        self.layers = nn.ModuleList([nn.Sequential(nn.BatchNorm2d(8 + 4 * k), nn.ReLU(),
+                                                   nn.Conv2d(8 + 4 * k, 4, 3, padding=1, bias=False))
+                                     for k in range(3)])
         self.head = nn.Linear(20, 10)
 
     def forward(self, x):
@@ -181,7 +194,8 @@ class DenseNet(nn.Module):
 class Block(nn.Module):
     def __init__(self, inputs, outputs, stride):
         super().__init__()
-        self.net = nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(),
+        self.net = nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs),
+                                 nn.ReLU(),
                                  nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs))
         self.side = nn.Conv2d(inputs, outputs, 1, stride) if stride != 1 else None
 
@@ -193,7 +207,8 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), Block(8, 8, 1), Block(8, 16, 2), Block(16, 32, 2),
+        self.layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+                                    Block(8, 8, 1), Block(8, 16, 2), Block(16, 32, 2),
                                     nn.AdaptiveAvgPool2d((1, 1)), nn.Flatten(), nn.Linear(32, 10))
 
     def forward(self, x):
@@ -205,7 +220,8 @@ class Speaker(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.cells = nn.ModuleList([nn.LSTM(20, 32, batch_first=True, proj_size=16), nn.LSTM(16, 32, batch_first=True, proj_size=16)])
+        self.cells = nn.ModuleList([nn.LSTM(20, 32, batch_first=True, proj_size=16),
+                                    nn.LSTM(16, 32, batch_first=True, proj_size=16)])
         self.scale, self.shift = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(-5.0))
 
     def forward(self, x):

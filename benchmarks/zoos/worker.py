@@ -1,7 +1,8 @@
 """Runs models in one process under one library and writes what came out: ``benchmarks/zoo.py`` starts it.
 
-Under PyTorch (``judge``) results go to ``<folder>/<model>.pt``; here (``ours``) they are compared with those.  A parameter is its mean plus its deviation
-times numbers that NumPy draws by its name, so that no weights need to be stored; of large gradients a sample and the norm are.
+Under PyTorch (``judge``) results go to ``<folder>/<model>.pt``; here (``ours``) they are compared with those.  A
+parameter is its mean plus its deviation times numbers that NumPy draws by its name, so that no weights need to be
+stored; of large gradients a sample and the norm are.
 """
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ import zlib
 import numpy as np
 
 KEPT = 2000  # numbers of a tensor that are compared
-sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # beside this file lie modules with names of libraries
+# beside this file lie modules with names of libraries
+sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from benchmarks.zoos import build, language, suite_of  # noqa: E402
 
 
@@ -38,10 +40,12 @@ def still(model):
 
 
 class Unset:
-    """A block in which tensors are not filled with random numbers: large models take long to, and get other weights anyway."""
+    """A block in which tensors are not filled with random numbers: large models take long to, and get other weights
+    anyway."""
 
     def __init__(self, torch):
-        self.places = [*((torch.Tensor, name) for name in ("uniform_", "normal_", "erfinv_")), (torch.nn.init, "trunc_normal_")]
+        self.places = [*((torch.Tensor, name) for name in ("uniform_", "normal_", "erfinv_")),
+                       (torch.nn.init, "trunc_normal_")]
 
     def __enter__(self):
         self.kept = [getattr(holder, name) for holder, name in self.places]
@@ -54,11 +58,14 @@ class Unset:
 
 
 def scales(model, suite):
-    """Mean and deviation of each parameter; at least a little of the latter, so that what begins as zero is seen too."""
+    """Mean and deviation of each parameter; at least a little of the latter, so that what begins as zero is seen
+    too."""
     if suite == "images":  # by the number of inputs
-        return {name: (0.0, (p[0].numel()) ** -0.5) if p.dim() > 1 else (float(p.detach().nan_to_num().clamp(0, 1).mean()), 0.05)
+        return {name: (0.0, (p[0].numel()) ** -0.5) if p.dim() > 1
+                else (float(p.detach().nan_to_num().clamp(0, 1).mean()), 0.05)
                 for name, p in model.named_parameters() if p.numel()}
-    return {name: (float(p.detach().mean()), max(float(p.detach().std(correction=0)), 0.02)) for name, p in model.named_parameters() if p.numel()}
+    return {name: (float(p.detach().mean()), max(float(p.detach().std(correction=0)), 0.02))
+            for name, p in model.named_parameters() if p.numel()}
 
 
 def fill(torch, model, given):
@@ -110,7 +117,8 @@ def train(torch, made, given, compute):
 def step(torch, made, given):
     """The state after a step of AdamW, and what the model computes with it when it came back from a file."""
     model = made.model
-    torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1.0).step()  # with a large eps a step is a smooth function of gradients
+    # with a large eps a step is a smooth function of gradients
+    torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1.0).step()
     state = model.state_dict()
     file = io.BytesIO()
     torch.save(state, file)
@@ -130,14 +138,16 @@ def generated(torch, made):
     prompt = {name: torch.from_numpy(value) for name, value in made.prompt.items()}
     common = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "use_cache": True, **language.STARTS}
     model = made.model.eval()
-    kinds = [{}, {"num_beams": 3}, *([{"cache_implementation": "static"}] if getattr(model, "_can_compile_fullgraph", False) else [])]
+    kinds = [{}, {"num_beams": 3},
+             *([{"cache_implementation": "static"}] if getattr(model, "_can_compile_fullgraph", False) else [])]
     return [model.generate(**prompt, **common, **kind).tolist() for kind in kinds]
 
 
 def differences(saved, found):
     """What is not as the judge found it, first what was computed first."""
     for part in (p for p in ("outputs", "gradients", "after", "evaluated") if p in found):
-        theirs, own = ({str(k): v for k, v in enumerate(each)} if isinstance(each, list) else each for each in (saved[part], found[part]))
+        theirs, own = ({str(k): v for k, v in enumerate(each)} if isinstance(each, list) else each
+                       for each in (saved[part], found[part]))
         if set(theirs) != set(own):
             yield f"{part} of only one: {sorted(set(theirs) ^ set(own))[:4]}"
             continue
@@ -152,7 +162,8 @@ def differences(saved, found):
                 yield f"{part} {name}: infinite or undefined numbers in other places"
                 continue
             size = max(most if np.isfinite(most) else 0.0, 1e-2 * scale)
-            error = max(np.abs(values.numpy() - ours.numpy())[finite].max(initial=0.0), abs(norm - own_norm) / max(len(values), 1) ** 0.5 if np.isfinite(norm) else 0.0)
+            error = max(np.abs(values.numpy() - ours.numpy())[finite].max(initial=0.0),
+                        abs(norm - own_norm) / max(len(values), 1) ** 0.5 if np.isfinite(norm) else 0.0)
             if not error <= 2e-3 * size + 1e-5:
                 yield f"{part} {name}: differs by {error:.3g} of {size:.3g}"
 
@@ -166,7 +177,8 @@ def prepare(torch, name, saved, double):
         made = build(torch, name)
     still(made.model)
     if saved is None:
-        saved = {"scales": scales(made.model, suite), "buffers": {n: b.clone() for n, b in made.model.named_buffers() if b is not None}}
+        saved = {"scales": scales(made.model, suite),
+                 "buffers": {n: b.clone() for n, b in made.model.named_buffers() if b is not None}}
     fill(torch, made.model, saved["scales"])
     with torch.no_grad():
         for n, b in made.model.named_buffers():
@@ -203,7 +215,8 @@ def ours(torch, name, path, options):
     wrong = []
     if options.generate and saved.get("generated") is not None:
         own = generated(torch, made)
-        wrong += [f"generated by {kind}: {b} instead of {a}" for kind, a, b in zip(("greedy", "beams", "static"), saved["generated"], own) if a != b]
+        wrong += [f"generated by {kind}: {b} instead of {a}"
+                  for kind, a, b in zip(("greedy", "beams", "static"), saved["generated"], own) if a != b]
         made.model.train()
     started = time.perf_counter()
     found = train(torch, made, given, made.compute)
@@ -221,7 +234,8 @@ def ours_compiled(torch, name, path, options):
     started = time.perf_counter()
     found = train(torch, made, given, torch.compile(lambda model, **given: made.compute(model, **given)))
     seconds = time.perf_counter() - started
-    return {"seconds": round(seconds, 2), "graphs": counters["stats"]["unique_graphs"], "breaks": [reason[:200] for reason in counters["graph_break"]][:3],
+    return {"seconds": round(seconds, 2), "graphs": counters["stats"]["unique_graphs"],
+            "breaks": [reason[:200] for reason in counters["graph_break"]][:3],
             "wrong": list(differences(saved, found))[:3]}
 
 
@@ -238,10 +252,12 @@ def main(options):
         print(json.dumps({"started": name}), flush=True)
         signal.alarm(options.seconds)
         try:
-            line = {"ok": True, **work(torch, name, os.path.join(options.folder, f"{name}.pt".replace(" ", "_")), options)}
+            line = {"ok": True, **work(torch, name, os.path.join(options.folder, f"{name}.pt".replace(" ", "_")),
+                                       options)}
             line["ok"] = not line.get("wrong")
         except Exception as error:
-            line = {"ok": False, "error": f"{type(error).__name__}: {error}"[:500], "trace": traceback.format_exc()[-3000:]}
+            line = {"ok": False, "error": f"{type(error).__name__}: {error}"[:500],
+                    "trace": traceback.format_exc()[-3000:]}
         finally:
             signal.alarm(0)
         print(json.dumps({"name": name, **line}), flush=True)

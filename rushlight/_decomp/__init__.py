@@ -1,4 +1,5 @@
-"""Operators as functions of simpler ones, under PyTorch's names: the tables that ``make_fx`` and ``run_decompositions`` take.
+"""Operators as functions of simpler ones, under PyTorch's names: the tables that ``make_fx`` and ``run_decompositions``
+take.
 
 What an operator decomposes into is the body that declares it.
 """
@@ -27,14 +28,17 @@ def overloads_of(operator) -> list[OpOverload]:
     if isinstance(operator, OpOverload):
         return [operator]
     if not isinstance(operator, OpOverloadPacket):
-        raise TypeError(f"expected an operator such as torch.ops.aten.gelu, or one overload of it, got {type(operator).__name__}")
+        raise TypeError(
+            f"expected an operator such as torch.ops.aten.gelu, or one overload of it, got {type(operator).__name__}")
     return [operator.overload(name) for name in dict.fromkeys((*OVERLOADS, *operator.made))]
 
 
 def simpler(overload: OpOverload):
-    """The body of an overload's operator, or None: primitives, and what is one step around a primitive of its name, have nothing simpler.
+    """The body of an overload's operator, or None: primitives, and what is one step around a primitive of its name,
+    have nothing simpler.
 
-    Where users' operator is one step around an inner one (``silu`` around ``_silu``), that one's body counts: it is what runs while programs are traced.
+    Where users' operator is one step around an inner one (``silu`` around ``_silu``), that one's body counts: it is
+    what runs while programs are traced.
     """
     if overload.namespace != "aten" or overload.op is None or f"prims.{overload._opname}" in OPS:
         return None
@@ -43,7 +47,8 @@ def simpler(overload: OpOverload):
 
 
 class Table(MutableMapping):
-    """Overload -> function for every operator with a body, and for those that were given; iteration is over the latter and ``CORE``."""
+    """Overload -> function for every operator with a body, and for those that were given; iteration is over the latter
+    and ``CORE``."""
 
     def __getitem__(self, overload):
         found = GIVEN.get(overload)
@@ -71,8 +76,8 @@ global_decomposition_table = {"post_autograd": decomposition_table, "pre_autogra
 
 
 def register_decomposition(aten_op, registry=None, *, type="post_autograd", unsafe=False):
-    """Decorates a function that computes an operator, or each of several, by others: it takes the place of the operator's body in ``registry``, or, without
-    one, in ``decomposition_table``.
+    """Decorates a function that computes an operator, or each of several, by others: it takes the place of the
+    operator's body in ``registry``, or, without one, in ``decomposition_table``.
 
     >>> import rushlight as torch
     >>> @register_decomposition(torch.ops.aten.tanhshrink, table := {})
@@ -103,7 +108,8 @@ def get_decompositions(aten_ops, type="post_autograd") -> dict:
     False
     """
     table = global_decomposition_table[type]
-    return {overload: table[overload] for operator in aten_ops for overload in overloads_of(operator) if overload in table}
+    return {overload: table[overload] for operator in aten_ops for overload in overloads_of(operator)
+            if overload in table}
 
 
 def core_aten_decompositions() -> dict:

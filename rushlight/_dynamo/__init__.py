@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 from .._src.capture.asking import is_compiling  # noqa: F401
-from .._src.compiling import (OptimizedModule, allow_in_graph, assume_constant_result, disable, explain, graph_break, list_backends, lookup_backend, mark_dynamic,  # noqa: F401
+from .._src.compiling import (OptimizedModule, allow_in_graph, assume_constant_result, disable, explain, graph_break,
+                              list_backends, lookup_backend, mark_dynamic,  # noqa: F401
                          mark_static, mark_unbacked, maybe_mark_dynamic, register_backend, reset, set_stance)
 from .._src.compiling import compile as optimize_function
-from .._src.controls import (disallow_in_graph, error_on_graph_break, forbid_in_graph, mark_static_address, run, skip_frame, step_unsupported,  # noqa: F401
+from .._src.controls import (disallow_in_graph, error_on_graph_break, forbid_in_graph, mark_static_address, run,
+                             skip_frame, step_unsupported,  # noqa: F401
                         substitute_in_graph)
 from . import backends, config, testing, utils  # noqa: F401
 
@@ -14,7 +16,8 @@ nonstrict_trace, patch_dynamo_config = allow_in_graph, config.patch
 
 def optimize(backend="rushlight", *, nopython=False, dynamic=None, disable=False, **_):
     """``optimize(backend)(function)``: another spelling of ``compile``."""
-    return lambda function: optimize_function(function, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
+    return lambda function: optimize_function(function, backend=backend, fullgraph=nopython, dynamic=dynamic,
+                                              disable=disable)
 
 
 def optimize_assert(backend="rushlight", *, dynamic=None, **_):
@@ -23,7 +26,8 @@ def optimize_assert(backend="rushlight", *, dynamic=None, **_):
 
 
 def export(f, *extra_args, aten_graph=False, **options):
-    """``export(f)(*args)``: (graph module, guards) of a function that fits one graph, for tensors of any sizes that f does the same for.
+    """``export(f)(*args)``: (graph module, guards) of a function that fits one graph, for tensors of any sizes that f
+    does the same for.
 
     The module takes the arguments of ``f`` and gives its results.  CaptureError where ``f`` does not fit one graph.
 
@@ -52,7 +56,8 @@ def export(f, *extra_args, aten_graph=False, **options):
         def sizes(leaf):
             return {k: Dim.AUTO for k, size in enumerate(leaf.shape) if size > 1} if isinstance(leaf, Tensor) else None
 
-        program = export(Exported(), args, kwargs, dynamic_shapes={"args": tree_map(sizes, args), "kwargs": tree_map(sizes, kwargs)})
+        program = export(Exported(), args, kwargs,
+                         dynamic_shapes={"args": tree_map(sizes, args), "kwargs": tree_map(sizes, kwargs)})
         return program.module(), captured(f, args, kwargs).guards
 
     return run(*extra_args) if extra_args else run

@@ -70,8 +70,10 @@ class AotEagerAndRecordGraphs(EagerAndRecordGraphs):
         return aot_module_simplified(gm, example_inputs, keep(self.fw_graphs), keep(self.bw_graphs))
 
 
-def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=False, exact_dtype=True, relax_numpy_equality=False, **_) -> bool:
-    """Whether two results hold the same values, nested alike: tensors and arrays of one dtype (with ``exact_dtype``) within ``tol``, objects by their attributes.
+def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=False, exact_dtype=True,
+         relax_numpy_equality=False, **_) -> bool:
+    """Whether two results hold the same values, nested alike: tensors and arrays of one dtype (with ``exact_dtype``)
+    within ``tol``, objects by their attributes.
 
     >>> import rushlight as torch
     >>> torch._dynamo.testing.same((torch.ones(2), {"a": 1}), (torch.ones(2), {"a": 1})), torch._dynamo.testing.same([1], (1,))
@@ -86,11 +88,13 @@ def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=Fals
         if isinstance(a, (np.ndarray, np.generic)):
             if not relax_numpy_equality and type(a) is not type(b) or a.dtype != b.dtype:
                 return False
-            return np.allclose(a, b, rtol=tol, atol=tol, equal_nan=True) if a.dtype.kind in "fciub" else bool((a == b).all())
+            return np.allclose(a, b, rtol=tol, atol=tol,
+                               equal_nan=True) if a.dtype.kind in "fciub" else bool((a == b).all())
         if isinstance(a, Tensor):
             if not isinstance(b, Tensor) or a.shape != b.shape or exact_dtype and a.dtype is not b.dtype:
                 return False
-            return bool(OPS["allclose"](a.to_dense(), b.to_dense().to(a.dtype), rtol=tol, atol=tol, equal_nan=True)) if a.is_sparse else \
+            return bool(OPS["allclose"](a.to_dense(), b.to_dense().to(a.dtype), rtol=tol, atol=tol,
+                                        equal_nan=True)) if a.is_sparse else \
                 bool(OPS["allclose"](a, b.to(a.dtype), rtol=tol, atol=tol, equal_nan=True))
         if isinstance(a, dict):
             return isinstance(b, dict) and a.keys() == b.keys() and all(alike(a[k], b[k]) for k in a)
@@ -98,7 +102,8 @@ def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=Fals
             return type(a) is type(b) and len(a) == len(b) and all(map(alike, a, b))
         if isinstance(a, float):
             return type(b) is float and (math.isclose(a, b, rel_tol=tol, abs_tol=tol) or a != a and b != b)
-        own = type(a).__eq__ is object.__eq__ and hasattr(a, "__dict__") and not isinstance(a, (type, types.FunctionType, types.ModuleType))
+        own = type(a).__eq__ is object.__eq__ and hasattr(a, "__dict__") and not isinstance(
+            a, (type, types.FunctionType, types.ModuleType))
         return a == b or own and type(a) is type(b) and alike(vars(a), vars(b))
 
     return alike(ref, res)

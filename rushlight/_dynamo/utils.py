@@ -8,7 +8,8 @@ __all__ = ["compile_times", "counters", "same"]
 
 def compile_times(repr="str", aggregate=False):
     """How often functions were captured: as text, or with ``repr="csv"`` as (names, counts)."""
-    found = sorted((entry.name, len(entry.segments)) for owner in owners for entry in owner.entries.values() if entry.segments)
+    found = sorted((entry.name, len(entry.segments)) for owner in owners for entry in owner.entries.values()
+                   if entry.segments)
     if repr == "csv":
         return [name for name, _ in found], [str(count) for _, count in found]
     return "\n".join(f"{name}: {count}" for name, count in found)

@@ -5,5 +5,6 @@ __all__ = ["aot_function", "aot_module", "aot_module_simplified", "nop", "make_b
 
 
 def make_boxed_func(f):
-    """A compiled function that takes its inputs in one list; here compilers return plain functions, so it is ``f`` itself."""
+    """A compiled function that takes its inputs in one list; here compilers return plain functions, so it is ``f``
+    itself."""
     return f

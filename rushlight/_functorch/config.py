@@ -1,4 +1,5 @@
-"""``torch._functorch.config``: the partition always recomputes what is cheap, so its names are read and heeded by nothing."""
+"""``torch._functorch.config``: the partition always recomputes what is cheap, so its names are read and heeded by
+nothing."""
 from __future__ import annotations
 
 import sys

@@ -7,7 +7,8 @@ from .._src.core.op import OPS
 from ..func.modules import alike, functional_call
 from ..nn.modules.module import Module
 
-__all__ = ["FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "functional_init", "functional_init_with_buffers", "make_functional",
+__all__ = ["FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "functional_init",
+           "functional_init_with_buffers", "make_functional",
            "make_functional_with_buffers"]
 
 
@@ -19,7 +20,8 @@ class FunctionalModuleWithBuffers(Module):
         self.stateless_model, self.param_names, self.buffer_names = stateless_model, param_names, buffer_names
 
     def forward(self, params, buffers, *args, **kwargs):
-        given = {**dict(zip(self.param_names, params, strict=True)), **dict(zip(self.buffer_names, buffers, strict=True))}
+        given = {**dict(zip(self.param_names, params, strict=True)),
+                 **dict(zip(self.buffer_names, buffers, strict=True))}
         return functional_call(self.stateless_model, given, args, kwargs)
 
 
@@ -40,7 +42,8 @@ def named_state(model) -> tuple:
 
 
 def make_functional_with_buffers(model, disable_autograd_tracking=False):
-    """(function, parameters, buffers): ``function(parameters, buffers, *args)`` is what a copy of the module computes with them.
+    """(function, parameters, buffers): ``function(parameters, buffers, *args)`` is what a copy of the module computes
+    with them.
 
     ``disable_autograd_tracking``: the parameters do not want gradients.
 
@@ -57,7 +60,8 @@ def make_functional_with_buffers(model, disable_autograd_tracking=False):
 
 
 def make_functional(model, disable_autograd_tracking=False):
-    """(function, parameters): ``function(parameters, *args)`` is what a copy of the module computes with them.  RuntimeError for a module with buffers.
+    """(function, parameters): ``function(parameters, *args)`` is what a copy of the module computes with them.
+    RuntimeError for a module with buffers.
 
     >>> f, parameters = make_functional(torch.nn.Linear(2, 1))
     >>> f(parameters, torch.zeros(3, 2)).shape
@@ -70,7 +74,8 @@ def make_functional(model, disable_autograd_tracking=False):
 
 
 def combine_state_for_ensemble(models):
-    """(function, parameters, buffers) of several models of one class, stacked along a new first dimension and without gradients, for ``vmap``.
+    """(function, parameters, buffers) of several models of one class, stacked along a new first dimension and without
+    gradients, for ``vmap``.
 
     >>> f, parameters, buffers = combine_state_for_ensemble([torch.nn.Linear(2, 1) for _ in range(3)])
     >>> parameters[0].shape
@@ -83,7 +88,8 @@ def combine_state_for_ensemble(models):
 
 
 def functional_init_with_buffers(model_class, ensemble_shape=(), device="cpu"):
-    """A function of a class's arguments: (parameters, buffers, function, names, buffer names) of as many new models as ``ensemble_shape``, () or (n,), says.
+    """A function of a class's arguments: (parameters, buffers, function, names, buffer names) of as many new models as
+    ``ensemble_shape``, () or (n,), says.
 
     ``function(parameters, buffers, args)`` takes the arguments of one model as a tuple.
     """
@@ -94,8 +100,10 @@ def functional_init_with_buffers(model_class, ensemble_shape=(), device="cpu"):
 
     def made(*args, **kwargs):
         models = [model_class(*args, **kwargs).to(device) for _ in range(ensemble_shape[0] if ensemble_shape else 1)]
-        function, parameters, buffers = (combine_state_for_ensemble(models) if ensemble_shape else make_functional_with_buffers(*models))
-        return parameters, buffers, lambda p, b, given: function(p, b, *given), function.param_names, function.buffer_names
+        function, parameters, buffers = (combine_state_for_ensemble(models) if ensemble_shape
+                                         else make_functional_with_buffers(*models))
+        return parameters, buffers, lambda p, b, given: function(
+            p, b, *given), function.param_names, function.buffer_names
 
     return made
 
@@ -103,9 +111,11 @@ def functional_init_with_buffers(model_class, ensemble_shape=(), device="cpu"):
 def functional_init(model_class, ensemble_shape=(), device="cpu"):
     """As ``functional_init_with_buffers``, for models without buffers: (parameters, function, names)."""
     def made(*args, **kwargs):
-        parameters, buffers, function, names, _ = functional_init_with_buffers(model_class, ensemble_shape, device)(*args, **kwargs)
+        parameters, buffers, function, names, _ = functional_init_with_buffers(model_class, ensemble_shape,
+                                                                               device)(*args, **kwargs)
         if buffers:
-            raise RuntimeError("functional_init(model_class): the model has buffers; use functional_init_with_buffers(model_class)")
+            raise RuntimeError(
+                "functional_init(model_class): the model has buffers; use functional_init_with_buffers(model_class)")
         return parameters, lambda p, given: function(p, (), given), names
 
     return made

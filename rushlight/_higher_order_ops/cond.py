@@ -12,9 +12,9 @@ __all__ = ["cond"]
 def cond(pred, true_fn, false_fn, operands=()):
     """``true_fn(*operands)`` where ``pred`` (a bool, or a tensor of one element) holds, else ``false_fn(*operands)``.
 
-    In compiled code both functions become programs, one of which runs: no break.  They have no effects, and give trees of tensors of
-    the same shapes and dtypes; what is differentiated is what ran.  Under ``vmap``, where each example has its own ``pred``, both run.
-    RuntimeError for other arguments.
+    In compiled code both functions become programs, one of which runs: no break.  They have no effects, and give trees
+    of tensors of the same shapes and dtypes; what is differentiated is what ran.  Under ``vmap``, where each example
+    has its own ``pred``, both run.  RuntimeError for other arguments.
 
     >>> import rushlight as torch
     >>> f = torch.compile(lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)), fullgraph=True)
@@ -24,18 +24,23 @@ def cond(pred, true_fn, false_fn, operands=()):
     if not isinstance(pred, (bool, Tensor)):
         raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
     if isinstance(pred, Tensor) and pred.numel() != 1:
-        raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}: reduce it with any() or all().")
+        raise RuntimeError(
+            f"Expected pred to be bool or single-element tensor, but got {pred}: reduce it with any() or all().")
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("Expect both branches to be callable.")
-    if not isinstance(operands, (tuple, list)) or not all(isinstance(leaf, (Tensor, int)) for leaf in tree_leaves(operands)):
-        raise RuntimeError(f"Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, but got {operands}.")
+    if not isinstance(operands, (tuple, list)) or not all(isinstance(leaf, (Tensor, int))
+                                                          for leaf in tree_leaves(operands)):
+        raise RuntimeError(
+            "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, "
+            f"but got {operands}.")
     if differs(pred):
         return selected(pred, true_fn(*operands), false_fn(*operands))
     return unshared((true_fn if pred else false_fn)(*operands), operands)
 
 
 def selected(pred, yes, no):
-    """Of two trees of tensors, nested alike, for each example of a vmap the one that it chooses.  RuntimeError where they are not alike."""
+    """Of two trees of tensors, nested alike, for each example of a vmap the one that it chooses.  RuntimeError where
+    they are not alike."""
     first, spec = tree_flatten(yes)
     second, other = tree_flatten(no)
     if spec != other:
@@ -44,6 +49,8 @@ def selected(pred, yes, no):
 
 
 def unshared(results, given):
-    """A tree with copies of those tensors that share memory with ``given``: what functions give is new, whichever of them ran."""
+    """A tree with copies of those tensors that share memory with ``given``: what functions give is new, whichever of
+    them ran."""
     storages = {id(leaf._storage) for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
-    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) and id(leaf._storage) in storages else leaf, results)
+    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) and id(leaf._storage) in storages else leaf,
+                    results)

@@ -22,7 +22,8 @@ def map(f, xs, *args):
     if not leaves or not all(isinstance(x, Tensor) for x in leaves):
         raise RuntimeError(f"Mapped xs can only consist of tensors. Got xs {xs}.")
     if any(x.dim() == 0 for x in leaves) or any(x.shape[0] != leaves[0].shape[0] for x in leaves):
-        raise RuntimeError(f"Leading dimensions of mapped xs must be consistent. Got shapes {[tuple(x.shape) for x in leaves]}.")
+        raise RuntimeError(
+            f"Leading dimensions of mapped xs must be consistent. Got shapes {[tuple(x.shape) for x in leaves]}.")
     if leaves[0].shape[0] == 0:
         raise RuntimeError("Leading dimensions of mapped xs cannot be 0.")
     return steps(lambda carry, x: (carry, f(x, *args)), (), xs)[1]

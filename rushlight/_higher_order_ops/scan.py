@@ -9,10 +9,12 @@ __all__ = ["scan"]
 
 
 def scan(combine_fn, init, xs, *, dim=0, reverse=False):
-    """``carry, y = combine_fn(carry, x)`` for each slice x of ``xs`` along ``dim``, beginning with ``carry = init``: (the last carry, all y stacked).
+    """``carry, y = combine_fn(carry, x)`` for each slice x of ``xs`` along ``dim``, beginning with ``carry = init``:
+    (the last carry, all y stacked).
 
-    All are trees of tensors.  In compiled code a loop over many slices, or as many as vary from call to call, becomes a program that runs for each;
-    shorter ones are written out.  ``combine_fn`` has no effects.  RuntimeError for other arguments, and for no slices.
+    All are trees of tensors.  In compiled code a loop over many slices, or as many as vary from call to call, becomes a
+    program that runs for each; shorter ones are written out.  ``combine_fn`` has no effects.  RuntimeError for other
+    arguments, and for no slices.
 
     >>> import rushlight as torch
     >>> from rushlight._higher_order_ops import scan
@@ -35,7 +37,9 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
     if not leaves:
         return init, []
     if any(x.dim() <= dim or not x.shape[dim] for x in leaves):
-        raise RuntimeError(f"All xs leaves must have a dimension {dim} of size above 0, but their shapes are {[tuple(x.shape) for x in leaves]}")
+        raise RuntimeError(
+            f"All xs leaves must have a dimension {dim} of size above 0, but their shapes are "
+            f"{[tuple(x.shape) for x in leaves]}")
     rows = tree_map(lambda x: x.movedim(dim, 0), xs)
     carry, ys = steps(combine_fn, init, tree_map(lambda x: x.flip(0), rows) if reverse else rows)
     ys = tree_map(lambda y: y.flip(0), ys) if reverse else ys

@@ -9,10 +9,12 @@ __all__ = ["while_loop"]
 
 
 def while_loop(cond_fn, body_fn, carried_inputs, additional_inputs=()):
-    """Applies ``body_fn`` to ``carried_inputs``, a tuple of tensors, while ``cond_fn`` of them holds; both get ``additional_inputs`` as well.
+    """Applies ``body_fn`` to ``carried_inputs``, a tuple of tensors, while ``cond_fn`` of them holds; both get
+    ``additional_inputs`` as well.
 
-    In compiled code both functions become programs: no break, and no new capture for another number of rounds.  They have no effects; ``body_fn``
-    gives as many tensors of the same shapes and dtypes.  Gradients flow through all rounds.  RuntimeError for other arguments.
+    In compiled code both functions become programs: no break, and no new capture for another number of rounds.  They
+    have no effects; ``body_fn`` gives as many tensors of the same shapes and dtypes.  Gradients flow through all
+    rounds.  RuntimeError for other arguments.
 
     >>> import rushlight as torch
     >>> f = torch.compile(lambda n, x: torch.while_loop(lambda n, x: n > 0, lambda n, x: (n - 1, x * 2), (n, x)), fullgraph=True)
@@ -21,14 +23,18 @@ def while_loop(cond_fn, body_fn, carried_inputs, additional_inputs=()):
     """
     if not callable(cond_fn) or not callable(body_fn):
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")
-    if not isinstance(carried_inputs, (tuple, list)) or not all(isinstance(leaf, (Tensor, int, float)) for leaf in tree_leaves(carried_inputs)):
-        raise RuntimeError(f"Expect carried_inputs to be a tuple of possibly nested dict/list/tuple that only consists of tensor or int leaves, but got {carried_inputs}.")
+    if not isinstance(carried_inputs, (tuple, list)) or not all(isinstance(leaf, (Tensor, int, float))
+                                                                for leaf in tree_leaves(carried_inputs)):
+        raise RuntimeError(
+            "Expect carried_inputs to be a tuple of possibly nested dict/list/tuple that only consists of tensor or "
+            f"int leaves, but got {carried_inputs}.")
     carried = carried_inputs
     spec = tree_flatten(tuple(carried))[1]
     while holds(cond_fn(*carried, *additional_inputs)):
         result = body_fn(*carried, *additional_inputs)
         if not isinstance(result, (tuple, list)) or tree_flatten(tuple(result))[1] != spec:
-            raise RuntimeError(f"body_fn should return a tuple nested as carried_inputs are ({spec}), but got {result}.")
+            raise RuntimeError(
+                f"body_fn should return a tuple nested as carried_inputs are ({spec}), but got {result}.")
         carried = result
     return unshared(tuple(carried), (tuple(carried_inputs), tuple(additional_inputs)))
 

@@ -10,12 +10,14 @@ def _check_with(error_type, cond, message=None):
     if not isinstance(cond, (bool, int)):
         raise TypeError(f"cond must be a bool, but got {type(cond).__name__}: for tensors use _check_tensor_all")
     if not cond:
-        text = "a condition that was to hold does not: pass a function that tells more as the second argument" if message is None else message
+        text = ("a condition that was to hold does not: pass a function that tells more as the second argument"
+                if message is None else message)
         raise error_type(text() if callable(text) else str(text))
 
 
 def _check(cond, message=None):
-    """RuntimeError with the text that ``message()`` gives unless the condition holds; compiled code goes on assuming it.
+    """RuntimeError with the text that ``message()`` gives unless the condition holds; compiled code goes on assuming
+    it.
 
     >>> import rushlight as torch
     >>> torch._check(2 > 1, lambda: "never")

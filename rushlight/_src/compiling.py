@@ -9,13 +9,14 @@ from ..optim.optimizer import Optimizer
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
-    """A function or module that runs as compiled graphs, captured when it is called and again when what was assumed no longer holds.
+    """A function or module that runs as compiled graphs, captured when it is called and again when what was assumed no
+    longer holds.
 
-    ``fullgraph`` refuses to run any part uncompiled; ``dynamic`` says whether numbers vary from call to call (None: those
-    that were seen to change); ``backend`` is a name or ``backend(graph_module, example_inputs) -> callable`` (None: our own, or
-    what ``compiler.set_default_backend`` chose).
-    ``mode`` "max-autotune" measures choices that are estimated otherwise, once, and remembers them; ``options`` are a backend's.
-    TypeError for what cannot be called, RuntimeError for modes and options that there are not.
+    ``fullgraph`` refuses to run any part uncompiled; ``dynamic`` says whether numbers vary from call to call (None:
+    those that were seen to change); ``backend`` is a name or ``backend(graph_module, example_inputs) -> callable``
+    (None: our own, or what ``compiler.set_default_backend`` chose).  ``mode`` "max-autotune" measures choices that are
+    estimated otherwise, once, and remembers them; ``options`` are a backend's.  TypeError for what cannot be called,
+    RuntimeError for modes and options that there are not.
 
     >>> import rushlight as torch
     >>> f = torch.compile(lambda x: x.sin() + 1)
@@ -23,11 +24,13 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     tensor([1., 1.])
     """
     if model is None:
-        return lambda function: compile(function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
+        return lambda function: compile(function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                        options=options, disable=disable)
     if disable:
         return model
     if not callable(model):
-        raise TypeError(f"compile() takes a function or a module, not {type(model).__name__}: call it as compile(model) or @compile")
+        raise TypeError(
+            f"compile() takes a function or a module, not {type(model).__name__}: call it as compile(model) or @compile")
     from .capture.backends import Default, find
     from .capture.frames import Owner
     from .capture.modes import chosen
@@ -54,7 +57,8 @@ def compiled(target, owner):
     from .capture.frames import wrap
     if isinstance(target, Module):
         return OptimizedModule(target, owner)
-    if isinstance(target, types.MethodType) and target.__func__.__name__ == "step" and isinstance(target.__self__, Optimizer):
+    if isinstance(target, types.MethodType) and target.__func__.__name__ == "step" and isinstance(target.__self__,
+                                                                                                  Optimizer):
         return wrap(lambda closure=None: target(closure), owner)
     if isinstance(target, types.MethodType):
         return types.MethodType(compiled(target.__func__, owner), target.__self__)
@@ -132,7 +136,7 @@ class OptimizedModule(Module):
         return ""
 
 
-# --- steering capture -----------------------------------------------------------------------------------------------------------
+# --- steering capture -------------------------------------------------------------------------------------------------
 def disable(fn=None, recursive=True, *, reason=None):
     """A function that runs uncompiled, also where compiled code calls it; usable as ``@disable`` and ``@disable()``.
 
@@ -158,9 +162,11 @@ _disable_dynamo = disable  # as libraries with subclasses of tensors call it
 
 
 def allow_in_graph(fn):
-    """A function that is one node of a graph: it is run, without looking at its bytecode.  TypeError for what cannot be called.
+    """A function that is one node of a graph: it is run, without looking at its bytecode.  TypeError for what cannot be
+    called.
 
-    Backends that run graphs as they are call it each time; compilers while they trace.  One that gives no tensor is called in its place, between programs.
+    Backends that run graphs as they are call it each time; compilers while they trace.  One that gives no tensor is
+    called in its place, between programs.
     """
     if not callable(fn) and not isinstance(fn, (list, tuple)):
         raise TypeError(f"allow_in_graph() takes a function, not {type(fn).__name__}")
@@ -175,11 +181,12 @@ def assume_constant_result(fn):
 
 
 def nested_compile_region(fn=None, *, options=None, max_reuse_entries=8, reuse_hash_fn=None):
-    """A function or module that is called again and again within compiled code, as the layers of a model are; usable as ``@nested_compile_region``.
+    """A function or module that is called again and again within compiled code, as the layers of a model are; usable as
+    ``@nested_compile_region``.
 
-    It is followed as any other callee and fused with what is around it. Calls that are alike (equal shapes, dtypes and branches) share machine code, and
-    from seven in a row on they are planned once: so do those that are not marked, hence ``options``, ``max_reuse_entries`` and ``reuse_hash_fn`` decide
-    nothing.  TypeError for what cannot be called.
+    It is followed as any other callee and fused with what is around it. Calls that are alike (equal shapes, dtypes and
+    branches) share machine code, and from seven in a row on they are planned once: so do those that are not marked,
+    hence ``options``, ``max_reuse_entries`` and ``reuse_hash_fn`` decide nothing.  TypeError for what cannot be called.
 
     >>> import rushlight as torch
     >>> layer = torch.compiler.nested_compile_region(lambda x: x.sin() + 1)
@@ -219,7 +226,8 @@ def list_backends(exclude_tags=("debug", "experimental")) -> list:
 
 
 def register_backend(compiler_fn=None, name=None, tags=()):
-    """Makes ``backend(graph_module, example_inputs)`` known by its name, so that ``compile(backend="name")`` finds it; usable as a decorator.
+    """Makes ``backend(graph_module, example_inputs)`` known by its name, so that ``compile(backend="name")`` finds it;
+    usable as a decorator.
 
     ValueError for the name of a built-in backend.
 
@@ -255,7 +263,8 @@ def lookup_backend(compiler_fn):
 
 
 def mark_dynamic(tensor, index=None, *, min=None, max=None, hint_override=None, specialize_on=None):
-    """Says that sizes of a tensor (all, or those of some dimensions) vary from call to call, between ``min`` and ``max``.
+    """Says that sizes of a tensor (all, or those of some dimensions) vary from call to call, between ``min`` and
+    ``max``.
 
     Capture raises ConstraintViolationError where the program then needs one size, or a size is out of bounds.
 
@@ -270,7 +279,8 @@ def mark_dynamic(tensor, index=None, *, min=None, max=None, hint_override=None, 
 
 
 def maybe_mark_dynamic(tensor, index=None):
-    """As ``mark_dynamic``, but what the program decides by such a size is guarded, and captured again where it comes out otherwise."""
+    """As ``mark_dynamic``, but what the program decides by such a size is guarded, and captured again where it comes
+    out otherwise."""
     from .capture.constraints import ShapeConstraint, constrain
     constrain(tensor, index, ShapeConstraint(None, None, False))
 
@@ -291,7 +301,8 @@ def cudagraph_mark_step_begin():
 
 
 class CacheInfo:
-    """The entries of the disk cache that were saved or loaded, by kind: ``object`` is machine code, ``plan`` how operators and graphs run."""
+    """The entries of the disk cache that were saved or loaded, by kind: ``object`` is machine code, ``plan`` how
+    operators and graphs run."""
 
     def __init__(self, names):
         self.artifacts: dict = {}
@@ -303,7 +314,8 @@ class CacheInfo:
 
 
 def save_cache_artifacts():
-    """What this process compiled, or found compiled, as bytes for ``load_cache_artifacts`` on another machine, and a CacheInfo; None if there is nothing.
+    """What this process compiled, or found compiled, as bytes for ``load_cache_artifacts`` on another machine, and a
+    CacheInfo; None if there is nothing.
 
     >>> import rushlight as torch
     >>> f = torch.compile(lambda x: x.cos() + 2)
@@ -318,7 +330,8 @@ def save_cache_artifacts():
 def load_cache_artifacts(serialized_artifacts):
     """Puts what ``save_cache_artifacts`` gave into this machine's cache; a CacheInfo.  ValueError for other bytes.
 
-    The artifacts hold machine code, which is run as if this machine had compiled it: load only those from where you trust.
+    The artifacts hold machine code, which is run as if this machine had compiled it: load only those from where you
+    trust.
     """
     from .core import cache
     return CacheInfo(cache.unpack(serialized_artifacts))
@@ -327,8 +340,9 @@ def load_cache_artifacts(serialized_artifacts):
 class set_stance:
     """How compiled functions behave from here on, in a ``with`` block, or in the calls of a decorated function.
 
-    "default"; "force_eager": uncompiled; "eager_on_recompile": uncompiled where no graph applies; "fail_on_recompile": an error there;
-    "eager_then_compile" and "aot_eager_then_compile": the first call uncompiled.  RuntimeError for any other.
+    "default"; "force_eager": uncompiled; "eager_on_recompile": uncompiled where no graph applies; "fail_on_recompile":
+    an error there; "eager_then_compile" and "aot_eager_then_compile": the first call uncompiled.  RuntimeError for any
+    other.
     """
 
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False):
@@ -368,11 +382,13 @@ class Explanation:
         self.graph_break_count = len(stats.breaks)
         self.ops_per_graph = [[n.op for n in g.graph.nodes] for g in stats.graphs]
         self.op_count = sum(map(len, self.ops_per_graph))
-        self.out_guards = [guard for entry in owner.entries.values() for segment in entry.segments for guard in segment.guards]
+        self.out_guards = [guard for entry in owner.entries.values() for segment in entry.segments
+                           for guard in segment.guards]
         self.result = result
 
     def __str__(self):
-        lines = [f"{self.graph_count} graphs, {self.op_count} operators, {self.graph_break_count} breaks, {len(self.out_guards)} guards"]
+        lines = [f"{self.graph_count} graphs, {self.op_count} operators, {self.graph_break_count} breaks, "
+                 f"{len(self.out_guards)} guards"]
         lines += [f"break {k}: {reason}" for k, reason in enumerate(self.break_reasons, 1)]
         lines += [f"graph {k}:\n{module.code}" for k, module in enumerate(self.graphs, 1)]
         return "\n".join([*lines, "guards:", *(f"  {guard}" for guard in self.out_guards)])

@@ -1,4 +1,5 @@
-"""More of what steers compiled code: the default backend, which guards are kept, what stands for a function, what may not be in a graph."""
+"""More of what steers compiled code: the default backend, which guards are kept, what stands for a function, what may
+not be in a graph."""
 from __future__ import annotations
 
 import contextlib
@@ -8,9 +9,10 @@ from .capture import marks
 from .core.native import Tensor
 
 
-# --- backends -------------------------------------------------------------------------------------------------------------------
+# --- backends ---------------------------------------------------------------------------------------------------------
 def set_default_backend(backend):
-    """The backend that ``compile`` takes where none is given: a name, a function, or None for our own.  ValueError for a name that is not known.
+    """The backend that ``compile`` takes where none is given: a name, a function, or None for our own.  ValueError for
+    a name that is not known.
 
     >>> import rushlight as torch
     >>> torch.compiler.set_default_backend("eager"); torch.compiler.get_default_backend()
@@ -29,11 +31,14 @@ def get_default_backend():
     return Default.backend
 
 
-# --- what stands for what -------------------------------------------------------------------------------------------------------
-def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False, is_embedded_type=False):
-    """A decorator: compiled code follows the decorated Python function where ``original_fn``, usually one written in C, is called.
+# --- what stands for what ---------------------------------------------------------------------------------------------
+def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False,
+                        is_embedded_type=False):
+    """A decorator: compiled code follows the decorated Python function where ``original_fn``, usually one written in C,
+    is called.
 
-    TypeError for what is no function, or where the parameters of the two differ; ValueError where something stands for it already.
+    TypeError for what is no function, or where the parameters of the two differ; ValueError where something stands for
+    it already.
 
     >>> import rushlight as torch, operator
     >>> @torch.compiler.substitute_in_graph(operator.indexOf)
@@ -67,9 +72,12 @@ def check_parameters(original, function):
         wanted = inspect.signature(original)
     except ValueError:
         return
-    shape = [[(p.name, p.kind) for p in signature.parameters.values()] for signature in (wanted, inspect.signature(function))]
+    shape = [[(p.name, p.kind) for p in signature.parameters.values()]
+             for signature in (wanted, inspect.signature(function))]
     if shape[0] != shape[1]:
-        raise TypeError(f"the signature {inspect.signature(function)} of what is to stand for {original} is not {wanted}: use the same parameters, or skip_signature_check=True")
+        raise TypeError(
+            f"the signature {inspect.signature(function)} of what is to stand for {original} is not {wanted}: use the "
+            "same parameters, or skip_signature_check=True")
 
 
 def disallow_in_graph(fn):
@@ -89,7 +97,8 @@ def each(functions, mark):
 
 
 def wrap_numpy(fn):
-    """A function of arrays as a function of tensors.  It runs in NumPy, between graphs; RuntimeError for tensors that want a gradient.
+    """A function of arrays as a function of tensors.  It runs in NumPy, between graphs; RuntimeError for tensors that
+    want a gradient.
 
     >>> import rushlight as torch
     >>> torch.compiler.wrap_numpy(lambda a: (a * a).sum())(torch.arange(3))
@@ -106,12 +115,13 @@ def wrap_numpy(fn):
     @functools.wraps(fn)
     def run(*args, **kwargs):
         args, kwargs = tree_map(lambda v: v.numpy() if isinstance(v, Tensor) else v, (args, kwargs))
-        return tree_map(lambda v: as_tensor(np.asarray(v)) if isinstance(v, (np.ndarray, np.generic)) else v, fn(*args, **kwargs))
+        return tree_map(lambda v: as_tensor(np.asarray(v)) if isinstance(v, (np.ndarray, np.generic)) else v,
+                        fn(*args, **kwargs))
 
     return disable(run)
 
 
-# --- guards ---------------------------------------------------------------------------------------------------------------------
+# --- guards -----------------------------------------------------------------------------------------------------------
 def skip_guard_on_globals_unsafe(guard_entries):
     """For ``options={"guard_filter_fn": ...}``: nothing is checked of globals.  Results are wrong if they change."""
     return [not entry.is_global for entry in guard_entries]
@@ -123,7 +133,8 @@ def skip_guard_on_all_nn_modules_unsafe(guard_entries):
 
 
 def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries):
-    """For ``guard_filter_fn``: as ``skip_guard_on_all_nn_modules_unsafe``: one comparison watches all modules, ours and users'."""
+    """For ``guard_filter_fn``: as ``skip_guard_on_all_nn_modules_unsafe``: one comparison watches all modules, ours and
+    users'."""
     return skip_guard_on_all_nn_modules_unsafe(guard_entries)
 
 
@@ -137,7 +148,7 @@ def skip_all_guards_unsafe(guard_entries):
     return [False for _ in guard_entries]
 
 
-# --- breaks and captures ----------------------------------------------------------------------------------------------------------
+# --- breaks and captures ----------------------------------------------------------------------------------------------
 def skip_frame(msg=""):
     """The rest of this function runs uncompiled; nothing in code that is."""
 
@@ -151,7 +162,8 @@ for _function in (skip_frame, step_unsupported):
 
 
 class error_on_graph_break(contextlib.ContextDecorator):
-    """Whether a graph break is an error, for a block or the calls of a decorated function; ``fullgraph=True`` says so for one compiled function."""
+    """Whether a graph break is an error, for a block or the calls of a decorated function; ``fullgraph=True`` says so
+    for one compiled function."""
 
     def __init__(self, error_on_graph_break):
         self.wanted, self.before = bool(error_on_graph_break), []

@@ -1,4 +1,5 @@
-"""Whether only algorithms may run that give the same result every time.  All kernels here do; the setting is kept for programs that ask."""
+"""Whether only algorithms may run that give the same result every time.  All kernels here do; the setting is kept for
+programs that ask."""
 from __future__ import annotations
 
 LEVELS = ("default", "warn", "error")
@@ -37,11 +38,13 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_deterministic_debug_mode(debug_mode):
-    """Sets the level: 0 or "default", 1 or "warn", 2 or "error".  TypeError for other types, RuntimeError for other values."""
+    """Sets the level: 0 or "default", 1 or "warn", 2 or "error".  TypeError for other types, RuntimeError for other
+    values."""
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     if debug_mode not in (*LEVELS, 0, 1, 2):
-        raise RuntimeError(f"invalid value of debug_mode, expected one of {', '.join(LEVELS)} (or 0, 1, 2), but got {debug_mode}")
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected one of {', '.join(LEVELS)} (or 0, 1, 2), but got {debug_mode}")
     Level.now = LEVELS.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
 
 

@@ -1,4 +1,5 @@
-"""Operators on lists of tensors under PyTorch's names: ``_foreach_add`` calls ``add`` for each tensor of a list, ``_foreach_add_`` writes into each."""
+"""Operators on lists of tensors under PyTorch's names: ``_foreach_add`` calls ``add`` for each tensor of a list,
+``_foreach_add_`` writes into each."""
 from __future__ import annotations
 
 import functools
@@ -11,12 +12,15 @@ PREFIX = "_foreach_"
 
 
 def spread(value, count: int, name: str):
-    """What each of ``count`` calls gets of an argument: its item of a list of tensors or numbers, else the argument itself."""
+    """What each of ``count`` calls gets of an argument: its item of a list of tensors or numbers, else the argument
+    itself."""
     if not isinstance(value, (list, tuple)) and not (isinstance(value, Tensor) and value.dim() == 1):
         return [value] * count
     items = value.tolist() if isinstance(value, Tensor) else value
     if len(items) != count:
-        raise RuntimeError(f"{name}: Tensor lists must have the same number of tensors, got {count} and {len(items)}. Give one item for each tensor")
+        raise RuntimeError(
+            f"{name}: Tensor lists must have the same number of tensors, got {count} and {len(items)}. Give one item "
+            "for each tensor")
     return items
 
 
@@ -27,13 +31,15 @@ def over_lists(function, name: str):
 
     def run(self, *args, **kwargs):
         if not isinstance(self, (list, tuple)) or not all(isinstance(t, Tensor) for t in self):
-            raise TypeError(f"{name}(): argument 'self' (position 1) must be tuple of Tensors, not {type(self).__name__}")
+            raise TypeError(
+                f"{name}(): argument 'self' (position 1) must be tuple of Tensors, not {type(self).__name__}")
         if not self:
             raise RuntimeError(f"{name}: Tensor list must have at least one tensor.")
         kwargs.update((p.name, a) for p, a in zip(parameters[positional:], args[positional:]))
         further = [spread(a, len(self), name) for a in args[:positional]]
         named = {k: spread(v, len(self), name) for k, v in kwargs.items()}
-        return [function(t, *(f[k] for f in further), **{key: v[k] for key, v in named.items()}) for k, t in enumerate(self)]
+        return [function(t, *(f[k] for f in further), **{key: v[k] for key, v in named.items()})
+                for k, t in enumerate(self)]
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = f"``{name.removeprefix(PREFIX)}`` of each tensor of a list; further lists have an item for each."
@@ -46,7 +52,8 @@ def powsum(input, ord=2, dtype=None):
 
 
 def function_of(name: str):
-    """What a function on lists calls for each: an operator that tensors have as a method, or one and a copy of its result into the tensor; None for others."""
+    """What a function on lists calls for each: an operator that tensors have as a method, or one and a copy of its
+    result into the tensor; None for others."""
     if name in OPS:
         return OPS[name] if OPS[name].facts.get("namespace") == "" else None
     whole = function_of(name[:-1]) if name.endswith("_") else None

@@ -1,4 +1,5 @@
-"""Functions of the top level that are functions of ``nn.functional`` with other arguments: reductions as numbers, weights before statistics."""
+"""Functions of the top level that are functions of ``nn.functional`` with other arguments: reductions as numbers,
+weights before statistics."""
 from __future__ import annotations
 
 from .api import set_default_dtype
@@ -34,7 +35,8 @@ def kl_div(input, target, reduction=0, *, log_target=False):
 
 def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
     """``nn.functional.binary_cross_entropy_with_logits`` with its reduction as a number."""
-    return reducing("binary_cross_entropy_with_logits")(input, target, weight=weight, pos_weight=pos_weight, reduction=reduction)
+    return reducing("binary_cross_entropy_with_logits")(input, target, weight=weight, pos_weight=pos_weight,
+                                                        reduction=reduction)
 
 
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
@@ -64,7 +66,8 @@ def gates(input, hidden, w_ih, w_hh, b_ih, b_hh):
 
 
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    """One step of an LSTM: (hidden, cell).  input: [batch, inputs], hx: two of [batch, units], w_ih: [4 * units, inputs]."""
+    """One step of an LSTM: (hidden, cell).  input: [batch, inputs], hx: two of [batch, units], w_ih: [4 * units,
+    inputs]."""
     x, h = gates(input, hx[0], w_ih, w_hh, b_ih, b_hh)
     i, f, g, o = (x + h).chunk(4, 1)
     cell = f.sigmoid() * hx[1] + i.sigmoid() * g.tanh()
@@ -96,7 +99,8 @@ def nuclear_norm(input, dim=None, keepdim=False):
 
 
 def svd_lowrank(A, q=6, niter=2, M=None):
-    """About the first ``q`` singular values and vectors (U, S, V) of A - M, by products with random vectors (Halko and others 2009)."""
+    """About the first ``q`` singular values and vectors (U, S, V) of A - M, by products with random vectors (Halko and
+    others 2009)."""
     from ..linalg import qr, svd
     from .. import randn
     shifted = A if M is None else A - M
@@ -111,7 +115,8 @@ def svd_lowrank(A, q=6, niter=2, M=None):
 
 
 def pca_lowrank(A, q=None, center=True, niter=2):
-    """The first principal components of the rows of A: ``svd_lowrank`` of A less its means, with at most ``q`` (6) of them."""
+    """The first principal components of the rows of A: ``svd_lowrank`` of A less its means, with at most ``q`` (6) of
+    them."""
     count = min(6, *A.shape[-2:]) if q is None else q
     if not 0 <= count <= min(A.shape[-2:]):
         raise ValueError(f"q(={count}) must be non-negative integer and not greater than min(m, n)={min(A.shape[-2:])}")
@@ -119,10 +124,12 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 
 
 def set_default_tensor_type(t):
-    """Sets the default dtype by an older name: ``torch.DoubleTensor`` or "torch.DoubleTensor".  TypeError for types that are not floating."""
+    """Sets the default dtype by an older name: ``torch.DoubleTensor`` or "torch.DoubleTensor".  TypeError for types
+    that are not floating."""
     deprecated("torch.set_default_tensor_type()", "torch.set_default_dtype() and torch.set_default_device()")
     names = {f"{dtypes.type_name(d)}Tensor": d for d in dtypes.ALL}
-    found = names.get(t.rpartition(".")[2]) if isinstance(t, str) else dtypes.float32 if t is Tensor else getattr(t, "dtype", None)
+    found = names.get(t.rpartition(".")[2]) if isinstance(t, str) else dtypes.float32 if t is Tensor else getattr(
+        t, "dtype", None)
     if not isinstance(found, dtypes.dtype) or not found.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {t!r}")
     set_default_dtype(found)
@@ -140,12 +147,14 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, reduction=0):
     """``nn.functional.triplet_margin_loss`` with its reduction as a number."""
-    return reducing("triplet_margin_loss")(anchor, positive, negative, margin=margin, p=p, eps=eps, swap=swap, reduction=reduction)
+    return reducing("triplet_margin_loss")(anchor, positive, negative, margin=margin, p=p, eps=eps, swap=swap,
+                                           reduction=reduction)
 
 
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=0, zero_infinity=False):
     """``nn.functional.ctc_loss`` with its reduction as a number."""
-    return reducing("ctc_loss")(log_probs, targets, input_lengths, target_lengths, blank, reduction=reduction, zero_infinity=zero_infinity)
+    return reducing("ctc_loss")(log_probs, targets, input_lengths, target_lengths, blank, reduction=reduction,
+                                zero_infinity=zero_infinity)
 
 
 def frobenius_norm(input, dim=(), keepdim=False):
@@ -164,7 +173,8 @@ def native_dropout(input, p, train):
 
 
 def recurrent(kind, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, **how):
-    """A recurrent network with the weights of a flat list, as ``nn.LSTM(...).parameters()`` has them: what its module returns."""
+    """A recurrent network with the weights of a flat list, as ``nn.LSTM(...).parameters()`` has them: what its module
+    returns."""
     from .. import nn
     from ..func import functional_call
     states = hx if isinstance(hx, (tuple, list)) else (hx,)
@@ -172,12 +182,15 @@ def recurrent(kind, input, hx, params, has_biases, num_layers, dropout, train, b
     units, projected = params[1].shape[1], states[0].shape[-1]
     if kind == "LSTM":
         units, how["proj_size"] = states[1].shape[-1], projected if projected != states[1].shape[-1] else 0
-    module = getattr(nn, kind)(data.shape[-1], units, num_layers, bias=has_biases, dropout=dropout if num_layers > 1 else 0.0, bidirectional=bidirectional, device="meta", **how)
-    return functional_call(module.train(train), dict(zip((name for name, _ in module.named_parameters()), params)), (input, tuple(states) if kind == "LSTM" else hx))
+    module = getattr(nn, kind)(data.shape[-1], units, num_layers, bias=has_biases, dropout=dropout if num_layers > 1
+                               else 0.0, bidirectional=bidirectional, device="meta", **how)
+    return functional_call(module.train(train), dict(zip((name for name, _ in module.named_parameters()), params)),
+                           (input, tuple(states) if kind == "LSTM" else hx))
 
 
 def flattened(kind, *args, **how):
-    """``recurrent`` on [time, batch, size] (or batch first), or, where sizes of batches follow the input, on packed sequences: output, then states."""
+    """``recurrent`` on [time, batch, size] (or batch first), or, where sizes of batches follow the input, on packed
+    sequences: output, then states."""
     from ..nn.utils.rnn import PackedSequence
     sizes = args[1]
     if isinstance(sizes, Tensor) and sizes.dim() == 1 and isinstance(args[3], (tuple, list)):
@@ -190,8 +203,9 @@ def flattened(kind, *args, **how):
 
 
 def lstm(*args):
-    """An LSTM with weights given: (input, (h, c), params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or packed:
-    (data, batch_sizes, (h, c), params, has_biases, num_layers, dropout, train, bidirectional) -> output, h, c.
+    """An LSTM with weights given: (input, (h, c), params, has_biases, num_layers, dropout, train, bidirectional,
+    batch_first), or packed: (data, batch_sizes, (h, c), params, has_biases, num_layers, dropout, train, bidirectional)
+    -> output, h, c.
     """
     return flattened("LSTM", *args)
 
@@ -211,10 +225,14 @@ def rnn_relu(*args):
     return flattened("RNN", *args, nonlinearity="relu")
 
 
-def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
-    """``nn.functional.embedding_bag`` with its mode as a number (0 sum, 1 mean, 2 max), and what its backward pass needs: here the sizes of bags."""
-    found = F.embedding_bag(indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=("sum", "mean", "max")[mode], sparse=sparse,
-                            per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
+                  include_last_offset=False, padding_idx=None):
+    """``nn.functional.embedding_bag`` with its mode as a number (0 sum, 1 mean, 2 max), and what its backward pass
+    needs: here the sizes of bags."""
+    found = F.embedding_bag(indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq,
+                            mode=("sum", "mean", "max")[mode], sparse=sparse,
+                            per_sample_weights=per_sample_weights, include_last_offset=include_last_offset,
+                            padding_idx=padding_idx)
     ends = offsets[1:] if include_last_offset else cat([offsets[1:], offsets.new_tensor([indices.numel()])])
     sizes = ends - offsets[:len(ends)]
     return found, offsets.new_empty(0), sizes, zeros_like(sizes)

@@ -4,11 +4,14 @@ from __future__ import annotations
 from .core.later import entered
 from .core.native import Tensor
 
-sparse_coo_tensor, sparse_csr_tensor = entered("sparse.tensor", "sparse_coo_tensor"), entered("sparse.tensor", "sparse_csr_tensor")
+sparse_coo_tensor, sparse_csr_tensor = entered("sparse.tensor", "sparse_coo_tensor"), entered("sparse.tensor",
+                                                                                              "sparse_csr_tensor")
 Tensor.to_sparse, Tensor.sparse_mask = entered("sparse.tensor", "to_sparse"), entered("sparse.tensor", "masked")
 sparse_compressed_tensor = entered("sparse.compressed", "sparse_compressed_tensor")
-sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = (entered("sparse.compressed", f"sparse_{kind}_tensor") for kind in ("csc", "bsr", "bsc"))
-Tensor.to_sparse_csc, Tensor.to_sparse_bsr, Tensor.to_sparse_bsc = (entered("sparse.compressed", f"to_sparse_{kind}") for kind in ("csc", "bsr", "bsc"))
+sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = (entered("sparse.compressed", f"sparse_{kind}_tensor")
+                                                           for kind in ("csc", "bsr", "bsc"))
+Tensor.to_sparse_csc, Tensor.to_sparse_bsr, Tensor.to_sparse_bsc = (entered("sparse.compressed", f"to_sparse_{kind}")
+                                                                    for kind in ("csc", "bsr", "bsc"))
 
 
 def to_dense(self, dtype=None, *, masked_grad=None):

@@ -6,7 +6,8 @@ from .core.exchange import tensor
 from .core.native import Tensor
 from .core.op import OPS
 
-NAMES = ("BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor", "DoubleTensor")
+NAMES = ("BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor",
+         "BFloat16Tensor", "FloatTensor", "DoubleTensor")
 
 
 class TypeOfTensors(type):
@@ -33,7 +34,8 @@ def __getattr__(name):
     found = next((d for d in BY_NAME.values() if f"{type_name(d)}Tensor" == name), None)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = globals()[name] = TypeOfTensors(name, (), {"dtype": found, "__module__": "torch", "__doc__": f"The tensors of {found}."})
+    made = globals()[name] = TypeOfTensors(name, (), {"dtype": found, "__module__": "torch",
+                                                      "__doc__": f"The tensors of {found}."})
     return made
 
 
@@ -45,7 +47,8 @@ class Symbolic(type):
 
 
 class SymInt(metaclass=Symbolic):
-    """An integer that is a symbol while a program is captured, and the ragged size of nested tensors; sizes are plain ints everywhere else."""
+    """An integer that is a symbol while a program is captured, and the ragged size of nested tensors; sizes are plain
+    ints everywhere else."""
 
     def __new__(cls, *args):
         raise NotImplementedError("torch.SymInt is made by capture alone: sizes are plain ints outside of it")
@@ -60,20 +63,24 @@ class SymBool(SymInt):
 
 
 REMOVED = {  # functions that PyTorch removed, and what does their work
-    "symeig": "torch.linalg.eigh", "eig": "torch.linalg.eig", "lstsq": "torch.linalg.lstsq", "solve": "torch.linalg.solve", "matrix_rank": "torch.linalg.matrix_rank"}
+    "symeig": "torch.linalg.eigh", "eig": "torch.linalg.eig", "lstsq": "torch.linalg.lstsq",
+    "solve": "torch.linalg.solve", "matrix_rank": "torch.linalg.matrix_rank"}
 
 
 def removed(name: str):
     """A function that refuses, and says what to write."""
     def refuse(*args, **kwargs):
-        raise RuntimeError(f"torch.{name} is removed from PyTorch: write {REMOVED[name]}, whose arguments and results may come in another order.")
+        raise RuntimeError(
+            f"torch.{name} is removed from PyTorch: write {REMOVED[name]}, whose arguments and results may come in "
+            "another order.")
 
     refuse.__name__ = refuse.__qualname__ = name
     return refuse
 
 
 symeig, eig, lstsq, solve, matrix_rank = map(removed, REMOVED)
-BY_TYPE = {f"{type_name(d)}{kind}": d for d in BY_NAME.values() for kind in ("Tensor", "Storage")}  # names of the types of tensors and of memory
+# names of the types of tensors and of memory
+BY_TYPE = {f"{type_name(d)}{kind}": d for d in BY_NAME.values() for kind in ("Tensor", "Storage")}
 
 
 def sym_sum(args):

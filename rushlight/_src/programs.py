@@ -1,7 +1,8 @@
-"""Files of whole programs (``export.save``, ``jit.save``): pickles, which run code when they are read, and so are read only where they are trusted.
+"""Files of whole programs (``export.save``, ``jit.save``): pickles, which run code when they are read, and so are read
+only where they are trusted.
 
-What this user wrote on this machine is: the archive holds a signature of its pickle, by the secret of the disk cache (``core/folder.py``).
-Whatever else there is to read, the caller has to trust it in words.
+What this user wrote on this machine is: the archive holds a signature of its pickle, by the secret of the disk cache
+(``core/folder.py``).  Whatever else there is to read, the caller has to trust it in words.
 """
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from .core.files import replaced
 from ..serialization import MAP_LOCATION, Storages, Unpickler, byte_order, entry, opened, place_of, write_archive
 
 SIGNATURE = "signature"
-REFUSED = ("this file holds a program, and reading it may run any code; it was not written here by this user. If you trust where it comes from, say so: {name}(f, trusted=True). "
+REFUSED = ("this file holds a program, and reading it may run any code; it was not written here by this user. If you "
+           "trust where it comes from, say so: {name}(f, trusted=True). "
            "To move weights alone, save a state_dict().")
 
 
@@ -34,7 +36,8 @@ def seal(text) -> tuple[str, bytes]:
 
 
 def load(f, name: str, trusted=False, map_location: MAP_LOCATION = None):
-    """The program in a file.  UnpicklingError for one that neither this user wrote here nor the caller trusts; ``name``: who asks."""
+    """The program in a file.  UnpicklingError for one that neither this user wrote here nor the caller trusts;
+    ``name``: who asks."""
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
             return load(file, name, trusted, map_location)
@@ -44,4 +47,5 @@ def load(f, name: str, trusted=False, map_location: MAP_LOCATION = None):
         found = bytes(entry(archive, prefix + SIGNATURE)) if prefix + SIGNATURE in archive.namelist() else b""
         if not hmac.compare_digest(found, seal(text)[1]):
             raise pickle.UnpicklingError(REFUSED.format(name=name))
-    return Unpickler(io.BytesIO(text), Storages(archive, f"{prefix}data/", place_of(map_location), byte_order(archive, prefix))).load()
+    return Unpickler(io.BytesIO(text),
+                     Storages(archive, f"{prefix}data/", place_of(map_location), byte_order(archive, prefix))).load()

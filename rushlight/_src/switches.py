@@ -10,7 +10,8 @@ warn_always = False
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allows products of float32 to be computed less exactly: "highest", "high" or "medium".  Ours keep float32 throughout, whatever is allowed.
+    """Allows products of float32 to be computed less exactly: "highest", "high" or "medium".  Ours keep float32
+    throughout, whatever is allowed.
 
     >>> import rushlight as torch
     >>> torch.set_float32_matmul_precision("high")
@@ -53,7 +54,8 @@ def forget_plans():
 
 
 def get_num_interop_threads() -> int:
-    """How many operators may run side by side: one, unless ``set_num_interop_threads`` said otherwise, which changes nothing."""
+    """How many operators may run side by side: one, unless ``set_num_interop_threads`` said otherwise, which changes
+    nothing."""
     return interop_threads
 
 
@@ -70,7 +72,8 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_warn_always(enabled: bool) -> None:
-    """Remembers whether warnings are to come again each time; Python's filters decide (``warnings.simplefilter("always")``)."""
+    """Remembers whether warnings are to come again each time; Python's filters decide
+    (``warnings.simplefilter("always")``)."""
     globals()["warn_always"] = bool(enabled)
 
 

@@ -1,4 +1,5 @@
-"""The pickle of a file that may be hostile: it may hold tensors, plain containers, and what the user allowed; nothing else is made or called."""
+"""The pickle of a file that may be hostile: it may hold tensors, plain containers, and what the user allowed; nothing
+else is made or called."""
 from __future__ import annotations
 
 import _compat_pickle
@@ -11,21 +12,27 @@ from .core.op import OPS, Op, named
 
 SAFE: dict = {}  # what users allow besides: (module, name) -> class or function
 BLOCKED = ("sys", "os", "posix", "nt")  # modules of which nothing is allowed, whatever the user says
-REFUSED = ("Weights only load failed. Unsupported global: GLOBAL {0} was not an allowed global by default, since it could run any code. If you trust it, allow it by "
+REFUSED = ("Weights only load failed. Unsupported global: GLOBAL {0} was not an allowed global by default, since it "
+           "could run any code. If you trust it, allow it by "
            "torch.serialization.add_safe_globals([{1}]), or a whole file from where you trust by weights_only=False.")
-PLAIN = {("collections", "OrderedDict"): collections.OrderedDict, ("collections", "Counter"): collections.Counter, ("_codecs", "encode"): codecs.encode,
+PLAIN = {("collections", "OrderedDict"): collections.OrderedDict, ("collections", "Counter"): collections.Counter,
+         ("_codecs", "encode"): codecs.encode,
          ("builtins", "set"): set, ("builtins", "bytearray"): bytearray, ("builtins", "complex"): complex}
-OTHER = pickle.INST, pickle.OBJ, pickle.NEWOBJ_EX, pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.PERSID, pickle.DUP, pickle.POP, pickle.POP_MARK  # opcodes that no file needs
+# opcodes that no file needs
+OTHER = pickle.INST, pickle.OBJ, pickle.NEWOBJ_EX, pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.PERSID, pickle.DUP, pickle.POP, pickle.POP_MARK
 DEEPEST = 200  # tuples within tuples of what is hashed: more could exhaust the stack
 MAPPINGS, LISTS = (dict, collections.OrderedDict, collections.Counter), (list,)
 
 
 def add_safe_globals(safe_globals):
-    """Allows ``load(weights_only=True)`` to make instances of these classes, and to call these functions (or (function, "module.name") pairs)."""
+    """Allows ``load(weights_only=True)`` to make instances of these classes, and to call these functions (or (function,
+    "module.name") pairs)."""
     for item in safe_globals:
         found, name = item if isinstance(item, tuple) else (item, f"{item.__module__}.{item.__qualname__}")
         if not isinstance(name, str):
-            raise TypeError(f"add_safe_globals() takes classes, functions and pairs of one and its name, not a pair with {type(name).__name__}")
+            raise TypeError(
+                "add_safe_globals() takes classes, functions and pairs of one and its name, not a pair with "
+                f"{type(name).__name__}")
         module, _, last = name.rpartition(".")
         SAFE[module, last] = item
         if isinstance(found, Op):  # as files name it
@@ -73,11 +80,13 @@ def modern(module, name):
 
 
 def refuse(reason):
-    raise pickle.UnpicklingError(f"Weights only load failed: {reason}. If you trust the file, load it with weights_only=False.")
+    raise pickle.UnpicklingError(
+        f"Weights only load failed: {reason}. If you trust the file, load it with weights_only=False.")
 
 
 class WeightsUnpickler(pickle._Unpickler):
-    """Reads such a pickle; ``known``: (module, name) -> what is allowed besides plain containers; ``storages(key, dtype)`` gives a storage."""
+    """Reads such a pickle; ``known``: (module, name) -> what is allowed besides plain containers;
+    ``storages(key, dtype)`` gives a storage."""
 
     dispatch = dict(pickle._Unpickler.dispatch)
 
@@ -98,11 +107,12 @@ class WeightsUnpickler(pickle._Unpickler):
         return found
 
     def persistent_load(self, saved):
-        if type(saved) is not tuple or len(saved) not in (5, 6) or saved[0] != "storage" or not isinstance(saved[1], Dtype):
+        if type(saved) is not tuple or len(saved) not in (5, 6) or saved[0] != "storage" or not isinstance(
+                saved[1], Dtype):
             refuse("it refers to something that is no storage")
         return self.storages(*saved[1:])
 
-    # --- what is called, and what is written to ----------------------------------------------------------------------------------
+    # --- what is called, and what is written to -----------------------------------------------------------------------
     def users(self, found) -> bool:
         """Whether the user allowed a class or function."""
         return any(found is (one[0] if isinstance(one, tuple) else one) for one in SAFE.values())
@@ -138,14 +148,16 @@ def shallow(value):
     """UnpicklingError for a value that is nested too deeply to be hashed or compared."""
     level, seen = [value], set()
     for _ in range(DEEPEST):
-        level = [part for one in level if type(one) in (tuple, list) and id(one) not in seen and not seen.add(id(one)) for part in one]
+        level = [part for one in level if type(one) in (tuple, list) and id(one) not in seen and not seen.add(id(one))
+                 for part in one]
         if not level:
             return
     refuse(f"it nests values more than {DEEPEST} deep")
 
 
 def into(kinds, opcode, last):
-    """Writes to what the stack has under the ``last`` values, or under the latest mark for 0, if it is of one of these types."""
+    """Writes to what the stack has under the ``last`` values, or under the latest mark for 0, if it is of one of these
+    types."""
     load = pickle._Unpickler.dispatch[opcode[0]]
 
     def checked(self):
@@ -160,8 +172,10 @@ def into(kinds, opcode, last):
 
 
 WeightsUnpickler.dispatch.update({
-    pickle.REDUCE[0]: WeightsUnpickler.load_reduce, pickle.NEWOBJ[0]: WeightsUnpickler.load_newobj, pickle.BUILD[0]: WeightsUnpickler.load_build,
-    pickle.SETITEM[0]: into(MAPPINGS, pickle.SETITEM, 2), pickle.SETITEMS[0]: into(MAPPINGS, pickle.SETITEMS, 0), pickle.ADDITEMS[0]: into((set,), pickle.ADDITEMS, 0),
+    pickle.REDUCE[0]: WeightsUnpickler.load_reduce, pickle.NEWOBJ[0]: WeightsUnpickler.load_newobj,
+    pickle.BUILD[0]: WeightsUnpickler.load_build,
+    pickle.SETITEM[0]: into(MAPPINGS, pickle.SETITEM, 2), pickle.SETITEMS[0]: into(MAPPINGS, pickle.SETITEMS, 0),
+    pickle.ADDITEMS[0]: into((set,), pickle.ADDITEMS, 0),
     pickle.APPEND[0]: into(LISTS, pickle.APPEND, 1), pickle.APPENDS[0]: into(LISTS, pickle.APPENDS, 0),
     **{opcode[0]: WeightsUnpickler.load_other for opcode in OTHER}})
 
@@ -178,4 +192,5 @@ def unsafe_names(text, known) -> list:
             found.add(modern(*strings[-2:]))
         elif isinstance(argument, str):
             strings.append(argument)
-    return sorted(f"{module}.{name}" for module, name in found if (module, name) not in PLAIN and (module, name) not in known and (module, name) not in SAFE)
+    return sorted(f"{module}.{name}" for module, name in found if (module, name) not in PLAIN
+                  and (module, name) not in known and (module, name) not in SAFE)

@@ -18,7 +18,8 @@ def check_device(device_type):
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if device_type not in DEVICES:
-        raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}': wanted one of {', '.join(DEVICES)}")
+        raise RuntimeError(
+            f"User specified an unsupported autocast device_type '{device_type}': wanted one of {', '.join(DEVICES)}")
 
 
 def is_autocast_available(device_type) -> bool:
@@ -30,8 +31,8 @@ def is_autocast_available(device_type) -> bool:
 class autocast(Scope, contextlib.ContextDecorator):
     """A block, or a decorated function, in which each operator computes in the precision that suits it.
 
-    ``device_type`` is "cpu" (others do nothing here, with a warning); ``dtype`` bfloat16 (the default) or float16.  ValueError and RuntimeError for
-    device types that are not strings or not known.
+    ``device_type`` is "cpu" (others do nothing here, with a warning); ``dtype`` bfloat16 (the default) or float16.
+    ValueError and RuntimeError for device types that are not strings or not known.
 
     >>> import rushlight as torch
     >>> with torch.autocast("cpu"):
@@ -44,11 +45,14 @@ class autocast(Scope, contextlib.ContextDecorator):
         self.device, self.fast_dtype = device_type, choices.dtype if dtype is None else dtype
         if device_type != "cpu":
             if enabled:
-                warnings.warn(f"User provided device_type of '{device_type}', but it is not available. Disabling", stacklevel=2)
+                warnings.warn(f"User provided device_type of '{device_type}', but it is not available. Disabling",
+                              stacklevel=2)
             enabled = None
         elif enabled and self.fast_dtype not in CODES:
-            warnings.warn(f"In CPU autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. CPU Autocast only supports dtype of "
-                          f"{', '.join(map(str, CODES))} currently.", stacklevel=2)
+            warnings.warn(
+                f"In CPU autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. CPU "
+                "Autocast only supports dtype of "
+                f"{', '.join(map(str, CODES))} currently.", stacklevel=2)
             enabled = False
         self.enabled, self.cache = enabled, cache_enabled
         self.code = 0 if not enabled else CODES[self.fast_dtype]
@@ -70,7 +74,7 @@ class autocast(Scope, contextlib.ContextDecorator):
             forget()
 
 
-# --- functions of one's own --------------------------------------------------------------------------------------------------------
+# --- functions of one's own -------------------------------------------------------------------------------------------
 def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
     """Decorates the ``forward`` of an autograd.Function: its backward will run in the same precision.
 
@@ -120,7 +124,7 @@ def as_inputs(value, dtype):
     return value
 
 
-# --- questions and switches ----------------------------------------------------------------------------------------------------------
+# --- questions and switches -------------------------------------------------------------------------------------------
 def is_autocast_enabled(device_type="cuda") -> bool:
     """Whether autocast is on for a kind of device (asked without one: for CUDA, as in PyTorch)."""
     check_device(device_type)

@@ -3,11 +3,14 @@ from .._src.core.later import later
 from .._src.autograd.backward import backward, grad
 from .._src.autograd.function import Function
 from .gradcheck import gradcheck, gradgradcheck
-from .._src.autograd.mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .._src.autograd.mode import (enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
+                                  set_grad_enabled)
 from .variable import Variable
 
-__all__ = ["Function", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
+__all__ = ["Function", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode",
+           "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
            "set_grad_enabled"]
 
 
-__getattr__ = later(__name__, {"._src.autograd.anomaly": ("detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly")})
+__getattr__ = later(__name__, {"._src.autograd.anomaly": ("detect_anomaly", "is_anomaly_enabled",
+                                                          "set_detect_anomaly")})

@@ -16,7 +16,8 @@ _levels: list = []  # the active one, if any
 
 
 def enter_dual_level() -> int:
-    """Begins a forward level, whose number is returned.  RuntimeError within another one: forward levels do not nest."""
+    """Begins a forward level, whose number is returned.  RuntimeError within another one: forward levels do not
+    nest."""
     if _levels:
         raise RuntimeError("Nested forward mode AD is not supported at the moment. Use torch.func.jvp, which nests.")
     level = Forward().__enter__()
@@ -30,7 +31,8 @@ def exit_dual_level(*, level=None):
     if not _levels:
         raise RuntimeError("Trying to exit a forward AD level but no level exists: call enter_dual_level() first.")
     if level not in (None, 0):
-        raise RuntimeError(f"Trying to exit a forward AD level that was not the last one that was created: {level} is not 0.")
+        raise RuntimeError(
+            f"Trying to exit a forward AD level that was not the last one that was created: {level} is not 0.")
     _levels.pop().__exit__(None, None, None)
 
 
@@ -50,19 +52,27 @@ class dual_level:
 
 
 def make_dual(tensor, tangent, *, level=None):
-    """A tensor that carries a tangent of the same shape.  Floating or complex dtype; RuntimeError outside of a level."""
+    """A tensor that carries a tangent of the same shape.  Floating or complex dtype; RuntimeError outside of a
+    level."""
     if not _levels:
-        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
     for name, value in (("primal", tensor), ("tangent", tangent)):
         if not isinstance(value, Tensor) or not value.dtype.is_inexact:
-            raise ValueError(f"Expected {name} to be floating point or complex, but got: {getattr(value, 'dtype', type(value).__name__)}")
+            raise ValueError(
+                f"Expected {name} to be floating point or complex, but got: "
+                f"{getattr(value, 'dtype', type(value).__name__)}")
     if tuple(tensor.shape) != tuple(tangent.shape):
-        raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is "
-                           f"of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}.")
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+            "not supported. Tensor is "
+            f"of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}.")
     current = _levels[-1]
     running = active()
     if any(getattr(v, "level", None) in running[running.index(current) + 1:] for v in (tensor, tangent)):
-        raise RuntimeError("make_dual() got a tensor of a transform that began within the forward level: enter dual_level() inside of the function that is transformed")
+        raise RuntimeError(
+            "make_dual() got a tensor of a transform that began within the forward level: enter dual_level() inside "
+            "of the function that is transformed")
     primal, tangent = (v.current().value if current.owns(v) else v for v in (tensor, tangent))
     if tangent._meta.strides != primal._meta.strides:  # what is written later goes into both, element by element
         tangent = OPS["empty_strided"](tuple(primal.shape), primal._meta.strides, dtype=tangent.dtype).copy_(tangent)
@@ -85,4 +95,5 @@ elsewhere = later(__name__)
 
 
 def __getattr__(name):
-    return len(_levels) - 1 if name == "_current_level" else elsewhere(name)  # the number of the active level, -1 where there is none
+    # the number of the active level, -1 where there is none
+    return len(_levels) - 1 if name == "_current_level" else elsewhere(name)

@@ -9,12 +9,14 @@ from .._src.core.native import Tensor, calls
 from .._src.autograd import saved
 from .._src.autograd.node import GradientEdge, Node, node_of
 
-__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "register_multi_grad_hook",
+__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+           "get_gradient_edge", "increment_version", "register_multi_grad_hook",
            "save_on_cpu", "saved_tensors_hooks"]
 
 
 class saved_tensors_hooks(saved.hooked):
-    """A block in which ``pack_hook(tensor)`` decides what a backward step keeps of a tensor, and ``unpack_hook`` gives it back.
+    """A block in which ``pack_hook(tensor)`` decides what a backward step keeps of a tensor, and ``unpack_hook`` gives
+    it back.
 
     TypeError in the backward pass where ``unpack_hook`` does not return a tensor.
 
@@ -75,7 +77,8 @@ def increment_version(tensors):
 
 
 class register_multi_grad_hook:
-    """Calls ``fn`` with the gradients of several tensors once all have arrived (mode "all": a list, None for those without), or with the first (mode "any").
+    """Calls ``fn`` with the gradients of several tensors once all have arrived (mode "all": a list, None for those
+    without), or with the first (mode "any").
 
     ``remove()``, or leaving a ``with`` block, takes the hook away.  ValueError for another mode.
     """

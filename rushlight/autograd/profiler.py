@@ -4,7 +4,8 @@ from ..profiler import EventList, FunctionEvent, record_function
 from ..profiler import profile as _profile
 
 __all__ = ["EventList", "FunctionEvent", "profile", "record_function"]
-globals().update(absent("torch.autograd.profiler", "there is no NVIDIA or Intel tracer to tell: use torch.profiler.profile", "emit_nvtx emit_itt"))
+globals().update(absent("torch.autograd.profiler",
+                        "there is no NVIDIA or Intel tracer to tell: use torch.profiler.profile", "emit_nvtx emit_itt"))
 
 
 class profile(_profile):

@@ -41,7 +41,9 @@ preferred_blas_library = preferred_linalg_library
 def switch(name):
     def enable(enabled: bool):
         kernels.allow(name, bool(enabled))
-    enable.__doc__ = f"Whether scaled_dot_product_attention may take the kernel {name}, on the CPU, too; nn.attention.sdpa_kernel says it for a block."
+    enable.__doc__ = (
+        f"Whether scaled_dot_product_attention may take the kernel {name}, on the CPU, too; nn.attention.sdpa_kernel "
+        "says it for a block.")
     return enable
 
 
@@ -58,7 +60,9 @@ flash_sdp_enabled, mem_efficient_sdp_enabled, math_sdp_enabled, cudnn_sdp_enable
 
 
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
-    """A block in which only these kernels of attention may be chosen: ``nn.attention.sdpa_kernel`` by its older name."""
+    """A block in which only these kernels of attention may be chosen: ``nn.attention.sdpa_kernel`` by its older
+    name."""
     from ..nn.attention import SDPBackend, sdpa_kernel
-    chosen = [backend for backend, on in ((SDPBackend.FLASH_ATTENTION, enable_flash), (SDPBackend.MATH, enable_math), (SDPBackend.EFFICIENT_ATTENTION, enable_mem_efficient)) if on]
+    chosen = [backend for backend, on in ((SDPBackend.FLASH_ATTENTION, enable_flash), (SDPBackend.MATH, enable_math),
+                                          (SDPBackend.EFFICIENT_ATTENTION, enable_mem_efficient)) if on]
     return sdpa_kernel(chosen)

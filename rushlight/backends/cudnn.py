@@ -19,6 +19,7 @@ def is_acceptable(tensor) -> bool:
 
 
 @contextlib.contextmanager
-def flags(enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none"):
+def flags(enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True,
+          fp32_precision="none"):
     """A block with other switches, which change nothing."""
     yield

@@ -1,4 +1,5 @@
-"""``torch.compiler.config``: some names are those of ``_dynamo.config``, the others are for clusters, and change nothing here."""
+"""``torch.compiler.config``: some names are those of ``_dynamo.config``, the others are for clusters, and change
+nothing here."""
 from __future__ import annotations
 
 import sys

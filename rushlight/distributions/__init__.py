@@ -10,24 +10,33 @@ from . import transforms
 from .distribution import Distribution
 
 HOMES = {  # file: what it defines
-    "exp_family": ["ExponentialFamily"], "constraint_registry": ["biject_to", "transform_to"], "kl": ["kl_divergence", "register_kl"], "transforms": transforms.__all__,
+    "exp_family": ["ExponentialFamily"], "constraint_registry": ["biject_to", "transform_to"],
+    "kl": ["kl_divergence", "register_kl"], "transforms": transforms.__all__,
     # made from other distributions
-    "independent": ["Independent"], "mixture_same_family": ["MixtureSameFamily"], "transformed_distribution": ["TransformedDistribution"],
+    "independent": ["Independent"], "mixture_same_family": ["MixtureSameFamily"],
+    "transformed_distribution": ["TransformedDistribution"],
     # a number of the line
-    "normal": ["Normal"], "laplace": ["Laplace"], "cauchy": ["Cauchy"], "studentT": ["StudentT"], "gumbel": ["Gumbel"], "von_mises": ["VonMises"], "uniform": ["Uniform"],
+    "normal": ["Normal"], "laplace": ["Laplace"], "cauchy": ["Cauchy"], "studentT": ["StudentT"], "gumbel": ["Gumbel"],
+    "von_mises": ["VonMises"], "uniform": ["Uniform"],
     # a number above a bound
-    "exponential": ["Exponential"], "gamma": ["Gamma"], "chi2": ["Chi2"], "inverse_gamma": ["InverseGamma"], "fishersnedecor": ["FisherSnedecor"],
-    "log_normal": ["LogNormal"], "half_normal": ["HalfNormal"], "half_cauchy": ["HalfCauchy"], "weibull": ["Weibull"], "pareto": ["Pareto"],
+    "exponential": ["Exponential"], "gamma": ["Gamma"], "chi2": ["Chi2"], "inverse_gamma": ["InverseGamma"],
+    "fishersnedecor": ["FisherSnedecor"],
+    "log_normal": ["LogNormal"], "half_normal": ["HalfNormal"], "half_cauchy": ["HalfCauchy"], "weibull": ["Weibull"],
+    "pareto": ["Pareto"],
     "generalized_pareto": ["GeneralizedPareto"],
     # a number from 0 to 1
-    "beta": ["Beta"], "kumaraswamy": ["Kumaraswamy"], "continuous_bernoulli": ["ContinuousBernoulli"], "relaxed_bernoulli": ["RelaxedBernoulli"],
+    "beta": ["Beta"], "kumaraswamy": ["Kumaraswamy"], "continuous_bernoulli": ["ContinuousBernoulli"],
+    "relaxed_bernoulli": ["RelaxedBernoulli"],
     # a count or a class
-    "bernoulli": ["Bernoulli"], "binomial": ["Binomial"], "geometric": ["Geometric"], "negative_binomial": ["NegativeBinomial"], "poisson": ["Poisson"],
+    "bernoulli": ["Bernoulli"], "binomial": ["Binomial"], "geometric": ["Geometric"],
+    "negative_binomial": ["NegativeBinomial"], "poisson": ["Poisson"],
     "categorical": ["Categorical"],
     # a vector or a matrix
-    "one_hot_categorical": ["OneHotCategorical", "OneHotCategoricalStraightThrough"], "relaxed_categorical": ["RelaxedOneHotCategorical"], "multinomial": ["Multinomial"],
+    "one_hot_categorical": ["OneHotCategorical", "OneHotCategoricalStraightThrough"],
+    "relaxed_categorical": ["RelaxedOneHotCategorical"], "multinomial": ["Multinomial"],
     "dirichlet": ["Dirichlet"], "logistic_normal": ["LogisticNormal"], "multivariate_normal": ["MultivariateNormal"],
-    "lowrank_multivariate_normal": ["LowRankMultivariateNormal"], "wishart": ["Wishart"], "lkj_cholesky": ["LKJCholesky"],
+    "lowrank_multivariate_normal": ["LowRankMultivariateNormal"], "wishart": ["Wishart"],
+    "lkj_cholesky": ["LKJCholesky"],
 }
 __all__ = ["Distribution", *[name for names in HOMES.values() for name in names]]
 

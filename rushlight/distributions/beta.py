@@ -12,7 +12,8 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """Density proportional to x ** (concentration1 - 1) * (1 - x) ** (concentration0 - 1): the first of two Dirichlet probabilities."""
+    """Density proportional to x ** (concentration1 - 1) * (1 - x) ** (concentration0 - 1): the first of two Dirichlet
+    probabilities."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval

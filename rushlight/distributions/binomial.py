@@ -28,21 +28,24 @@ class Binomial(Odds):
     variance = property(lambda self: self.mean * (1 - self.probs))
 
     def sample(self, sample_shape=torch.Size()):
-        over_samples = [parameter.detach().expand(self._extended_shape(sample_shape)) for parameter in (self.total_count, self.probs)]
+        over_samples = [parameter.detach().expand(self._extended_shape(sample_shape))
+                        for parameter in (self.total_count, self.probs)]
         return torch.binomial(*over_samples)
 
     @checked
     def log_prob(self, value):
         n = self.total_count
         log_ways = torch.lgamma(n + 1) - torch.lgamma(value + 1) - torch.lgamma(n - value + 1)
-        softplus = self.logits.clamp(min=0) + torch.log1p(torch.exp(-self.logits.abs()))  # -log(1 - probs), which overflows for neither sign
+        # -log(1 - probs), which overflows for neither sign
+        softplus = self.logits.clamp(min=0) + torch.log1p(torch.exp(-self.logits.abs()))
         return log_ways + value * self.logits - n * softplus
 
     def _count(self):
         """The number of trials.  NotImplementedError where it varies over the batch."""
         count = int(self.total_count.max())
         if bool((self.total_count != count).any()):
-            raise NotImplementedError(f"the values of a Binomial are listed for one total_count, not for {self.total_count.unique().tolist()}")
+            raise NotImplementedError(
+                f"the values of a Binomial are listed for one total_count, not for {self.total_count.unique().tolist()}")
         return count
 
     def entropy(self):

@@ -12,7 +12,8 @@ __all__ = ["Categorical"]
 
 
 class Categorical(Distribution):
-    """Class k with probability ``probs[..., k]`` (normalised), or with log probability ``logits[..., k]`` up to a constant.
+    """Class k with probability ``probs[..., k]`` (normalised), or with log probability ``logits[..., k]`` up to a
+    constant.
 
     >>> import rushlight as torch
     >>> torch.distributions.Categorical(torch.tensor([1.0, 3.0])).probs
@@ -52,7 +53,8 @@ class Categorical(Distribution):
 
     def sample(self, sample_shape=torch.Size()):
         sample_shape = torch.Size(sample_shape)
-        drawn = torch.multinomial(self.probs.detach().reshape(-1, self._num_events), sample_shape.numel(), replacement=True)
+        drawn = torch.multinomial(self.probs.detach().reshape(-1, self._num_events), sample_shape.numel(),
+                                  replacement=True)
         return drawn.T.reshape(sample_shape + self._batch_shape)
 
     @checked
@@ -63,7 +65,8 @@ class Categorical(Distribution):
         return logits.gather(-1, place.expand(shape).unsqueeze(-1)).squeeze(-1)
 
     def entropy(self):
-        finite = self.logits.clamp(min=torch.finfo(self.logits.dtype).min)  # a class of probability 0 adds 0, not 0 * inf
+        # a class of probability 0 adds 0, not 0 * inf
+        finite = self.logits.clamp(min=torch.finfo(self.logits.dtype).min)
         return -(self.probs * finite).sum(-1)
 
     def enumerate_support(self, expand=True):
@@ -79,4 +82,5 @@ class OfClasses(Distribution):
         self._categorical = Categorical(probs, logits, validate_args)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
 
-    probs, logits, _param, param_shape, _num_events = through("_categorical", "probs", "logits", "_param", "param_shape", "_num_events")
+    probs, logits, _param, param_shape, _num_events = through("_categorical", "probs", "logits", "_param",
+                                                              "param_shape", "_num_events")

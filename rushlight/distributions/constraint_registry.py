@@ -1,4 +1,5 @@
-"""From a region to a transform that reaches it: ``biject_to`` (one to one) and ``transform_to`` (perhaps with more numbers than needed)."""
+"""From a region to a transform that reaches it: ``biject_to`` (one to one) and ``transform_to`` (perhaps with more
+numbers than needed)."""
 from __future__ import annotations
 
 from . import constraints, transforms
@@ -26,7 +27,9 @@ class ConstraintRegistry:
         """A transform from unconstrained numbers to the region.  NotImplementedError for a region without one."""
         kind = type(constraint)
         if kind not in self._registry:
-            raise NotImplementedError(f"no transform to {kind.__name__.lstrip('_')} is registered: register one with register({kind.__name__})")
+            raise NotImplementedError(
+                f"no transform to {kind.__name__.lstrip('_')} is registered: register one with "
+                f"register({kind.__name__})")
         return self._registry[kind](constraint)
 
 
@@ -61,7 +64,8 @@ def between(constraint):
 def of_parts(registry):
     """Factories for regions that are made of others, each reached by the same registry."""
     return {
-        constraints.independent: lambda c: transforms.IndependentTransform(registry(c.base_constraint), c.reinterpreted_batch_ndims),
+        constraints.independent: lambda c: transforms.IndependentTransform(registry(c.base_constraint),
+                                                                           c.reinterpreted_batch_ndims),
         constraints.cat: lambda c: transforms.CatTransform([registry(part) for part in c.cseq], c.dim, c.lengths),
         constraints.stack: lambda c: transforms.StackTransform([registry(part) for part in c.cseq], c.dim),
     }

@@ -5,14 +5,18 @@ import operator
 
 import rushlight as torch
 
-__all__ = ["Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than", "greater_than_eq", "half_open_interval", "independent",
-           "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular", "MixtureSameFamilyConstraint", "multinomial", "nonnegative",
-           "nonnegative_integer", "one_hot", "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square",
+__all__ = ["Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than",
+           "greater_than_eq", "half_open_interval", "independent",
+           "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular",
+           "MixtureSameFamilyConstraint", "multinomial", "nonnegative",
+           "nonnegative_integer", "one_hot", "positive", "positive_definite", "positive_integer",
+           "positive_semidefinite", "real", "real_vector", "simplex", "square",
            "stack", "symmetric", "unit_interval"]
 
 
 class Constraint:
-    """A region of values.  ``event_dim``: how many trailing dimensions one value has; ``is_discrete``: whether it is countable."""
+    """A region of values.  ``event_dim``: how many trailing dimensions one value has; ``is_discrete``: whether it is
+    countable."""
 
     is_discrete = False
     event_dim = 0
@@ -95,7 +99,9 @@ class _IndependentConstraint(_OverBase):
 
     def check(self, value):
         if value.dim() < self.event_dim:
-            raise ValueError(f"a value of {self!r} has at least {self.event_dim} dimensions, and this one has shape {tuple(value.shape)}")
+            raise ValueError(
+                f"a value of {self!r} has at least {self.event_dim} dimensions, and this one has shape "
+                f"{tuple(value.shape)}")
         return _for_all(self.base_constraint.check(value), self.reinterpreted_batch_ndims)
 
     def __repr__(self):
@@ -124,14 +130,17 @@ def _for_all(truth, dims):
 
 
 class _Bounded(Constraint):
-    """Numbers between bounds: ``compared`` names each bound and how a value compares with it.  Of a discrete region, integers only."""
+    """Numbers between bounds: ``compared`` names each bound and how a value compares with it.  Of a discrete region,
+    integers only."""
 
     compared: dict
 
     def __init__(self, *bounds, **named):
         self.__dict__.update(zip(self.compared, bounds), **named)
         if vars(self).keys() != self.compared.keys():
-            raise TypeError(f"{self._name()} takes {', '.join(self.compared)}, and was given {len(bounds)} bounds and {', '.join(named) or 'no names'}")
+            raise TypeError(
+                f"{self._name()} takes {', '.join(self.compared)}, and was given {len(bounds)} bounds and "
+                f"{', '.join(named) or 'no names'}")
 
     def check(self, value):
         inside = value % 1 == 0 if self.is_discrete else True
@@ -214,7 +223,8 @@ class _Multinomial(_Bounded):
 
 
 class _Square(Constraint):
-    """Matrices by what is asked of each in turn: a region refines the one it extends, and is asked only where that one holds everywhere."""
+    """Matrices by what is asked of each in turn: a region refines the one it extends, and is asked only where that one
+    holds everywhere."""
 
     event_dim = 2
 
@@ -300,5 +310,6 @@ unit_interval = _Interval(0.0, 1.0)
 interval, half_open_interval = _Interval, _HalfOpenInterval
 simplex = _Simplex()
 lower_triangular, lower_cholesky, corr_cholesky = _LowerTriangular(), _LowerCholesky(), _CorrCholesky()
-square, symmetric, positive_semidefinite, positive_definite = _Square(), _Symmetric(), _PositiveSemidefinite(), _PositiveDefinite()
+square, symmetric, positive_semidefinite, positive_definite = (_Square(), _Symmetric(), _PositiveSemidefinite(),
+                                                               _PositiveDefinite())
 cat, stack = _Cat, _Stack

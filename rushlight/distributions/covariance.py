@@ -18,7 +18,8 @@ def matrix_vector(matrix, vector):
 
 
 def squared_lengths(factor, columns):
-    """The sum of x^T (L L^T)^-1 x for Cholesky factors L [*, n, n] over the columns x of [*, n, m]: of their squared Mahalanobis lengths."""
+    """The sum of x^T (L L^T)^-1 x for Cholesky factors L [*, n, n] over the columns x of [*, n, m]: of their squared
+    Mahalanobis lengths."""
     return torch.linalg.solve_triangular(factor, columns, upper=False).square().sum((-2, -1))
 
 
@@ -28,18 +29,22 @@ def half_log_det(factor):
 
 
 def factor_of_inverse(matrix):
-    """The Cholesky factor of the inverse of a matrix, without forming the inverse: rows and columns in reverse order make an upper factor a lower one."""
+    """The Cholesky factor of the inverse of a matrix, without forming the inverse: rows and columns in reverse order
+    make an upper factor a lower one."""
     reversed_factor = torch.linalg.cholesky(matrix.flip(-2, -1))
-    return torch.linalg.solve_triangular(reversed_factor.flip(-2, -1).mT, torch.eye(matrix.size(-1), dtype=matrix.dtype), upper=False)
+    return torch.linalg.solve_triangular(reversed_factor.flip(-2, -1).mT,
+                                         torch.eye(matrix.size(-1), dtype=matrix.dtype), upper=False)
 
 
 class Covariance(Distribution):
-    """A distribution with one of the parameters covariance_matrix, precision_matrix (its inverse) and scale_tril (its Cholesky factor), [*, n, n].
+    """A distribution with one of the parameters covariance_matrix, precision_matrix (its inverse) and scale_tril (its
+    Cholesky factor), [*, n, n].
 
     The factor of the matrix as it was given, ``_unbroadcasted_scale_tril``, is what all formulas use.
     """
 
-    arg_constraints = {"covariance_matrix": constraints.positive_definite, "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
+    arg_constraints = {"covariance_matrix": constraints.positive_definite,
+                       "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
     _alternatives = ("covariance_matrix", "precision_matrix", "scale_tril")
     _shared = ("_unbroadcasted_scale_tril",)
 

@@ -31,7 +31,8 @@ def checked(method):
 class Distribution:
     """A probability distribution over values of ``event_shape``, one for each place of ``batch_shape``.
 
-    A subclass names its parameters and their regions in ``arg_constraints``, and the region of its values in ``support``. From these follow validation, ``repr`` and ``expand``.
+    A subclass names its parameters and their regions in ``arg_constraints``, and the region of its values in
+    ``support``. From these follow validation, ``repr`` and ``expand``.
     """
 
     has_rsample = False
@@ -43,7 +44,8 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value):
-        """Whether distributions check parameters and values from now on, where their constructor does not say.  ValueError for anything but a bool."""
+        """Whether distributions check parameters and values from now on, where their constructor does not say.
+        ValueError for anything but a bool."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args() takes True or False, not {value!r}")
         Distribution._validate_args = value
@@ -61,11 +63,12 @@ class Distribution:
             self._validate_parameters()
         super().__init__()
 
-    # --- parameters -------------------------------------------------------------------------------------------------------------
+    # --- parameters ---------------------------------------------------------------------------------------------------
     def _enter(self, given, event_shape=(), validate_args=None):
         """The constructor of a family: keeps parameters by name (None: not given) as tensors over a common batch shape.
 
-        ``arg_constraints`` says how many trailing dimensions one value of each parameter has.  ValueError for shapes or types that do not fit.
+        ``arg_constraints`` says how many trailing dimensions one value of each parameter has.  ValueError for shapes or
+        types that do not fit.
         """
         given = {name: value for name, value in given.items() if value is not None}
         self._check_alternatives(given)
@@ -73,7 +76,9 @@ class Distribution:
         event_dims = [self._event_dim(name) for name in given]
         for name, value, event_dim in zip(given, values, event_dims):
             if value.dim() < event_dim:
-                raise ValueError(f"`{name}` of {type(self).__name__} has shape {tuple(value.shape)}: it must be at least {('', 'one', 'two')[event_dim]}-dimensional")
+                raise ValueError(
+                    f"`{name}` of {type(self).__name__} has shape {tuple(value.shape)}: it must be at least "
+                    f"{('', 'one', 'two')[event_dim]}-dimensional")
         cuts = [value.dim() - event_dim for value, event_dim in zip(values, event_dims)]
         batch_shape = torch.broadcast_shapes(*[value.shape[:cut] for value, cut in zip(values, cuts)])
         for name, value, cut in zip(given, values, cuts):
@@ -86,7 +91,9 @@ class Distribution:
     def _check_alternatives(self, given):
         found = [name for name in self._alternatives if name in given]
         if self._alternatives and len(found) != 1:
-            raise ValueError(f"{type(self).__name__} takes exactly one of {', '.join(self._alternatives)}, and was given {' and '.join(found) or 'none'}")
+            raise ValueError(
+                f"{type(self).__name__} takes exactly one of {', '.join(self._alternatives)}, and was given "
+                f"{' and '.join(found) or 'none'}")
 
     @property
     def _param(self):
@@ -98,7 +105,9 @@ class Distribution:
         try:
             regions = self.arg_constraints
         except NotImplementedError:
-            warnings.warn(f"{type(self).__name__} has no `arg_constraints`, so its parameters are not checked: define them ({{}} for none) or pass validate_args=False")
+            warnings.warn(
+                f"{type(self).__name__} has no `arg_constraints`, so its parameters are not checked: define them "
+                f"({{}} for none) or pass validate_args=False")
             return
         for name, region in regions.items():
             follows = name not in vars(self) and isinstance(getattr(type(self), name, None), lazy_property)
@@ -109,10 +118,12 @@ class Distribution:
         if torch.compiler.is_compiling():  # a check would read numbers from a program that is still being written
             return
         if not bool(region.check(value).all()):
-            raise ValueError(f"Expected {what} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to {wanted} {region!r}, "
-                             f"but found invalid values:\n{value}")
+            raise ValueError(
+                f"Expected {what} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to "
+                f"{wanted} {region!r}, "
+                f"but found invalid values:\n{value}")
 
-    # --- shapes -----------------------------------------------------------------------------------------------------------------
+    # --- shapes -------------------------------------------------------------------------------------------------------
     @property
     def batch_shape(self):
         """The shape of independent distributions."""
@@ -124,7 +135,8 @@ class Distribution:
         return self._event_shape
 
     def expand(self, batch_shape, _instance=None):
-        """The same distribution over a larger batch.  NotImplementedError where a subclass keeps tensors that ``arg_constraints`` does not name.
+        """The same distribution over a larger batch.  NotImplementedError where a subclass keeps tensors that
+        ``arg_constraints`` does not name.
 
         Parameters expand in front of their event dimensions, distributions inside it expand with it, all else stays.
         """
@@ -143,20 +155,25 @@ class Distribution:
         if not isinstance(value, torch.Tensor) or name in self._shared:
             return value
         if name not in self.arg_constraints and name not in self._regions:
-            raise NotImplementedError(f"{type(self).__name__} keeps a tensor {name!r} that its arg_constraints do not name: define expand(), or name it in _shared if no place of "
-                                      "the batch has its own")
+            raise NotImplementedError(
+                f"{type(self).__name__} keeps a tensor {name!r} that its arg_constraints do not name: define "
+                "expand(), or name it in _shared if no place of "
+                "the batch has its own")
         return value.expand(batch_shape + value.shape[value.dim() - self._event_dim(name):])
 
     def _get_checked_instance(self, cls, _instance=None):
-        """For ``expand`` of a subclass ``cls``: the instance to fill.  NotImplementedError for a subclass of it with a constructor, but no expand(), of its own."""
+        """For ``expand`` of a subclass ``cls``: the instance to fill.  NotImplementedError for a subclass of it with a
+        constructor, but no expand(), of its own."""
         if _instance is None and type(self).__init__ != cls.__init__:
-            raise NotImplementedError(f"{type(self).__name__} has a constructor of its own, which expand() of {cls.__name__} cannot know: define expand() too")
+            raise NotImplementedError(
+                f"{type(self).__name__} has a constructor of its own, which expand() of {cls.__name__} cannot know: "
+                "define expand() too")
         return type(self).__new__(type(self)) if _instance is None else _instance
 
     def _extended_shape(self, sample_shape=torch.Size()):
         return torch.Size(sample_shape) + self._batch_shape + self._event_shape
 
-    # --- values -------------------------------------------------------------------------------------------------------------------
+    # --- values -------------------------------------------------------------------------------------------------------
     @property
     def arg_constraints(self):
         """The region of each parameter, by name."""
@@ -218,7 +235,8 @@ class Distribution:
         raise NotImplementedError(f"the inverse cumulative distribution of {type(self).__name__} is not defined")
 
     def enumerate_support(self, expand=True):
-        """All values of a distribution with finitely many: [count, *batch_shape, *event_shape], with ``expand=False`` [count, 1, ..., *event_shape]."""
+        """All values of a distribution with finitely many: [count, *batch_shape, *event_shape], with ``expand=False``
+        [count, 1, ..., *event_shape]."""
         raise NotImplementedError(f"the values of {type(self).__name__} cannot be listed")
 
     def _enumerated(self, values, expand):
@@ -242,7 +260,9 @@ class Distribution:
         try:
             region = self.support
         except NotImplementedError:
-            warnings.warn(f"{type(self).__name__} has no `support`, so its values are not checked: define it, or pass validate_args=False")
+            warnings.warn(
+                f"{type(self).__name__} has no `support`, so its values are not checked: define it, or pass "
+                "validate_args=False")
             return
         self._require(region, value, "value argument", "be within the support")
 
@@ -250,8 +270,11 @@ class Distribution:
         whole, cut = self._batch_shape + self._event_shape, value.dim() - len(self._event_shape)
         fits = value.shape[cut:] == self._event_shape
         if not fits or any(n != m and 1 not in (n, m) for n, m in zip(reversed(value.shape), reversed(whole))):
-            raise ValueError(f"values of shape {tuple(value.shape)} do not fit {type(self).__name__} with batch_shape {tuple(self._batch_shape)} and event_shape "
-                             f"{tuple(self._event_shape)}: the last dimensions must be the event's, and those before broadcast with the batch's")
+            raise ValueError(
+                f"values of shape {tuple(value.shape)} do not fit {type(self).__name__} with batch_shape "
+                f"{tuple(self._batch_shape)} and event_shape "
+                f"{tuple(self._event_shape)}: the last dimensions must be the event's, and those before broadcast "
+                "with the batch's")
 
     def __repr__(self):
         shown = [(name, vars(self)[name]) for name in self.arg_constraints if name in vars(self)]

@@ -9,7 +9,8 @@ __all__ = ["ExponentialFamily"]
 
 
 def normaliser_and_gradient(family):
-    """The log normaliser at the natural parameters, those parameters, and its gradient in them: the means of the sufficient statistics."""
+    """The log normaliser at the natural parameters, those parameters, and its gradient in them: the means of the
+    sufficient statistics."""
     natural = [parameter.detach().requires_grad_() for parameter in family._natural_params]
     with torch.enable_grad():
         normaliser = family._log_normalizer(*natural)
@@ -23,7 +24,8 @@ def inner_product(parameters, means, batch_dims):
 
 
 class ExponentialFamily(Distribution):
-    """A distribution that knows its ``_natural_params``, ``_log_normalizer(*params)`` and ``_mean_carrier_measure``: enough for its entropy and KL divergence."""
+    """A distribution that knows its ``_natural_params``, ``_log_normalizer(*params)`` and ``_mean_carrier_measure``:
+    enough for its entropy and KL divergence."""
 
     @property
     def _natural_params(self):

@@ -26,7 +26,8 @@ class Gamma(ExponentialFamily):
 
     def rsample(self, sample_shape=torch.Size()):
         x = torch._standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
-        return x.clamp(min=torch.finfo(x.dtype).tiny)  # small concentrations round to 0, where the density may be infinite
+        # small concentrations round to 0, where the density may be infinite
+        return x.clamp(min=torch.finfo(x.dtype).tiny)
 
     def log_prob(self, value):
         value = torch.as_tensor(value, dtype=self.rate.dtype)

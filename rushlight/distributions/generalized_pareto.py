@@ -11,7 +11,8 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Excesses over ``loc`` with width ``scale`` and tail ``concentration``: below 0 the tail ends, at 0 it is exponential."""
+    """Excesses over ``loc`` with width ``scale`` and tail ``concentration``: below 0 the tail ends, at 0 it is
+    exponential."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True

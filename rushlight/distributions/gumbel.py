@@ -25,7 +25,8 @@ class Gumbel(TransformedDistribution):
         ends, log = torch.finfo(self.loc.dtype), ExpTransform().inv
         zero = torch.zeros_like(self.loc.detach())
         base = Uniform(zero + ends.tiny, zero + (1 - ends.eps), validate_args)
-        super().__init__(base, [log, AffineTransform(0, -torch.ones_like(self.scale)), log, AffineTransform(self.loc, -self.scale)], validate_args)
+        super().__init__(base, [log, AffineTransform(0, -torch.ones_like(self.scale)), log,
+                                AffineTransform(self.loc, -self.scale)], validate_args)
 
     mean = property(lambda self: self.loc + euler_constant * self.scale)
     mode = property(lambda self: self.loc)

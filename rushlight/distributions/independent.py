@@ -10,7 +10,8 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """The last ``reinterpreted_batch_ndims`` batch dimensions of a distribution as event dimensions: log probabilities are summed over them."""
+    """The last ``reinterpreted_batch_ndims`` batch dimensions of a distribution as event dimensions: log probabilities
+    are summed over them."""
 
     arg_constraints = {}
 
@@ -18,12 +19,15 @@ class Independent(Distribution):
         batch_shape = base_distribution.batch_shape
         cut = len(batch_shape) - reinterpreted_batch_ndims
         if cut < 0:
-            raise ValueError(f"reinterpreted_batch_ndims is {reinterpreted_batch_ndims}, and {base_distribution} has {len(batch_shape)} batch dimensions: take at most these")
+            raise ValueError(
+                f"reinterpreted_batch_ndims is {reinterpreted_batch_ndims}, and {base_distribution} has "
+                f"{len(batch_shape)} batch dimensions: take at most these")
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
         super().__init__(batch_shape[:cut], batch_shape[cut:] + base_distribution.event_shape, validate_args)
 
     has_rsample, mean, mode, variance = through("base_dist", "has_rsample", "mean", "mode", "variance")
-    has_enumerate_support = property(lambda self: self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support)
+    has_enumerate_support = property(lambda self: self.reinterpreted_batch_ndims == 0
+                                     and self.base_dist.has_enumerate_support)
 
     @constraints.dependent_property
     def support(self):
@@ -47,7 +51,9 @@ class Independent(Distribution):
 
     def enumerate_support(self, expand=True):
         if self.reinterpreted_batch_ndims:
-            raise NotImplementedError("the values of Independent are all combinations of its parts' values: list those of base_dist and combine them")
+            raise NotImplementedError(
+                "the values of Independent are all combinations of its parts' values: list those of base_dist and "
+                "combine them")
         return self.base_dist.enumerate_support(expand)
 
     def __repr__(self):

@@ -37,7 +37,8 @@ _KL_MEMOIZE: dict = {}
 
 
 def register_kl(type_p, type_q):
-    """Registers, as a decorator, the function of (p, q) for distributions of these classes and their subclasses.  TypeError for what is no class."""
+    """Registers, as a decorator, the function of (p, q) for distributions of these classes and their subclasses.
+    TypeError for what is no class."""
     for kind in (type_p, type_q):
         if not isinstance(kind, type):
             raise TypeError(f"a divergence is registered for two classes, and one is {kind!r}")
@@ -51,20 +52,24 @@ def register_kl(type_p, type_q):
 
 
 def found_for(type_p, type_q):
-    """The function of the nearest registered classes; a warning where two are equally near, NotImplemented where there is none."""
+    """The function of the nearest registered classes; a warning where two are equally near, NotImplemented where there
+    is none."""
     matches = [pair for pair in _KL_REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
     if not matches:
         return NotImplemented
     left = min(matches, key=lambda pair: (type_p.__mro__.index(pair[0]), type_q.__mro__.index(pair[1])))
     right = min(matches, key=lambda pair: (type_q.__mro__.index(pair[1]), type_p.__mro__.index(pair[0])))
     if _KL_REGISTRY[left] is not _KL_REGISTRY[right]:
-        warnings.warn(f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}): two functions are equally near, and the one for {left[0].__name__} and {left[1].__name__} is "
-                      f"taken; register_kl({left[0].__name__}, {right[1].__name__}) decides", RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}): two functions are equally near, and the "
+            f"one for {left[0].__name__} and {left[1].__name__} is "
+            f"taken; register_kl({left[0].__name__}, {right[1].__name__}) decides", RuntimeWarning, stacklevel=3)
     return _KL_REGISTRY[left]
 
 
 def kl_divergence(p, q):
-    """The divergence KL(p || q) = E_p[log p(x) - log q(x)], [*batch_shape].  NotImplementedError for pairs without a formula.
+    """The divergence KL(p || q) = E_p[log p(x) - log q(x)], [*batch_shape].  NotImplementedError for pairs without a
+    formula.
 
     >>> import rushlight as torch
     >>> from rushlight.distributions import Normal, kl_divergence
@@ -76,11 +81,13 @@ def kl_divergence(p, q):
     if function is None:
         function = _KL_MEMOIZE[key] = found_for(*key)
     if function is NotImplemented:
-        raise NotImplementedError(f"no formula for KL(p || q) of {type(p).__name__} and {type(q).__name__}: give one with register_kl, or average log_prob over samples of p")
+        raise NotImplementedError(
+            f"no formula for KL(p || q) of {type(p).__name__} and {type(q).__name__}: give one with register_kl, or "
+            "average log_prob over samples of p")
     return function(p, q)
 
 
-# --- of one family ------------------------------------------------------------------------------------------------------------------
+# --- of one family ----------------------------------------------------------------------------------------------------
 def relative(p, q, log_ratio):
     """p log(p / q) of probabilities, given the logarithm: 0 where p is 0, infinite where only q is."""
     return torch.where(p == 0, 0, torch.where(q == 0, math.inf, p * log_ratio))
@@ -144,24 +151,31 @@ def _exponential(p, q):
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _family(p, q):
-    """A(v) - A(u) - <v - u, grad A(u)>, for natural parameters u of p and v of q and their log normaliser A: a Bregman divergence."""
+    """A(v) - A(u) - <v - u, grad A(u)>, for natural parameters u of p and v of q and their log normaliser A: a Bregman
+    divergence."""
     if type(p) is not type(q):
-        raise NotImplementedError(f"{type(p).__name__} and {type(q).__name__} are different exponential families: the Bregman divergence is of one")
+        raise NotImplementedError(
+            f"{type(p).__name__} and {type(q).__name__} are different exponential families: the Bregman divergence is "
+            "of one")
     normaliser, natural, means = normaliser_and_gradient(p)
     differences = [theirs - ours for ours, theirs in zip(natural, q._natural_params)]
-    return q._log_normalizer(*q._natural_params) - normaliser - inner_product(differences, means, max(len(p.batch_shape), len(q.batch_shape)))
+    return q._log_normalizer(*q._natural_params) - normaliser - inner_product(differences, means,
+                                                                              max(len(p.batch_shape),
+                                                                                  len(q.batch_shape)))
 
 
 @register_kl(Gamma, Gamma)
 def _gamma(p, q):
-    """b log(rate_p / rate_q) + log gamma(b) - log gamma(a) + (a - b) digamma(a) + a (rate_q / rate_p - 1), for concentrations a of p and b of q"""
+    """b log(rate_p / rate_q) + log gamma(b) - log gamma(a) + (a - b) digamma(a) + a (rate_q / rate_p - 1), for
+    concentrations a of p and b of q"""
     a, b, ratio = p.concentration, q.concentration, q.rate / p.rate
     return a * (ratio - 1) - b * ratio.log() + (a - b) * a.digamma() + b.lgamma() - a.lgamma()
 
 
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p, q):
-    """E z - 1 - log r + gamma(1 + r) exp(-d) - euler, for z the value by q's scale, r = scale_p / scale_q, d = (loc_p - loc_q) / scale_q"""
+    """E z - 1 - log r + gamma(1 + r) exp(-d) - euler, for z the value by q's scale, r = scale_p / scale_q, d = (loc_p -
+    loc_q) / scale_q"""
     ratio, distance = p.scale / q.scale, (p.loc - q.loc) / q.scale
     return distance + euler_constant * (ratio - 1) - 1 - ratio.log() + torch.exp(torch.lgamma(1 + ratio) - distance)
 
@@ -217,14 +231,16 @@ def _transformed(p, q):
     """That of the bases: a transform that both go through changes nothing."""
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError("the divergence of transformed distributions is known only for equal transforms")
-    return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), max(len(p.event_shape) - len(p.base_dist.event_shape), 0))
+    return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist),
+                          max(len(p.event_shape) - len(p.base_dist.event_shape), 0))
 
 
 @register_kl(Independent, Independent)
 def _independent(p, q):
     """The sum of those of the parts."""
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError(f"reinterpreted_batch_ndims differ: {p.reinterpreted_batch_ndims} and {q.reinterpreted_batch_ndims}")
+        raise NotImplementedError(
+            f"reinterpreted_batch_ndims differ: {p.reinterpreted_batch_ndims} and {q.reinterpreted_batch_ndims}")
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
@@ -235,17 +251,20 @@ def _independent(p, q):
 def _normal_vectors(p, q):
     """(log det Q - log det P + tr(Q^-1 P) + d^T Q^-1 d - n) / 2, for covariances P and Q and d = loc_p - loc_q"""
     if p.event_shape != q.event_shape:
-        raise ValueError(f"p has vectors of {p.event_shape[0]} and q of {q.event_shape[0]}: no divergence is defined between them")
+        raise ValueError(
+            f"p has vectors of {p.event_shape[0]} and q of {q.event_shape[0]}: no divergence is defined between them")
     lengths = q._squared_lengths((p.loc - q.loc).unsqueeze(-1))
     if isinstance(p, LowRankMultivariateNormal):
-        trace = q._squared_lengths(p._unbroadcasted_cov_factor) + (q._precision_diagonal() * p._unbroadcasted_cov_diag).sum(-1)
+        trace = q._squared_lengths(p._unbroadcasted_cov_factor) + (q._precision_diagonal()
+                                                                   * p._unbroadcasted_cov_diag).sum(-1)
     else:
         trace = q._squared_lengths(p._unbroadcasted_scale_tril)
     return q._half_log_det() - p._half_log_det() + (trace + lengths - p.event_shape[0]) / 2
 
 
-# --- of two families: cross entropy less entropy -----------------------------------------------------------------------------------------
-# What a family q asks of p is a few expected values, so a formula for each q and an expected value for each p serve all pairs.
+# --- of two families: cross entropy less entropy ----------------------------------------------------------------------
+# What a family q asks of p is a few expected values, so a formula for each q and an expected value for each p serve all
+# pairs.
 def x_log_x(x):
     return torch.special.xlogy(x, x)
 
@@ -304,12 +323,14 @@ def _(p: Uniform, loc, scale):
 
 def outside(p, q):
     """Where p has values that q cannot have: a bool where that holds for all parameters."""
-    (low, high), (least, most) = [(getattr(family.support, "lower_bound", -math.inf), getattr(family.support, "upper_bound", math.inf)) for family in (p, q)]
+    (low, high), (least, most) = [(getattr(family.support, "lower_bound", -math.inf),
+                                   getattr(family.support, "upper_bound", math.inf)) for family in (p, q)]
     return (low < least) | (high > most)
 
 
 def from_families(type_q, *types_p):
-    """Registers, for p of these types, the cross entropy -E_p log q(x): the divergence is what it has more than p's entropy, infinite where p leaves q's support."""
+    """Registers, for p of these types, the cross entropy -E_p log q(x): the divergence is what it has more than p's
+    entropy, infinite where p leaves q's support."""
     def enter(cross_entropy):
         def divergence(p, q):
             found, excluded = cross_entropy(p, q) - p.entropy(), outside(p, q)
@@ -385,7 +406,9 @@ def _to_laplace(p, q):
 def _to_beta(p, q):
     """log B(a, b) - (a - 1) E log x - (b - 1) E log(1 - x)"""
     rest = Uniform(1 - p.high, 1 - p.low, validate_args=False)
-    return q._log_normalizer(q.concentration1, q.concentration0) - (q.concentration1 - 1) * mean_log(p) - (q.concentration0 - 1) * mean_log(rest)
+    return q._log_normalizer(q.concentration1,
+                             q.concentration0) - (q.concentration1 - 1) * mean_log(p) - (q.concentration0
+                                                                                         - 1) * mean_log(rest)
 
 
 @from_families(Pareto, Uniform)
@@ -394,14 +417,16 @@ def _to_pareto(p, q):
     return (q.alpha + 1) * mean_log(p) - q.alpha.log() - q.alpha * q.scale.log()
 
 
-# --- of two families, the first of which always has values that the second has not ----------------------------------------------------------
+# --- of two families, the first of which always has values that the second has not ------------------------------------
 def infinite(p, q):
     """Infinity for each place of both batches."""
     return torch.full(torch.broadcast_shapes(p.batch_shape, q.batch_shape), math.inf, dtype=p.mean.dtype)
 
 
 UNBOUNDED, UNLIMITED = (Gumbel, Laplace, Normal), (Exponential, Gamma, Pareto)
-for narrow, wider in {Beta: UNBOUNDED + UNLIMITED, ContinuousBernoulli: UNBOUNDED + UNLIMITED, Uniform: UNBOUNDED + UNLIMITED, Exponential: UNBOUNDED, Gamma: UNBOUNDED,
-                      Pareto: (*UNBOUNDED, Beta, ContinuousBernoulli, Exponential, Gamma), Bernoulli: (Poisson,), Binomial: (Poisson,)}.items():
+for narrow, wider in {Beta: UNBOUNDED + UNLIMITED, ContinuousBernoulli: UNBOUNDED + UNLIMITED,
+                      Uniform: UNBOUNDED + UNLIMITED, Exponential: UNBOUNDED, Gamma: UNBOUNDED,
+                      Pareto: (*UNBOUNDED, Beta, ContinuousBernoulli, Exponential, Gamma), Bernoulli: (Poisson,),
+                      Binomial: (Poisson,)}.items():
     for wide in wider:
         register_kl(wide, narrow)(infinite)

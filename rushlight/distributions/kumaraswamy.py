@@ -23,7 +23,8 @@ class Kumaraswamy(TransformedDistribution):
     def __init__(self, concentration1, concentration0, validate_args=None):
         a, b = self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         base = Uniform(torch.zeros_like(a.detach()), torch.ones_like(a.detach()), validate_args)
-        super().__init__(base, [PowerTransform(b.reciprocal()), AffineTransform(1.0, -1.0), PowerTransform(a.reciprocal())], validate_args)
+        super().__init__(base, [PowerTransform(b.reciprocal()), AffineTransform(1.0, -1.0),
+                                PowerTransform(a.reciprocal())], validate_args)
 
     def _moment(self, order):
         """E x^order = b B(1 + order / a, b)"""

@@ -14,7 +14,8 @@ __all__ = ["LKJCholesky"]
 class LKJCholesky(Distribution):
     """Factors of ``dim`` x ``dim`` correlation matrices with density proportional to det ** (concentration - 1).
 
-    Sampled by the onion method of Lewandowski, Kurowicka and Joe (2009): row k is a direction on a sphere and a Beta radius.
+    Sampled by the onion method of Lewandowski, Kurowicka and Joe (2009): row k is a direction on a sphere and a Beta
+    radius.
     """
 
     arg_constraints = {"concentration": constraints.positive}
@@ -28,7 +29,8 @@ class LKJCholesky(Distribution):
         self._beta = self._radii()
 
     def _radii(self):
-        """The distribution of the squared length of each row below the diagonal; of the first, which has none, anything."""
+        """The distribution of the squared length of each row below the diagonal; of the first, which has none,
+        anything."""
         row = torch.arange(self.dim, dtype=self.concentration.dtype)
         before = (row - 1).clamp(min=0)
         return Beta(before + 0.5, self.concentration.unsqueeze(-1) + 0.5 * (self.dim - 2 - before), validate_args=False)
@@ -44,7 +46,8 @@ class LKJCholesky(Distribution):
 
     @checked
     def log_prob(self, value):
-        """The sum of the logarithms of the diagonal, row k (from 2) dim - k + 2 (concentration - 1) times; less that of the integral."""
+        """The sum of the logarithms of the diagonal, row k (from 2) dim - k + 2 (concentration - 1) times; less that of
+        the integral."""
         excess = self.concentration - 1
         row = torch.arange(2, self.dim + 1, dtype=excess.dtype)
         powers = self.dim - row + 2 * excess.unsqueeze(-1)

@@ -9,7 +9,8 @@ __all__ = ["LocationScale"]
 
 
 class LocationScale(Distribution):
-    """loc + scale * z, for a variable z that is symmetric about 0: a family describes z alone, by the methods ``_standard_...``."""
+    """loc + scale * z, for a variable z that is symmetric about 0: a family describes z alone, by the methods
+    ``_standard_...``."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -11,9 +11,11 @@ __all__ = ["LowRankMultivariateNormal"]
 
 
 class LowRankMultivariateNormal(Distribution):
-    """Normal vectors with mean ``loc`` [*, n] and covariance W W^T + D for W = cov_factor [*, n, r] and D the diagonal cov_diag [*, n].
+    """Normal vectors with mean ``loc`` [*, n] and covariance W W^T + D for W = cov_factor [*, n, r] and D the diagonal
+    cov_diag [*, n].
 
-    Inverse and determinant go by Woodbury's formula and the matrix determinant lemma, over the r x r matrix I + W^T D^-1 W, whose factor is ``_capacitance_tril``.
+    Inverse and determinant go by Woodbury's formula and the matrix determinant lemma, over the r x r matrix I + W^T
+    D^-1 W, whose factor is ``_capacitance_tril``.
     """
 
     arg_constraints = {"loc": constraints.real_vector, "cov_factor": constraints.independent(constraints.real, 2),
@@ -25,10 +27,13 @@ class LowRankMultivariateNormal(Distribution):
     def __init__(self, loc, cov_factor, cov_diag, validate_args=None):
         n = loc.shape[-1:]
         if cov_factor.shape[-2:-1] != n or cov_diag.shape[-1:] != n:
-            raise ValueError(f"loc {tuple(loc.shape)}, cov_factor {tuple(cov_factor.shape)} and cov_diag {tuple(cov_diag.shape)} must end in [n], [n, r] and [n]")
+            raise ValueError(
+                f"loc {tuple(loc.shape)}, cov_factor {tuple(cov_factor.shape)} and cov_diag {tuple(cov_diag.shape)} "
+                "must end in [n], [n, r] and [n]")
         self._enter({"loc": loc, "cov_factor": cov_factor, "cov_diag": cov_diag}, n, validate_args)
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
-        self._capacitance_tril = torch.linalg.cholesky(self._over_diagonal() @ cov_factor + torch.eye(cov_factor.size(-1), dtype=cov_factor.dtype))
+        self._capacitance_tril = torch.linalg.cholesky(self._over_diagonal() @ cov_factor
+                                                       + torch.eye(cov_factor.size(-1), dtype=cov_factor.dtype))
 
     def _over_diagonal(self):
         """W^T D^-1"""
@@ -63,7 +68,8 @@ class LowRankMultivariateNormal(Distribution):
     @lazy_property
     def covariance_matrix(self):
         """W W^T + D"""
-        return self._matrix(self._unbroadcasted_cov_factor @ self._unbroadcasted_cov_factor.mT + torch.diag_embed(self._unbroadcasted_cov_diag))
+        return self._matrix(self._unbroadcasted_cov_factor @ self._unbroadcasted_cov_factor.mT
+                            + torch.diag_embed(self._unbroadcasted_cov_diag))
 
     @lazy_property
     def scale_tril(self):
@@ -77,13 +83,16 @@ class LowRankMultivariateNormal(Distribution):
         return self._matrix(torch.diag_embed(1 / self._unbroadcasted_cov_diag) - reduced.mT @ reduced)
 
     def rsample(self, sample_shape=torch.Size()):
-        directions = torch.randn(torch.Size(sample_shape) + self._batch_shape + self.cov_factor.shape[-1:], dtype=self.loc.dtype)
+        directions = torch.randn(torch.Size(sample_shape) + self._batch_shape + self.cov_factor.shape[-1:],
+                                 dtype=self.loc.dtype)
         own = self._draw(torch.randn, sample_shape, self.loc)
-        return self.loc + own * self._unbroadcasted_cov_diag.sqrt() + matrix_vector(self._unbroadcasted_cov_factor, directions)
+        return self.loc + own * self._unbroadcasted_cov_diag.sqrt() + matrix_vector(self._unbroadcasted_cov_factor,
+                                                                                    directions)
 
     @checked
     def log_prob(self, value):
-        return -self._half_log_det() - (self._squared_lengths((value - self.loc).unsqueeze(-1)) + self._event_shape[0] * LOG_2_PI) / 2
+        return -self._half_log_det() - (self._squared_lengths((value - self.loc).unsqueeze(-1)) + self._event_shape[0]
+                                        * LOG_2_PI) / 2
 
     def entropy(self):
         return (self._half_log_det() + self._event_shape[0] * (1 + LOG_2_PI) / 2).expand(self._batch_shape)

@@ -11,22 +11,31 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """Component k, the last batch dimension of ``component_distribution``, with the probability that ``mixture_distribution`` gives it."""
+    """Component k, the last batch dimension of ``component_distribution``, with the probability that
+    ``mixture_distribution`` gives it."""
 
     arg_constraints = {}
 
     def __init__(self, mixture_distribution, component_distribution, validate_args=None):
         if not isinstance(mixture_distribution, Categorical):
-            raise ValueError(f"the mixture distribution must be a Categorical, not {type(mixture_distribution).__name__}")
+            raise ValueError(
+                f"the mixture distribution must be a Categorical, not {type(mixture_distribution).__name__}")
         if not isinstance(component_distribution, Distribution):
-            raise ValueError(f"the component distribution must be a Distribution, not {type(component_distribution).__name__}")
+            raise ValueError(
+                f"the component distribution must be a Distribution, not {type(component_distribution).__name__}")
         *batch_shape, count = component_distribution.batch_shape
         if mixture_distribution.logits.size(-1) != count:
-            raise ValueError(f"the mixture chooses among {mixture_distribution.logits.size(-1)} components, and the last batch dimension of the component distribution has {count}")
-        if any([n != m and 1 not in (n, m) for n, m in zip(reversed(mixture_distribution.batch_shape), reversed(batch_shape))]):
-            raise ValueError(f"the batch shape {tuple(mixture_distribution.batch_shape)} of the mixture does not fit {tuple(batch_shape)}, that of the components without the last "
-                             "dimension")
-        self._mixture_distribution, self._component_distribution, self._num_component = mixture_distribution, component_distribution, count
+            raise ValueError(
+                f"the mixture chooses among {mixture_distribution.logits.size(-1)} components, and the last batch "
+                f"dimension of the component distribution has {count}")
+        if any([n != m and 1 not in (n, m)
+                for n, m in zip(reversed(mixture_distribution.batch_shape), reversed(batch_shape))]):
+            raise ValueError(
+                f"the batch shape {tuple(mixture_distribution.batch_shape)} of the mixture does not fit "
+                f"{tuple(batch_shape)}, that of the components without the last "
+                "dimension")
+        self._mixture_distribution, self._component_distribution, self._num_component = (mixture_distribution,
+                                                                                         component_distribution, count)
         super().__init__(batch_shape, component_distribution.event_shape, validate_args)
 
     mixture_distribution = property(lambda self: self._mixture_distribution)
@@ -64,7 +73,8 @@ class MixtureSameFamily(Distribution):
 
     def sample(self, sample_shape=torch.Size()):
         with torch.no_grad():
-            each, chosen = self._component_distribution.sample(sample_shape), self._mixture_distribution.expand(self._batch_shape).sample(sample_shape)
+            each, chosen = self._component_distribution.sample(sample_shape), self._mixture_distribution.expand(
+                self._batch_shape).sample(sample_shape)
             places = chosen.reshape(chosen.shape + (1,) * -self._dim).expand(chosen.shape + (1,) + self._event_shape)
             return each.gather(chosen.dim(), places).squeeze(chosen.dim())
 

@@ -19,7 +19,8 @@ class Multinomial(OfClasses):
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         if not isinstance(total_count, int):
-            raise NotImplementedError(f"total_count of a Multinomial is one int for the whole batch, not {total_count!r}")
+            raise NotImplementedError(
+                f"total_count of a Multinomial is one int for the whole batch, not {total_count!r}")
         self.total_count = total_count
         self._enter_classes(probs, logits, validate_args)
 

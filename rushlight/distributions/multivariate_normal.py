@@ -10,14 +10,16 @@ __all__ = ["MultivariateNormal"]
 
 
 class MultivariateNormal(Covariance):
-    """Normal vectors with mean ``loc`` [*, n] and one of covariance_matrix, precision_matrix, scale_tril (its Cholesky factor), [*, n, n]."""
+    """Normal vectors with mean ``loc`` [*, n] and one of covariance_matrix, precision_matrix, scale_tril (its Cholesky
+    factor), [*, n, n]."""
 
     arg_constraints = {"loc": constraints.real_vector, **Covariance.arg_constraints}
     support = constraints.real_vector
     has_rsample = True
 
     def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
-        matrices = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
+        matrices = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
+                    "scale_tril": scale_tril}
         self._enter_matrix({"loc": loc}, matrices, loc.shape[-1:], validate_args)
 
     mean = mode = property(lambda self: self.loc)

@@ -13,7 +13,8 @@ __all__ = ["NegativeBinomial"]
 class NegativeBinomial(Odds):
     """Successes, of probability ``probs`` each, before ``total_count`` failures."""
 
-    arg_constraints = {"total_count": constraints.nonnegative, "probs": constraints.half_open_interval(0.0, 1.0), "logits": constraints.real}
+    arg_constraints = {"total_count": constraints.nonnegative, "probs": constraints.half_open_interval(0.0, 1.0),
+                       "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None):
@@ -27,7 +28,8 @@ class NegativeBinomial(Odds):
     def sample(self, sample_shape=torch.Size()):
         """Poisson counts whose rate is a gamma variable."""
         with torch.no_grad():
-            return torch.poisson(Gamma(self.total_count, torch.exp(-self.logits), validate_args=False).sample(sample_shape))
+            return torch.poisson(Gamma(self.total_count, torch.exp(-self.logits),
+                                       validate_args=False).sample(sample_shape))
 
     @checked
     def log_prob(self, value):

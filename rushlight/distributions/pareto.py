@@ -14,13 +14,15 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Density alpha * scale ** alpha / x ** (alpha + 1) for x >= scale: scale * exp(e) for e exponential with rate ``alpha``."""
+    """Density alpha * scale ** alpha / x ** (alpha + 1) for x >= scale: scale * exp(e) for e exponential with rate
+    ``alpha``."""
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
 
     def __init__(self, scale, alpha, validate_args=None):
         self.scale, self.alpha = broadcast_all(scale, alpha)
-        super().__init__(Exponential(self.alpha, validate_args), [ExpTransform(), AffineTransform(0, self.scale)], validate_args)
+        super().__init__(Exponential(self.alpha, validate_args), [ExpTransform(), AffineTransform(0, self.scale)],
+                         validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self):

@@ -45,6 +45,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     has_rsample = True
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
-        super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args), ExpTransform(), validate_args)
+        super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args), ExpTransform(),
+                         validate_args)
 
     temperature, probs, logits = through("base_dist", "temperature", "probs", "logits")

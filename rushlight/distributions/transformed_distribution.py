@@ -20,7 +20,8 @@ class TransformedDistribution(Distribution):
 
     def __init__(self, base_distribution, transforms, validate_args=None):
         self.transforms = [transforms] if isinstance(transforms, Transform) else transforms
-        if not isinstance(self.transforms, list) or not all([isinstance(transform, Transform) for transform in self.transforms]):
+        if not isinstance(self.transforms,
+                          list) or not all([isinstance(transform, Transform) for transform in self.transforms]):
             raise ValueError(f"transforms must be a Transform or a list of them, not {transforms!r}")
         chain = ComposeTransform(self.transforms)
         needed, produced = chain.domain.event_dim, chain.codomain.event_dim
@@ -31,10 +32,13 @@ class TransformedDistribution(Distribution):
 
     @staticmethod
     def _fitted(base, chain):
-        """The base distribution in a batch that the transforms do not expand, with at least as many event dimensions as they act on."""
+        """The base distribution in a batch that the transforms do not expand, with at least as many event dimensions as
+        they act on."""
         shape, event_dim, needed = base.batch_shape + base.event_shape, len(base.event_shape), chain.domain.event_dim
         if len(shape) < needed:
-            raise ValueError(f"the transforms act on values of at least {needed} dimensions, and the base distribution has shape {tuple(shape)}")
+            raise ValueError(
+                f"the transforms act on values of at least {needed} dimensions, and the base distribution has shape "
+                f"{tuple(shape)}")
         whole = chain.inverse_shape(chain.forward_shape(shape))
         if whole != shape:
             base = base.expand(whole[:len(whole) - event_dim])
@@ -69,7 +73,8 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             x = transform.inv(value)
             event_dim += transform.domain.event_dim - transform.codomain.event_dim
-            stretched = stretched + _sum_rightmost(transform.log_abs_det_jacobian(x, value), event_dim - transform.domain.event_dim)
+            stretched = stretched + _sum_rightmost(transform.log_abs_det_jacobian(x, value),
+                                                   event_dim - transform.domain.event_dim)
             value = x
         return _sum_rightmost(self.base_dist.log_prob(value), event_dim - len(self.base_dist.event_shape)) - stretched
 

@@ -10,16 +10,21 @@ import rushlight as torch
 from . import constraints
 from .utils import _sum_rightmost, as_tensors, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
 
-__all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform", "ExpTransform",
-           "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftplusTransform",
-           "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform", "identity_transform"]
+__all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+           "CumulativeDistributionTransform", "ExpTransform",
+           "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform",
+           "ReshapeTransform", "SigmoidTransform", "SoftplusTransform",
+           "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform",
+           "identity_transform"]
 
 
 class Transform:
-    """A differentiable map.  Subclasses define ``domain``, ``codomain``, ``_call``, ``_inverse`` and ``log_abs_det_jacobian``.
+    """A differentiable map.  Subclasses define ``domain``, ``codomain``, ``_call``, ``_inverse`` and
+    ``log_abs_det_jacobian``.
 
-    ``cache_size=1`` keeps the last pair of values, so that inverting what was just computed costs nothing and loses nothing.
-    A subclass that names its parameters in ``_parameters`` compares by them; others are equal to themselves alone.
+    ``cache_size=1`` keeps the last pair of values, so that inverting what was just computed costs nothing and loses
+    nothing.  A subclass that names its parameters in ``_parameters`` compares by them; others are equal to themselves
+    alone.
     """
 
     bijective = False
@@ -29,7 +34,8 @@ class Transform:
 
     def __init__(self, cache_size=0):
         if cache_size not in (0, 1):
-            raise ValueError(f"cache_size is {cache_size!r}: a transform keeps no pair of values (0) or the last one (1)")
+            raise ValueError(
+                f"cache_size is {cache_size!r}: a transform keeps no pair of values (0) or the last one (1)")
         self._cache_size, self._inv = cache_size, None
         self._cached_x_y = None, None
 
@@ -41,7 +47,9 @@ class Transform:
         """How many dimensions one value has.  ValueError where a value and its image differ in that."""
         before, after = self.domain.event_dim, self.codomain.event_dim
         if before != after:
-            raise ValueError(f"{type(self).__name__} takes values of {before} dimensions to values of {after}: ask .domain.event_dim or .codomain.event_dim")
+            raise ValueError(
+                f"{type(self).__name__} takes values of {before} dimensions to values of {after}: ask "
+                ".domain.event_dim or .codomain.event_dim")
         return before
 
     @property
@@ -236,7 +244,8 @@ class IndependentTransform(Transform):
 
     def __init__(self, base_transform, reinterpreted_batch_ndims, cache_size=0):
         super().__init__(cache_size)
-        self.base_transform, self.reinterpreted_batch_ndims = base_transform.with_cache(cache_size), reinterpreted_batch_ndims
+        self.base_transform, self.reinterpreted_batch_ndims = base_transform.with_cache(
+            cache_size), reinterpreted_batch_ndims
 
     bijective = property(lambda self: self.base_transform.bijective)
     sign = property(lambda self: self.base_transform.sign)
@@ -280,7 +289,8 @@ def _split(shape, event_dim):
 
 
 class OfEvents(Transform):
-    """A transform of whole vectors or matrices: ``_image`` and ``_origin`` say the shape of one value, the batch stays."""
+    """A transform of whole vectors or matrices: ``_image`` and ``_origin`` say the shape of one value, the batch
+    stays."""
 
     def _image(self, event):
         return event
@@ -307,10 +317,12 @@ class ReshapeTransform(OfEvents):
         super().__init__(cache_size)
         self.in_shape, self.out_shape = torch.Size(in_shape), torch.Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
-            raise ValueError(f"in_shape {tuple(in_shape)} and out_shape {tuple(out_shape)} have different numbers of elements")
+            raise ValueError(
+                f"in_shape {tuple(in_shape)} and out_shape {tuple(out_shape)} have different numbers of elements")
 
     domain = constraints.dependent_property(lambda self: constraints.independent(constraints.real, len(self.in_shape)))
-    codomain = constraints.dependent_property(lambda self: constraints.independent(constraints.real, len(self.out_shape)))
+    codomain = constraints.dependent_property(lambda self: constraints.independent(constraints.real,
+                                                                                   len(self.out_shape)))
 
     def _image(self, event):
         return self._exchanged(event, self.in_shape, self.out_shape)
@@ -335,7 +347,8 @@ class ReshapeTransform(OfEvents):
 
 
 class Elementwise(Transform):
-    """y = function(x) for each number, by three functions: the ``function``, its ``inverse``, and ``log_slope(x, y)``, the logarithm of its derivative."""
+    """y = function(x) for each number, by three functions: the ``function``, its ``inverse``, and ``log_slope(x, y)``,
+    the logarithm of its derivative."""
 
     domain = constraints.real
     bijective, sign = True, 1
@@ -385,7 +398,8 @@ class SigmoidTransform(Elementwise):
     """y = 1 / (1 + exp(-x))"""
 
     codomain = constraints.unit_interval
-    function, inverse, log_slope = _clipped_sigmoid, lambda y: torch.logit(_inside(y)), lambda x, y: -_softplus(-x) - _softplus(x)
+    function, inverse, log_slope = _clipped_sigmoid, lambda y: torch.logit(_inside(y)), lambda x, y: -_softplus(
+        -x) - _softplus(x)
 
 
 class SoftplusTransform(Elementwise):
@@ -421,7 +435,8 @@ class OfNumbers(Transform):
     bijective = True
 
     def forward_shape(self, shape):
-        shapes = [value.shape for value in [getattr(self, name) for name in self._parameters] if isinstance(value, torch.Tensor)]
+        shapes = [value.shape for value in [getattr(self, name) for name in self._parameters]
+                  if isinstance(value, torch.Tensor)]
         return torch.broadcast_shapes(shape, *shapes)
 
     def inverse_shape(self, shape):
@@ -460,7 +475,9 @@ class AffineTransform(OfNumbers):
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
     event_dim = property(lambda self: self._event_dim)
-    domain = codomain = constraints.dependent_property(lambda self: constraints.widened(constraints.real, self._event_dim), is_discrete=False)
+    domain = codomain = constraints.dependent_property(lambda self: constraints.widened(constraints.real,
+                                                                                        self._event_dim),
+                                                       is_discrete=False)
 
     @property
     def sign(self):
@@ -547,9 +564,11 @@ class StickBreakingTransform(OfEvents):
 
 
 class CorrCholeskyTransform(OfEvents):
-    """n (n - 1) / 2 real numbers as the Cholesky factor of an n x n correlation matrix (Lewandowski, Kurowicka and Joe 2009).
+    """n (n - 1) / 2 real numbers as the Cholesky factor of an n x n correlation matrix (Lewandowski, Kurowicka and Joe
+    2009).
 
-    Their tanh are partial correlations: in a row, each takes its part of the length, at most 1, that the ones before left.
+    Their tanh are partial correlations: in a row, each takes its part of the length, at most 1, that the ones before
+    left.
     """
 
     domain, codomain = constraints.real_vector, constraints.corr_cholesky
@@ -619,7 +638,8 @@ class PositiveDefiniteTransform(OfEvents):
 
 
 class Joined(Transform):
-    """Transforms of the parts of a tensor along ``dim``: subclasses say how it falls into parts, and how parts and regions join."""
+    """Transforms of the parts of a tensor along ``dim``: subclasses say how it falls into parts, and how parts and
+    regions join."""
 
     def __init__(self, tseq, dim, cache_size):
         super().__init__(cache_size)
@@ -642,7 +662,9 @@ class Joined(Transform):
 
     def _checked(self, value, count):
         if not -value.dim() <= self.dim < value.dim() or value.size(self.dim) != count:
-            raise ValueError(f"{type(self).__name__} transforms {count} places along dim {self.dim}, and the value has shape {tuple(value.shape)}")
+            raise ValueError(
+                f"{type(self).__name__} transforms {count} places along dim {self.dim}, and the value has shape "
+                f"{tuple(value.shape)}")
         return value
 
     def _call(self, x):
@@ -652,7 +674,8 @@ class Joined(Transform):
         return self._joined([part.inv(piece) for part, piece in zip(self.transforms, self._parts(y))])
 
     def _log_slopes(self, x, y):
-        return [part.log_abs_det_jacobian(*pair) for part, *pair in zip(self.transforms, self._parts(x), self._parts(y))]
+        return [part.log_abs_det_jacobian(*pair)
+                for part, *pair in zip(self.transforms, self._parts(x), self._parts(y))]
 
 
 class CatTransform(Joined):
@@ -678,7 +701,8 @@ class CatTransform(Joined):
 
     def log_abs_det_jacobian(self, x, y):
         """Joined along ``dim`` where that is a batch dimension, else summed."""
-        slopes = [_sum_rightmost(slope, self.event_dim - part.event_dim) for part, slope in zip(self.transforms, self._log_slopes(x, y))]
+        slopes = [_sum_rightmost(slope, self.event_dim - part.event_dim)
+                  for part, slope in zip(self.transforms, self._log_slopes(x, y))]
         dim = (self.dim if self.dim < 0 else self.dim - x.dim()) + self.event_dim
         return torch.cat(slopes, dim) if dim < 0 else sum(slopes)
 

@@ -8,11 +8,13 @@ from rushlight.overrides import is_tensor_like
 
 
 euler_constant = 0.57721566490153286060
-__all__ = ["broadcast_all", "logits_to_probs", "clamp_probs", "probs_to_logits", "lazy_property", "tril_matrix_to_vec", "vec_to_tril_matrix"]
+__all__ = ["broadcast_all", "logits_to_probs", "clamp_probs", "probs_to_logits", "lazy_property", "tril_matrix_to_vec",
+           "vec_to_tril_matrix"]
 
 
 def as_tensors(*values):
-    """Numbers and tensors as tensors; numbers take the dtype of the first tensor beside them.  ValueError for anything else."""
+    """Numbers and tensors as tensors; numbers take the dtype of the first tensor beside them.  ValueError for anything
+    else."""
     dtype = torch.get_default_dtype()
     for value in reversed(values):
         if isinstance(value, torch.Tensor):
@@ -23,7 +25,8 @@ def as_tensors(*values):
 
 
 def broadcast_all(*values):
-    """Numbers and tensors as tensors of one shape; numbers take the dtype of the tensors beside them.  ValueError for anything else.
+    """Numbers and tensors as tensors of one shape; numbers take the dtype of the tensors beside them.  ValueError for
+    anything else.
 
     >>> from rushlight.distributions.utils import broadcast_all
     >>> broadcast_all(0.0, 1)
@@ -90,7 +93,8 @@ class lazy_property:
 
 
 def tril_matrix_to_vec(mat, diag=0):
-    """The entries of [*, n, n] on and below a diagonal, row by row: [*, m].  ValueError for a diagonal outside the matrix."""
+    """The entries of [*, n, n] on and below a diagonal, row by row: [*, m].  ValueError for a diagonal outside the
+    matrix."""
     n = mat.size(-1)
     if diag not in range(-n, n):
         raise ValueError(f"diag ({diag}) is outside a matrix of {n} rows: it must be from {-n} to {n - 1}")
@@ -98,7 +102,8 @@ def tril_matrix_to_vec(mat, diag=0):
 
 
 def vec_to_tril_matrix(vec, diag=0):
-    """Entries [*, m] as lower triangular matrices [*, n, n], row by row.  ValueError where no n has m entries on and below the diagonal."""
+    """Entries [*, m] as lower triangular matrices [*, n, n], row by row.  ValueError where no n has m entries on and
+    below the diagonal."""
     count, n = vec.size(-1), max(0, -diag)
     while (entries := sum([min(n, max(0, row + 1 + diag)) for row in range(n)])) < count:
         n += 1

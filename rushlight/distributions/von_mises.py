@@ -11,7 +11,8 @@ __all__ = ["VonMises"]
 
 
 class VonMises(Distribution):
-    """Angles with density proportional to exp(concentration * cos(x - loc)).  Sampled by Best and Fisher's rejection (1979)."""
+    """Angles with density proportional to exp(concentration * cos(x - loc)).  Sampled by Best and Fisher's rejection
+    (1979)."""
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
@@ -33,7 +34,8 @@ class VonMises(Distribution):
         return self.concentration * below_peak - torch.log(2 * math.pi * torch.special.i0e(self.concentration))
 
     def _proposal(self):
-        """The parameter of the wrapped Cauchy angles that are proposed, in double precision; for almost uniform angles the limit of its formula."""
+        """The parameter of the wrapped Cauchy angles that are proposed, in double precision; for almost uniform angles
+        the limit of its formula."""
         kappa = self.concentration.double()
         root = 1 + torch.sqrt(1 + 4 * kappa.square())
         rho = (root - torch.sqrt(2 * root)) / (2 * kappa)

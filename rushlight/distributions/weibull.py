@@ -20,7 +20,8 @@ class Weibull(TransformedDistribution):
     def __init__(self, scale, concentration, validate_args=None):
         self.scale, self.concentration = broadcast_all(scale, concentration)
         base = Exponential(torch.ones_like(self.scale), validate_args)
-        super().__init__(base, [PowerTransform(self.concentration_reciprocal), AffineTransform(0, self.scale)], validate_args)
+        super().__init__(base, [PowerTransform(self.concentration_reciprocal), AffineTransform(0, self.scale)],
+                         validate_args)
 
     concentration_reciprocal = property(lambda self: 1 / self.concentration)
 

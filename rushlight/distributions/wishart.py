@@ -14,15 +14,18 @@ __all__ = ["Wishart"]
 
 
 class Wishart(Covariance, ExponentialFamily):
-    """The sum of ``df`` outer products of normal vectors of a covariance, [n, n]; sampled by Bartlett's decomposition."""
+    """The sum of ``df`` outer products of normal vectors of a covariance, [n, n]; sampled by Bartlett's
+    decomposition."""
 
     support = constraints.positive_definite
     has_rsample = True
     _mean_carrier_measure = 0
 
     def __init__(self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
-        matrices = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
-        self._event_shape = torch.Size(next((matrix.shape[-2:] for matrix in matrices.values() if matrix is not None), ()))
+        matrices = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
+                    "scale_tril": scale_tril}
+        self._event_shape = torch.Size(next((matrix.shape[-2:] for matrix in matrices.values() if matrix is not None),
+                                            ()))
         self._enter_matrix({"df": df}, matrices, self._event_shape, validate_args)
         rows = self._event_shape[-1]
         if bool((self.df <= rows - 1).any()):
@@ -54,7 +57,8 @@ class Wishart(Covariance, ExponentialFamily):
         degrees = self.df.unsqueeze(-1) - torch.arange(shape[-1], dtype=self.df.dtype)
         squares = 2 * torch._standard_gamma(degrees.expand(shape) / 2)
         diagonal = squares.clamp(min=torch.finfo(squares.dtype).tiny).sqrt()
-        factor = self._unbroadcasted_scale_tril @ (self._draw(torch.randn, sample_shape, self.df).tril(-1) + diagonal.diag_embed())
+        factor = self._unbroadcasted_scale_tril @ (self._draw(torch.randn, sample_shape, self.df).tril(-1)
+                                                   + diagonal.diag_embed())
         return factor @ factor.mT
 
     def _log_volume(self, weight):
@@ -72,7 +76,8 @@ class Wishart(Covariance, ExponentialFamily):
     def entropy(self):
         rows, half = self._event_shape[-1], self.df / 2
         digammas = torch.digamma(half.unsqueeze(-1) - torch.arange(rows, dtype=half.dtype) / 2).sum(-1)
-        return self._log_volume(rows + 1) + torch.mvlgamma(half, rows) - (half - (rows + 1) / 2) * digammas + rows * half
+        return self._log_volume(rows + 1) + torch.mvlgamma(half, rows) - (half - (rows + 1)
+                                                                          / 2) * digammas + rows * half
 
     @property
     def _natural_params(self):

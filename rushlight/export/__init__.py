@@ -15,18 +15,23 @@ from .arguments import ShapesCollection, register_dataclass
 from .capturing import Untouched, captured
 from .dims import Dim, dims, constraint_of, varying
 from .exported_program import ExportedModule, ExportedProgram
-from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument)
+from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
+                              TensorArgument)
 from .._src.core.later import later
 
-__all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportedModule", "ExportGraphSignature", "ShapesCollection", "draft_export",
+__all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportedModule", "ExportGraphSignature",
+           "ShapesCollection", "draft_export",
            "register_dataclass", "unflatten", "UnflattenedModule", "FlatArgsAdapter"]
 
 
-def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=()) -> ExportedProgram:
+def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
+           preserve_module_call_signature=()) -> ExportedProgram:
     """The program of a module for arguments like these, as one graph of tensor operators.
 
-    ``dynamic_shapes``: for each argument the dimensions whose sizes vary, ``{"x": {0: Dim("batch")}}`` or in order; None elsewhere.
-    TypeError if ``mod`` is no module or ``args`` no tuple; CaptureError, with line and remedy, for a module that does not fit one graph.
+    ``dynamic_shapes``: for each argument the dimensions whose sizes vary, ``{"x": {0: Dim("batch")}}`` or in order;
+      None elsewhere.
+    TypeError if ``mod`` is no module or ``args`` no tuple; CaptureError, with line and remedy, for a module that does
+    not fit one graph.
 
     >>> import rushlight as torch
     >>> program = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),))
@@ -36,7 +41,9 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     torch.Size([4, 2])
     """
     if not isinstance(mod, Module):
-        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}. Put a function into a module's forward.")
+        raise ValueError(
+            f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}. Put a function into a module's "
+            "forward.")
     if not isinstance(args, tuple):
         raise ValueError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
     if isinstance(dynamic_shapes, ShapesCollection):
@@ -44,7 +51,8 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     return Exporting(mod, args, dict(kwargs or {}), dynamic_shapes).program()
 
 
-def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module_call_signature=(), strict=False, prefer_deferred_runtime_asserts_over_guards=False) -> ExportedProgram:
+def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module_call_signature=(), strict=False,
+                 prefer_deferred_runtime_asserts_over_guards=False) -> ExportedProgram:
     """As ``export``, which always names what does not fit with its line and remedy."""
     return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)
 
@@ -62,12 +70,15 @@ def for_signature(mod, args, kwargs, dynamic_shapes):
         parameters = inspect.signature(mod.forward).parameters.values()
         rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
         more = next((dynamic_shapes.get(p.name) or {} for p in parameters if p.kind is p.VAR_KEYWORD), {})
-        alone = [dynamic_shapes.get(p.name) for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        return [*alone, *(dynamic_shapes.get(rest) or [None] * len(args))][:len(args)], {k: dynamic_shapes.get(k, more.get(k)) for k in kwargs}
+        alone = [dynamic_shapes.get(p.name) for p in parameters
+                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return [*alone, *(dynamic_shapes.get(rest)
+                          or [None] * len(args))][:len(args)], {k: dynamic_shapes.get(k, more.get(k)) for k in kwargs}
     return list(dynamic_shapes), {}
 
 
-ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod}
+ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+              ast.Mod: operator.mod}
 
 
 class Exporting:
@@ -77,7 +88,8 @@ class Exporting:
         self.mod, self.args, self.kwargs = mod, args, kwargs
         self.leaves, self.in_spec = tree_flatten((args, kwargs))
         self.expected = self.expectations(*for_signature(mod, args, kwargs, dynamic_shapes))
-        marked = [(leaf, free) for leaf, (_, _, free) in zip(self.leaves, self.expected) if isinstance(leaf, Tensor) and free]
+        marked = [(leaf, free) for leaf, (_, _, free) in zip(self.leaves, self.expected) if isinstance(leaf, Tensor)
+                  and free]
         before = [constraints_of(leaf) for leaf, _ in marked]
         for leaf, free in marked:
             leaf._dynamic_sizes = {k: constraint_of(dim) for k, dim in free.items()}
@@ -98,21 +110,26 @@ class Exporting:
         wanted = []
         for value, entry in [*zip(self.args, positional), *((v, named.get(k)) for k, v in self.kwargs.items())]:
             leaves = tree_flatten(value)[0]
-            entries = [entry] if isinstance(value, Tensor) else list(entry.values() if isinstance(entry, dict) else entry or [None] * len(leaves))
+            entries = [entry] if isinstance(value, Tensor) else list(entry.values() if isinstance(entry, dict)
+                                                                     else entry or [None] * len(leaves))
             wanted += entries if len(entries) == len(leaves) else [None] * len(leaves)
-        return [(tuple(leaf.shape), leaf.dtype, varying(leaf.shape, entry)) if isinstance(leaf, Tensor) else (None, leaf, {})
+        return [(tuple(leaf.shape), leaf.dtype, varying(leaf.shape, entry)) if isinstance(leaf, Tensor)
+                else (None, leaf, {})
                 for leaf, entry in zip(self.leaves, wanted)]
 
     def program(self) -> ExportedProgram:
-        self.state = {**dict(self.mod.named_parameters(remove_duplicate=False)), **dict(self.mod.named_buffers(remove_duplicate=False))}
+        self.state = {**dict(self.mod.named_parameters(remove_duplicate=False)),
+                      **dict(self.mod.named_buffers(remove_duplicate=False))}
         persistent = set(self.mod.state_dict())
         self.constants: dict = {}
         graph, specs = self.rewritten(persistent)
         state = {k: v for k, v in self.state.items() if k in persistent}
         self.constants.update((k, v) for k, v in self.state.items() if k not in persistent)
-        signature = ExportGraphSignature(specs, [OutputSpec(OutputKind.USER_OUTPUT, self.argument(n)) for n in graph.output_node().args[0]])
+        signature = ExportGraphSignature(specs, [OutputSpec(OutputKind.USER_OUTPUT, self.argument(n))
+                                                 for n in graph.output_node().args[0]])
         module = GraphModule(self.found.module, graph, "GraphModule")
-        return ExportedProgram(module, signature, state, self.constants, self.in_spec, self.found.spec, self.expected, (self.args, self.kwargs))
+        return ExportedProgram(module, signature, state, self.constants, self.in_spec, self.found.spec, self.expected,
+                               (self.args, self.kwargs))
 
     @staticmethod
     def argument(value):
@@ -130,7 +147,8 @@ class Exporting:
             if id(value) in wanted and id(value) not in nodes:
                 kind, prefix = (InputKind.PARAMETER, "p") if isinstance(value, Parameter) else (InputKind.BUFFER, "b")
                 nodes[id(value)] = made.placeholder(f"{prefix}_{name.replace('.', '_')}")
-                specs.append(InputSpec(kind, TensorArgument(nodes[id(value)].name), name, None if kind is InputKind.PARAMETER else name in persistent))
+                specs.append(InputSpec(kind, TensorArgument(nodes[id(value)].name), name,
+                                       None if kind is InputKind.PARAMETER else name in persistent))
         inputs = {id(leaf) for leaf in self.leaves}
         for node, value in zip(placeholders, self.found.inputs):
             if isinstance(value, Tensor) and id(value) not in nodes and id(value) not in inputs:
@@ -141,19 +159,22 @@ class Exporting:
         for name, leaf in zip(self.input_names(), self.leaves):
             node = made.placeholder(name)
             nodes.setdefault(id(leaf), node) if isinstance(leaf, Tensor) else None
-            specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name) if isinstance(leaf, Tensor) else ConstantArgument(node.name, leaf)))
+            specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name) if isinstance(leaf, Tensor)
+                                   else ConstantArgument(node.name, leaf)))
         values.update((node, nodes[key]) for key, node in by_id.items())
         for key, node in by_id.items():
             nodes[key].meta.update(node.meta)
         self.numbers(made, placeholders, values, nodes)
         result = made.graph_copy(old, values)
         self.name_modules(made)
-        made.output(tuple(result[v] if kind == "output" else nodes[id(v)] if kind == "input" else v for kind, v in self.found.outputs))
+        made.output(tuple(result[v] if kind == "output" else nodes[id(v)] if kind == "input" else v
+                          for kind, v in self.found.outputs))
         made.eliminate_dead_code()
         return made, specs
 
     def name_modules(self, graph):
-        """Says in ``meta["nn_module_stack"]`` in which calls of modules a node was: {key: (path, class)}, outermost first; "path@1" in a second call."""
+        """Says in ``meta["nn_module_stack"]`` in which calls of modules a node was: {key: (path, class)}, outermost
+        first; "path@1" in a second call."""
         paths = {id(module): name for name, module in reversed(list(self.mod.named_modules()))}
         calls: dict = {}  # path -> numbers of its calls
         for node in graph.nodes:
@@ -166,7 +187,8 @@ class Exporting:
                         numbers.append(number)
                     again = f"@{numbers.index(number)}" if numbers[0] != number else ""
                     kind = type(module)
-                    stack["L__self__" + (f"_{path.replace('.', '_')}" if path else "") + again] = path + again, f"{kind.__module__}.{kind.__qualname__}"
+                    stack["L__self__" + (f"_{path.replace('.', '_')}" if path else "")
+                          + again] = path + again, f"{kind.__module__}.{kind.__qualname__}"
             if stack:
                 node.meta["nn_module_stack"] = stack
 
@@ -183,9 +205,13 @@ class Exporting:
                 rest.append(node)
         if rest:
             if not self.found.drawn or len(rest) != 2:
-                raise RuntimeError(f"a size that varies does not belong to an input of the graph: {[n.name for n in rest]}. Pass the tensor itself to the operators that use it.")
+                raise RuntimeError(
+                    f"a size that varies does not belong to an input of the graph: {[n.name for n in rest]}. Pass the "
+                    "tensor itself to the operators that use it.")
             if symbols:
-                raise RuntimeError("random numbers are drawn for sizes that vary: export without dynamic_shapes, or in eval() if dropout draws them")
+                raise RuntimeError(
+                    "random numbers are drawn for sizes that vary: export without dynamic_shapes, or in eval() if "
+                    "dropout draws them")
             values.update(zip(rest, draw(made, self.found.drawn)))
 
     def size(self, made, tree, nodes):
@@ -193,12 +219,15 @@ class Exporting:
         if isinstance(tree, ast.Constant):
             return tree.value
         if isinstance(tree, ast.BinOp) and type(tree.op) in ARITHMETIC:
-            return made.call_function(ARITHMETIC[type(tree.op)], (self.size(made, tree.left, nodes), self.size(made, tree.right, nodes)))
+            return made.call_function(ARITHMETIC[type(tree.op)],
+                                      (self.size(made, tree.left, nodes), self.size(made, tree.right, nodes)))
         if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Attribute) and tree.value.attr == "shape":
             found = nodes.get(id(self.found.owner_of(tree.value.value)))
             if found is not None:
                 return made.call_method("size", (found, tree.slice.value))
-        raise RuntimeError(f"a size that varies does not belong to an input of the graph: {ast.unparse(tree)}. Pass the tensor itself to the operators that use it.")
+        raise RuntimeError(
+            f"a size that varies does not belong to an input of the graph: {ast.unparse(tree)}. Pass the tensor "
+            "itself to the operators that use it.")
 
     def input_names(self):
         """Names of the input leaves, after the parameters of ``forward``."""
@@ -215,12 +244,14 @@ def save(ep: ExportedProgram, f, *, extra_files=None, opset_version=None, pickle
     """Writes a program to a file or path.  TypeError for anything but an ExportedProgram."""
     from .._src.programs import save as write
     if not isinstance(ep, ExportedProgram):
-        raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
+        raise TypeError(
+            f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
     write(ep, f)
 
 
 def load(f, *, extra_files=None, expected_opset_version=None, trusted=False) -> ExportedProgram:
-    """Reads what ``save`` wrote, which may run any code: UnpicklingError for files that were not written here by this user, unless ``trusted``."""
+    """Reads what ``save`` wrote, which may run any code: UnpicklingError for files that were not written here by this
+    user, unless ``trusted``."""
     from .._src.programs import load as read
     return read(f, "torch.export.load", trusted)
 

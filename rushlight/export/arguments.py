@@ -42,11 +42,13 @@ class ShapesCollection:
         missing = set(self.entries) - set(map(id, leaves))
         if missing:
             raise ValueError(f"{len(missing)} of the tensors in a ShapesCollection are not among the arguments")
-        return tree_unflatten([self.entries[id(leaf)][1] if id(leaf) in self.entries else None for leaf in leaves], spec)
+        return tree_unflatten([self.entries[id(leaf)][1] if id(leaf) in self.entries else None for leaf in leaves],
+                              spec)
 
 
 def register_dataclass(cls, *, serialized_type_name=None):
-    """Makes a class of data a container of its fields, so that its instances can be arguments and results.  AssertionError for other classes.
+    """Makes a class of data a container of its fields, so that its instances can be arguments and results.
+    AssertionError for other classes.
 
     >>> import rushlight as torch, dataclasses
     >>> @dataclasses.dataclass
@@ -60,4 +62,5 @@ def register_dataclass(cls, *, serialized_type_name=None):
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise AssertionError(f"Only dataclasses can be registered with this function: {cls}")
     names = [field.name for field in dataclasses.fields(cls) if field.init]
-    register_pytree_node(cls, lambda value: ([getattr(value, name) for name in names], None), lambda children, _: cls(**dict(zip(names, children))))
+    register_pytree_node(cls, lambda value: ([getattr(value, name) for name in names], None),
+                         lambda children, _: cls(**dict(zip(names, children))))

@@ -14,17 +14,21 @@ from ..fx import Graph, GraphModule
 
 
 class Captured:
-    """``module``: a GraphModule of the function's graph; ``inputs``: for each of its placeholders the tensor or number that it was;
-    ``outputs``: for each leaf of the result ("output", k), ("input", tensor) or ("constant", value); ``spec``: how results are nested."""
+    """``module``: a GraphModule of the function's graph; ``inputs``: for each of its placeholders the tensor or number
+    that it was;
+    ``outputs``: for each leaf of the result ("output", k), ("input", tensor) or ("constant", value); ``spec``: how
+      results are nested."""
 
     def __init__(self, module, inputs, outputs, spec, drawn, segment: Segment):
-        self.module, self.inputs, self.outputs, self.spec, self.drawn, self.segment = module, inputs, outputs, spec, drawn, segment
+        self.module, self.inputs, self.outputs, self.spec, self.drawn, self.segment = (module, inputs, outputs, spec,
+                                                                                       drawn, segment)
         self.guards = list(segment.guards)
 
     def symbols(self) -> dict:
         """For each placeholder that is a size, or is computed of sizes: its text, as a syntax tree."""
         texts = argument_texts(self.segment.source)
-        return {node: ast.parse(text, mode="eval").body for node, text in zip(self.module.graph.find_nodes(op="placeholder"), texts) if ".shape[" in text}
+        return {node: ast.parse(text, mode="eval").body
+                for node, text in zip(self.module.graph.find_nodes(op="placeholder"), texts) if ".shape[" in text}
 
     def owner_of(self, tree):
         """The object that an expression of the segment names, as it was when the function was captured."""
@@ -32,12 +36,14 @@ class Captured:
 
     def varies(self, tensor, dim) -> bool:
         """Whether a size that was marked may vary; one that the program never looks at may."""
-        text = next((text for text, value in zip(argument_texts(self.segment.source), self.inputs) if value is tensor), None)
+        text = next((text for text, value in zip(argument_texts(self.segment.source), self.inputs) if value is tensor),
+                    None)
         return text is None or self.segment.varying.get(f"{text}.shape[{dim}]", False)
 
 
 class Untouched:
-    """``with Untouched(module, tensors):`` what the block changes of the module's buffers and of these tensors is put back."""
+    """``with Untouched(module, tensors):`` what the block changes of the module's buffers and of these tensors is put
+    back."""
 
     def __init__(self, module, leaves):
         self.places = [(m, dict(m._buffers)) for m in module.modules()]
@@ -58,7 +64,8 @@ class Untouched:
 
 def argument_texts(source: str) -> list:
     """What a segment passes to its graph, as text."""
-    calls = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "graph"]
+    calls = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+             and n.func.id == "graph"]
     return [ast.unparse(a) for a in calls[0].args] if calls else []
 
 
@@ -69,7 +76,8 @@ def empty_module() -> GraphModule:
 
 
 def captured(function, args, kwargs=None, dynamic=False) -> Captured:
-    """Runs a function or module for these arguments in one graph.  CaptureError, with line and remedy, where it does not fit one."""
+    """Runs a function or module for these arguments in one graph.  CaptureError, with line and remedy, where it does
+    not fit one."""
     seen = []
 
     def keep(module, inputs):
@@ -87,6 +95,7 @@ def captured(function, args, kwargs=None, dynamic=False) -> Captured:
     module, inputs, results = seen[-1] if seen else (empty_module(), [], [])
     leaves, spec = tree_flatten(result)
     places = {id(value): ("output", k) for k, value in enumerate(results)}
-    outputs = [places.get(id(leaf), ("input", leaf) if isinstance(leaf, Tensor) else ("constant", leaf)) for leaf in leaves]
+    outputs = [places.get(id(leaf), ("input", leaf) if isinstance(leaf, Tensor) else ("constant", leaf))
+               for leaf in leaves]
     segment = next(s for entry in owner.entries.values() for s in entry.segments)
     return Captured(module, inputs, outputs, spec, drawn, segment)

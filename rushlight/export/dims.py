@@ -40,9 +40,11 @@ class Derived(Dim):
 
     def __init__(self, root: Dim, factor: int, offset: int):
         if factor < 1:
-            raise NotImplementedError(f"a size that varies is a positive multiple of a Dim and a number more, not {factor} times it")
+            raise NotImplementedError(
+                f"a size that varies is a positive multiple of a Dim and a number more, not {factor} times it")
         self.root, self.factor, self.offset = root, factor, offset
-        times, more = f"{factor}*" if factor != 1 else "", f" {'-' if offset < 0 else '+'} {abs(offset)}" if offset else ""
+        times, more = (f"{factor}*" if factor != 1 else "", f" {'-' if offset < 0 else '+'} {abs(offset)}" if offset
+                       else "")
         self.__name__, self.min = f"{times}{root.__name__}{more}", factor * root.min + offset
         self.max = None if root.max is None else factor * root.max + offset
         if self.min < 0 and root.min:
@@ -75,7 +77,8 @@ Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = Hint("AUTO"), Hint("DYNAMIC"), Hint("STATIC"
 
 def constraint_of(dim) -> ShapeConstraint:
     """What an entry of ``dynamic_shapes`` says of a size."""
-    return ShapeConstraint(None, None, dim is not Dim.AUTO) if isinstance(dim, Hint) else ShapeConstraint(dim.min, dim.max, True)
+    return ShapeConstraint(None, None, dim is not Dim.AUTO) if isinstance(dim, Hint) else ShapeConstraint(
+        dim.min, dim.max, True)
 
 
 def dims(*names: str, min=None, max=None):
@@ -84,11 +87,13 @@ def dims(*names: str, min=None, max=None):
 
 
 def varying(shape, wanted) -> dict:
-    """{dimension: Dim} of one tensor's entry in ``dynamic_shapes``: a dict by dimension, or a sequence with an entry for each."""
+    """{dimension: Dim} of one tensor's entry in ``dynamic_shapes``: a dict by dimension, or a sequence with an entry
+    for each."""
     if wanted is None:
         return {}
     entries = dict(wanted) if isinstance(wanted, dict) else dict(enumerate(wanted))
     bad = [k for k in entries if not -len(shape) <= k < len(shape)]
     if bad:
         raise ValueError(f"dynamic_shapes names dimension {bad[0]} of a tensor with {len(shape)} dimensions")
-    return {k % len(shape): d for k, d in entries.items() if d is not None and d is not Dim.STATIC and not isinstance(d, int)}
+    return {k % len(shape): d for k, d in entries.items() if d is not None and d is not Dim.STATIC
+            and not isinstance(d, int)}

@@ -25,8 +25,10 @@ def default_decompositions() -> CustomDecompTable:
 
 
 def entered(value, varying, trace, symbols, sizes):
-    """An input of a trace, with a symbol for each size that varies: ``symbols`` has (symbol, size now) by name, ``sizes`` (input, dimension) by symbol."""
-    names = {dim: getattr(getattr(free, "root", None), "__name__", None) or f"{len(symbols)}.{dim}" for dim, free in varying.items() if free is not None and value.shape[dim] > 1}
+    """An input of a trace, with a symbol for each size that varies: ``symbols`` has (symbol, size now) by name,
+    ``sizes`` (input, dimension) by symbol."""
+    names = {dim: getattr(getattr(free, "root", None), "__name__", None) or f"{len(symbols)}.{dim}"
+             for dim, free in varying.items() if free is not None and value.shape[dim] > 1}
     forms = {dim: (getattr(varying[dim], "factor", 1), getattr(varying[dim], "offset", 0)) for dim in names}
     shape = list(value.shape)
     for k, (factor, offset) in forms.items():
@@ -53,12 +55,14 @@ class Nested(CodeGen):
         made = Writer(graph, root_module, verbose).write()
         _, _, body = made.src.partition(":\n")
         inputs = [node.name for node in graph.nodes if node.op == "placeholder"]
-        renamed = [f"    {node.name} = {node.target}\n" for node in graph.nodes if node.op == "placeholder" and node.name != node.target]
+        renamed = [f"    {node.name} = {node.target}\n" for node in graph.nodes if node.op == "placeholder"
+                   and node.name != node.target]
         for line in renamed:
             body = body.replace(line, "", 1)
         lines, result = body.rstrip().rsplit("return ", 1)
         unpack = f"    {', '.join(inputs)}{',' if inputs else ''} = {root_module}._inputs(args, kwargs)\n" if inputs else ""
-        made.src = f"\n\n\ndef forward({root_module}, *args, **kwargs):\n{unpack}{lines}return {root_module}._outputs({result})\n    "
+        made.src = (f"\n\n\ndef forward({root_module}, *args, **kwargs):\n{unpack}{lines}return "
+                    f"{root_module}._outputs({result})\n    ")
         return made
 
     def process_inputs(self, *args):
@@ -87,7 +91,8 @@ class ExportedModule(GraphModule):
         for k, (leaf, (shape, dtype, varying)) in enumerate(zip(leaves, self.expected)):
             if shape is None:
                 if leaf != dtype:
-                    raise GuardFailed(f"Guard failed: input {k} is {leaf!r}; the program was exported for {dtype!r} only")
+                    raise GuardFailed(
+                        f"Guard failed: input {k} is {leaf!r}; the program was exported for {dtype!r} only")
                 continue
             if not isinstance(leaf, Tensor) or leaf.dim() != len(shape) or leaf.dtype != dtype:
                 raise GuardFailed(f"Guard failed: input {k} must be a tensor of {len(shape)} dimensions and {dtype}")
@@ -97,34 +102,47 @@ class ExportedModule(GraphModule):
     def check_size(self, k, dim, size, wanted, free, sizes):
         if free is None:
             if size != wanted:
-                raise GuardFailed(f"Guard failed: input {k} has size {size} in dimension {dim}; the program was exported for {wanted}. "
-                                   "Name that dimension in dynamic_shapes when you export.")
+                raise GuardFailed(
+                    f"Guard failed: input {k} has size {size} in dimension {dim}; the program was exported for "
+                    f"{wanted}. "
+                    "Name that dimension in dynamic_shapes when you export.")
         elif not isinstance(free, Hint):
             if size < free.min or free.max is not None and size > free.max:
-                raise GuardFailed(f"Guard failed: input {k} has size {size} in dimension {dim}; {free} allows {free.min} to {free.max}")
+                raise GuardFailed(
+                    f"Guard failed: input {k} has size {size} in dimension {dim}; {free} allows {free.min} to "
+                    f"{free.max}")
             value, rest = divmod(size - free.offset, free.factor)
             if rest:
-                raise GuardFailed(f"Guard failed: input {k} has size {size} in dimension {dim}, which is not {free.__name__}")
+                raise GuardFailed(
+                    f"Guard failed: input {k} has size {size} in dimension {dim}, which is not {free.__name__}")
             if sizes.setdefault(free.root.__name__, value) != value:
-                raise GuardFailed(f"Guard failed: sizes named {free.root.__name__!r} differ: {sizes[free.root.__name__]} and {value}")
+                raise GuardFailed(
+                    f"Guard failed: sizes named {free.root.__name__!r} differ: {sizes[free.root.__name__]} and {value}")
 
     def train(self, mode: bool = True):
-        raise NotImplementedError("Calling train() is not supported: an exported program has fixed whether it trains. Export the module again.")
+        raise NotImplementedError(
+            "Calling train() is not supported: an exported program has fixed whether it trains. Export the module "
+            "again.")
 
     def eval(self):
-        raise NotImplementedError("Calling eval() is not supported: an exported program has fixed whether it trains. Export the module again.")
+        raise NotImplementedError(
+            "Calling eval() is not supported: an exported program has fixed whether it trains. Export the module again.")
 
 
 CallSpec = collections.namedtuple("CallSpec", "in_spec out_spec")
 Range = collections.namedtuple("Range", "lower upper")
-Primitives = collections.namedtuple("Primitives", "graph results sizes names")  # results: Nodes of the trace, or constants; sizes: symbol -> (input, dimension)
+# results: Nodes of the trace, or constants; sizes: symbol -> (input, dimension)
+Primitives = collections.namedtuple("Primitives", "graph results sizes names")
 
 
 class ExportedProgram:
-    """A graph of tensor operators with the state that it reads: ``graph``, ``graph_signature``, ``state_dict``; ``module()`` runs it."""
+    """A graph of tensor operators with the state that it reads: ``graph``, ``graph_signature``, ``state_dict``;
+    ``module()`` runs it."""
 
-    def __init__(self, graph_module, signature: ExportGraphSignature, state_dict, constants, in_spec, out_spec, expected, example_inputs):
-        self.graph_module, self.graph_signature, self.state_dict, self.constants = graph_module, signature, state_dict, constants
+    def __init__(self, graph_module, signature: ExportGraphSignature, state_dict, constants, in_spec, out_spec,
+                 expected, example_inputs):
+        self.graph_module, self.graph_signature, self.state_dict, self.constants = (graph_module, signature, state_dict,
+                                                                                    constants)
         self.in_spec, self.out_spec, self.expected, self.example_inputs = in_spec, out_spec, expected, example_inputs
 
     graph: Graph = property(lambda self: self.graph_module.graph)
@@ -134,11 +152,14 @@ class ExportedProgram:
     @property
     def range_constraints(self) -> dict:
         """{name of a size that varies: its least and greatest value}, where None is no bound."""
-        dims = [(f"s{k}_{dim}", getattr(free, "root", free)) for k, (_, _, varying) in enumerate(self.expected) for dim, free in varying.items()]
-        return {getattr(free, "__name__", name): Range(getattr(free, "min", 0), getattr(free, "max", None)) for name, free in dims}
+        dims = [(f"s{k}_{dim}", getattr(free, "root", free)) for k, (_, _, varying) in enumerate(self.expected)
+                for dim, free in varying.items()]
+        return {getattr(free, "__name__", name): Range(getattr(free, "min", 0), getattr(free, "max", None))
+                for name, free in dims}
 
     def __call__(self, *args, **kwargs):
-        raise RuntimeError("Unable to call ExportedProgram directly. You should use `exported_program.module()` instead.")
+        raise RuntimeError(
+            "Unable to call ExportedProgram directly. You should use `exported_program.module()` instead.")
 
     def named_parameters(self):
         for name in self.graph_signature.parameters:
@@ -157,13 +178,16 @@ class ExportedProgram:
             yield value
 
     def module(self, check_guards=True) -> ExportedModule:
-        """A module that is called like the original.  RuntimeError for inputs of other shapes than it was exported for."""
+        """A module that is called like the original.  RuntimeError for inputs of other shapes than it was exported
+        for."""
         graph, values = Graph(), {}
         for spec, node in zip(self.graph_signature.input_specs, self.graph.find_nodes(op="placeholder")):
-            values[node] = graph.placeholder(node.target) if spec.kind is InputKind.USER_INPUT else graph.get_attr(spec.target)
+            values[node] = graph.placeholder(node.target) if spec.kind is InputKind.USER_INPUT else graph.get_attr(
+                spec.target)
         graph.output(graph.graph_copy(self.graph, values))
         graph.set_codegen(Nested(self.out_spec))
-        flows = {node.target: self.graph_module.get_submodule(node.target) for node in self.graph.find_nodes(op="call_module")}
+        flows = {node.target: self.graph_module.get_submodule(node.target)
+                 for node in self.graph.find_nodes(op="call_module")}
         made = ExportedModule({**self.constants, **self.state_dict, **flows}, graph, "ExportedModule")
         for name in ("in_spec", "out_spec", "expected"):
             object.__setattr__(made, name, getattr(self, name))
@@ -189,10 +213,12 @@ class ExportedProgram:
         return made
 
     def given(self) -> list:
-        """(value, (shape, dtype, dimensions that vary)) for each input of the graph: example arguments, and the state as it is."""
+        """(value, (shape, dtype, dimensions that vary)) for each input of the graph: example arguments, and the state
+        as it is."""
         named = {**self.constants, **self.state_dict}
         leaves = iter(zip(tree_flatten(self.example_inputs)[0], self.expected))
-        return [next(leaves) if s.kind is InputKind.USER_INPUT else (named[s.target], (None, None, {})) for s in self.graph_signature.input_specs]
+        return [next(leaves) if s.kind is InputKind.USER_INPUT else (named[s.target], (None, None, {}))
+                for s in self.graph_signature.input_specs]
 
     def decomposed(self, table):
         given = self.given()
@@ -201,25 +227,35 @@ class ExportedProgram:
             from ..fx.experimental.proxy_tensor import make_fx
             return make_fx(self.graph_module.forward, table)(*(value for value, _ in given))
         if table:
-            raise RuntimeError("a program with sizes that vary cannot be decomposed by a table: leave the table out, or export the program for fixed sizes")
+            raise RuntimeError(
+                "a program with sizes that vary cannot be decomposed by a table: leave the table out, or export the "
+                "program for fixed sizes")
         return self.in_primitives(given)
 
     def traced(self, given) -> "Primitives":
-        """The program in primitives.  RuntimeError where random numbers are drawn, or where sizes that vary decide what they are."""
+        """The program in primitives.  RuntimeError where random numbers are drawn, or where sizes that vary decide what
+        they are."""
         trace, symbols, sizes = Recording(), {}, {}
-        inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else value for value, (_, _, varying) in given]
+        inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else value
+                  for value, (_, _, varying) in given]
         with Facts(dict(symbols.values())) as facts, trace:
             missing = [name for name, (symbol, _) in symbols.items() if symbol not in sizes]
             if missing:
-                raise RuntimeError(f"no input has the size {missing[0]} itself, of which others are multiples: export the program for fixed sizes")
+                raise RuntimeError(
+                    f"no input has the size {missing[0]} itself, of which others are multiples: export the program "
+                    "for fixed sizes")
             results = self.graph_module(*inputs)
             stores = [house.Store(value, node) for node, value in trace.written()]
         fixed = [f"{condition} is {outcome}" for condition, outcome in facts.guards if condition.op == "==" and outcome]
         if trace.drawn or fixed or symbols and stores:
-            reason = "draws random numbers" if trace.drawn else f"is not the same for all sizes ({fixed[0]})" if fixed else "writes into inputs whose sizes vary"
-            raise RuntimeError(f"a program that {reason} cannot be written in primitives: export it for fixed sizes, or pass a decomposition table")
+            reason = ("draws random numbers" if trace.drawn else f"is not the same for all sizes ({fixed[0]})" if fixed
+                      else "writes into inputs whose sizes vary")
+            raise RuntimeError(
+                f"a program that {reason} cannot be written in primitives: export it for fixed sizes, or pass a "
+                "decomposition table")
         nodes = [r.node if isinstance(r, Tensor) else r for r in results]
-        whole = house.splice(house.Graph(trace.inputs, trace.nodes, [*(n for n in nodes if isinstance(n, house.Node)), *stores])).prune()
+        whole = house.splice(house.Graph(trace.inputs, trace.nodes,
+                                         [*(n for n in nodes if isinstance(n, house.Node)), *stores])).prune()
         return Primitives(whole, nodes, sizes, {symbol: name for name, (symbol, _) in symbols.items()})
 
     def in_primitives(self, given) -> GraphModule:
@@ -239,7 +275,8 @@ class ExportedProgram:
 
     def __str__(self):
         body = self.graph_module.print_readable(False).rstrip()
-        inputs = "\n".join(f"    {s.arg.name}: {s.kind.name}" + (f" target={s.target!r}" if s.target else "") for s in self.graph_signature.input_specs)
+        inputs = "\n".join(f"    {s.arg.name}: {s.kind.name}" + (f" target={s.target!r}" if s.target else "")
+                           for s in self.graph_signature.input_specs)
         outputs = "\n".join(f"    {s.arg.name}: {s.kind.name}" for s in self.graph_signature.output_specs)
         text = "\n".join("    " + line for line in body.splitlines())
         return f"ExportedProgram:\n{text}\n\nGraph signature:\n    # inputs\n{inputs}\n    # outputs\n{outputs}\n"

@@ -71,7 +71,11 @@ class ExportGraphSignature:
     inputs_to_parameters = property(lambda self: self._names(InputKind.PARAMETER))
     inputs_to_buffers = property(lambda self: self._names(InputKind.BUFFER))
     inputs_to_lifted_tensor_constants = property(lambda self: self._names(InputKind.CONSTANT_TENSOR))
-    non_persistent_buffers = property(lambda self: {s.target for s in self.input_specs if s.kind is InputKind.BUFFER and s.persistent is False})
-    user_inputs = property(lambda self: tuple(s.arg.name if isinstance(s.arg, TensorArgument) else s.arg.value for s in self.input_specs if s.kind is InputKind.USER_INPUT))
-    user_outputs = property(lambda self: tuple(s.arg.name if isinstance(s.arg, TensorArgument) else s.arg.value for s in self.output_specs))
-    buffers_to_mutate = property(lambda self: {s.arg.name: s.target for s in self.output_specs if s.kind is OutputKind.BUFFER_MUTATION})
+    non_persistent_buffers = property(lambda self: {s.target for s in self.input_specs if s.kind is InputKind.BUFFER
+                                                    and s.persistent is False})
+    user_inputs = property(lambda self: tuple(s.arg.name if isinstance(s.arg, TensorArgument) else s.arg.value
+                                              for s in self.input_specs if s.kind is InputKind.USER_INPUT))
+    user_outputs = property(lambda self: tuple(s.arg.name if isinstance(s.arg, TensorArgument) else s.arg.value
+                                               for s in self.output_specs))
+    buffers_to_mutate = property(lambda self: {s.arg.name: s.target for s in self.output_specs
+                                               if s.kind is OutputKind.BUFFER_MUTATION})

@@ -16,18 +16,22 @@ __all__ = ["unflatten", "UnflattenedModule", "InterpreterModule", "FlatArgsAdapt
 
 
 class FlatArgsAdapter:
-    """How arguments of another structure become those that a program was exported for: a class of one's own defines ``adapt``."""
+    """How arguments of another structure become those that a program was exported for: a class of one's own defines
+    ``adapt``."""
 
     def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
-        raise NotImplementedError("FlatArgsAdapter: define adapt(target_spec, input_spec, input_args), which returns the flat arguments")
+        raise NotImplementedError(
+            "FlatArgsAdapter: define adapt(target_spec, input_spec, input_args), which returns the flat arguments")
 
 
 class InterpreterModule(GraphModule):
-    """One call of a submodule: its part of the program, which takes what it reads of the rest and gives what the rest reads of it."""
+    """One call of a submodule: its part of the program, which takes what it reads of the rest and gives what the rest
+    reads of it."""
 
 
 class UnflattenedModule(ExportedModule):
-    """A program whose parts lie in submodules, named as they were; putting another module in the place of one changes the program."""
+    """A program whose parts lie in submodules, named as they were; putting another module in the place of one changes
+    the program."""
 
     flat_args_adapter = None
 
@@ -93,7 +97,8 @@ class Parts:
         return made
 
     def write(self, graph, nodes, here, values, parts, wanted):
-        """Copies nodes that lie in the calls ``here`` into a graph; those of calls further in become calls of submodules, which go to ``parts``."""
+        """Copies nodes that lie in the calls ``here`` into a graph; those of calls further in become calls of
+        submodules, which go to ``parts``."""
         own = here[-1] if here else ""
         at = 0
         while at < len(nodes):
@@ -136,7 +141,8 @@ class Parts:
     def call(self, graph, nodes, here, name, values, parts, rest):
         """The nodes of one call of a submodule, as that submodule."""
         inside, within = Graph(), set(nodes)
-        given = list(dict.fromkeys(n for node in nodes for n in node.all_input_nodes if n not in within and self.relative(n, here) is None))
+        given = list(dict.fromkeys(n for node in nodes for n in node.all_input_nodes if n not in within
+                                   and self.relative(n, here) is None))
         results = [n for n in nodes if n in rest]
         own_values, own_parts = {n: inside.placeholder(n.name) for n in given}, {}
         self.write(inside, nodes, here, own_values, own_parts, set(results))
@@ -156,8 +162,10 @@ class Parts:
 def form(module) -> list:
     """What a part computes, whatever its values are called."""
     places = {node: k for k, node in enumerate(module.graph.nodes)}
-    inner = [form(part) for node in module.graph.find_nodes(op="call_module") if isinstance(part := operator.attrgetter(node.target)(module), InterpreterModule)]
-    return [*((n.op, n.target if n.op != "placeholder" else "", map_arg((n.args, n.kwargs), places.get)) for n in module.graph.nodes), *inner]
+    inner = [form(part) for node in module.graph.find_nodes(op="call_module")
+             if isinstance(part := operator.attrgetter(node.target)(module), InterpreterModule)]
+    return [*((n.op, n.target if n.op != "placeholder" else "", map_arg((n.args, n.kwargs), places.get))
+              for n in module.graph.nodes), *inner]
 
 
 class Callable(types.ModuleType):

@@ -11,7 +11,8 @@ from .derivatives import checked_tensors, jvp, replaced, selected, vjp
 
 
 def basis(leaves):
-    """For each leaf a stack of tensors in its shape; row k of all of them together has a one at element k, else zeros."""
+    """For each leaf a stack of tensors in its shape; row k of all of them together has a one at element k, else
+    zeros."""
     total = sum(leaf.numel() for leaf in leaves)
     out, start = [], 0
     for leaf in leaves:
@@ -31,8 +32,8 @@ def parts(stacked, leaves):
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
     """A function that returns the Jacobian of ``func`` with respect to the arguments ``argnums``, by reverse mode.
 
-    Shape: that of the output, then that of the input; nested as the outputs, then as the inputs.  ``chunk_size``: how many
-    rows at a time.
+    Shape: that of the output, then that of the input; nested as the outputs, then as the inputs.  ``chunk_size``: how
+    many rows at a time.
 
     >>> jacrev(torch.sin)(torch.zeros(2))
     tensor([[1., 0.],
@@ -88,7 +89,8 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
         columns = vmap(column, randomness=randomness, out_dims=-1)(*basis(leaves))
 
         def by_input(output):
-            return tree_unflatten([moved(p, output.dim() - 1) for p in parts(OPS["movedim"](output, -1, 0), leaves)], spec)
+            return tree_unflatten([moved(p, output.dim() - 1) for p in parts(OPS["movedim"](output, -1, 0), leaves)],
+                                  spec)
 
         result = tree_map(by_input, columns)
         return (result, auxiliary[0]) if has_aux else result

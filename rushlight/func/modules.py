@@ -11,8 +11,8 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     """Calls a module with other tensors in the place of its parameters and buffers, which stay as they are.
 
     ``parameter_and_buffer_dicts``: a dictionary by qualified name, or several (with no name twice).  ``tie_weights``:
-    names of one and the same tensor are replaced together.  ``strict``: exactly the names of the module must be given (else
-    unknown names are ignored).
+    names of one and the same tensor are replaced together.  ``strict``: exactly the names of the module must be given
+    (else unknown names are ignored).
     ``args``: one argument, or a tuple.
     """
     given = merged(parameter_and_buffer_dicts)
@@ -31,7 +31,8 @@ def merged(dicts) -> dict:
     if isinstance(dicts, dict):
         return dicts
     if not isinstance(dicts, (tuple, list)):
-        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}")
+        raise ValueError(
+            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}")
     out = {}
     for one in dicts:
         if not isinstance(one, dict):
@@ -60,7 +61,9 @@ def tied(own, given) -> dict:
     for names in groups.values():
         found = [n for n in names if n in given]
         if len({id(given[n]) for n in found}) > 1:
-            raise ValueError(f"functional_call got multiple values for keys {names}, which are tied. Consider using tie_weights=False")
+            raise ValueError(
+                f"functional_call got multiple values for keys {names}, which are tied. Consider using "
+                "tie_weights=False")
         out.update({n: given[found[0]] for n in names if found})
     return out
 
@@ -86,7 +89,8 @@ def replacing(module, given):
 def stack_module_state(models):
     """The parameters and the buffers of several models of one class, each stacked along a new first dimension.
 
-    Returns (parameters, buffers), dictionaries by qualified name; parameters are new leaves.  For ``vmap`` over an ensemble.
+    Returns (parameters, buffers), dictionaries by qualified name; parameters are new leaves.  For ``vmap`` over an
+    ensemble.
     """
     models = alike("stack_module_state", models)
     parameters = {k: stacked([dict(m.named_parameters())[k] for m in models]) for k, _ in models[0].named_parameters()}
@@ -95,7 +99,8 @@ def stack_module_state(models):
 
 
 def replace_all_batch_norm_modules_(root):
-    """Makes the batch normalizations in a module forget their running statistics, in place, so that they may run under ``vmap``.  Returns the module.
+    """Makes the batch normalizations in a module forget their running statistics, in place, so that they may run under
+    ``vmap``.  Returns the module.
 
     >>> replace_all_batch_norm_modules_(torch.nn.BatchNorm1d(2)).running_mean is None
     True
@@ -124,5 +129,7 @@ def alike(name, models) -> list:
 def stacked(tensors) -> Tensor:
     wanting = [t.requires_grad for t in tensors]
     if any(wanting) and not all(wanting):
-        raise RuntimeError("Expected tensors to have the same .requires_grad: either all of the models' parameters want gradients, or none")
+        raise RuntimeError(
+            "Expected tensors to have the same .requires_grad: either all of the models' parameters want gradients, "
+            "or none")
     return OPS["stack"]([t.detach() for t in tensors]).requires_grad_(wanting[0])

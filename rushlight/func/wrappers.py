@@ -71,7 +71,8 @@ def unwrap_if_dead(tensor):
 
 
 def debug_unwrap(tensor, *, recurse=True):
-    """What a tensor inside of a transform stands for, to look at while debugging: below its level, or below all of them (``recurse``).
+    """What a tensor inside of a transform stands for, to look at while debugging: below its level, or below all of them
+    (``recurse``).
 
     >>> seen = []
     >>> _ = torch.vmap(lambda x: (seen.append(debug_unwrap(x)), x)[1])(torch.ones(2))

@@ -10,8 +10,10 @@ from .interpreter import Interpreter, Transformer
 from .node import Node, has_side_effect, map_arg
 from .proxy import Proxy
 
-__all__ = ["PH", "ProxyableClassMeta", "Tracer", "symbolic_trace", "wrap", "CodeGen", "Graph", "GraphModule", "Interpreter", "Transformer", "Node", "has_side_effect",
-           "map_arg", "Proxy", "replace_pattern", "subgraph_rewriter", "passes", "experimental", "immutable_collections"]
+__all__ = ["PH", "ProxyableClassMeta", "Tracer", "symbolic_trace", "wrap", "CodeGen", "Graph", "GraphModule",
+           "Interpreter", "Transformer", "Node", "has_side_effect",
+           "map_arg", "Proxy", "replace_pattern", "subgraph_rewriter", "passes", "experimental",
+           "immutable_collections"]
 
 
 __getattr__ = later(__name__, {"subgraph_rewriter": ("replace_pattern",)})

@@ -51,12 +51,15 @@ PH = PH()
 
 
 def wrap(fn_or_name):
-    """Makes calls of a function nodes of their own: ``wrap("len")`` or ``@wrap``, at the top level of the module that calls it.
+    """Makes calls of a function nodes of their own: ``wrap("len")`` or ``@wrap``, at the top level of the module that
+    calls it.
 
     RuntimeError for something that is neither a function nor a name; NotImplementedError within a function.
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError(f"Unsupported type for global function! Must be either a callable or string name, not {type(fn_or_name).__name__}")
+        raise RuntimeError(
+            "Unsupported type for global function! Must be either a callable or string name, not "
+            f"{type(fn_or_name).__name__}")
     frame = sys._getframe(1)
     if callable(fn_or_name):
         name, space = fn_or_name.__name__, getattr(fn_or_name, "__globals__", frame.f_globals)
@@ -84,23 +87,26 @@ def first_proxy(values):
 
 
 class Tracer(TracerBase):
-    """Runs a module on proxies: ``Tracer().trace(root)`` is the graph.  Override ``is_leaf_module``, ``call_module``, ``create_arg``.
+    """Runs a module on proxies: ``Tracer().trace(root)`` is the graph.  Override ``is_leaf_module``, ``call_module``,
+    ``create_arg``.
 
     Modules of ``torch.nn`` are leaves: calls of them stay calls.
     """
 
     def __init__(self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False):
-        self._autowrap = {id(v): v for module in autowrap_modules for k, v in vars(module).items() if not k.startswith("_") and callable(v)}
+        self._autowrap = {id(v): v for module in autowrap_modules for k, v in vars(module).items()
+                          if not k.startswith("_") and callable(v)}
         self._autowrap.update((id(f), f) for f in autowrap_functions)
         self._autowrap_search = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
         self.root_module_name, self.scope, self.module_stack = "", Scope("", None), {}
         self.num_calls: dict = {}
 
-    # --- what subclasses override ---------------------------------------------------------------------------------------------------
+    # --- what subclasses override -------------------------------------------------------------------------------------
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether calls of a module stay calls, instead of being traced through."""
-        return m.__module__.startswith(("rushlight.nn", "torch.nn", "rushlight.ao.nn")) and not isinstance(m, containers())
+        return m.__module__.startswith(("rushlight.nn", "torch.nn",
+                                        "rushlight.ao.nn")) and not isinstance(m, containers())
 
     def path_of_module(self, mod: Module) -> str:
         """The path of a submodule.  NameError if it is not installed in the root."""
@@ -108,7 +114,9 @@ class Tracer(TracerBase):
         if found is None:
             found = next((name for name, module in self.root.named_modules() if module is mod), None)
         if found is None:
-            raise NameError(f"module is not installed as a submodule: {type(mod).__name__}. Assign it to an attribute of the traced module.")
+            raise NameError(
+                f"module is not installed as a submodule: {type(mod).__name__}. Assign it to an attribute of the "
+                "traced module.")
         return found
 
     def call_module(self, m: Module, forward, args, kwargs):
@@ -138,13 +146,15 @@ class Tracer(TracerBase):
         for name, found in named:
             if found is value:
                 if name not in cache:
-                    factory = (lambda node: ParameterProxy(self, node, name, value)) if self.param_shapes_constant else None
+                    factory = (lambda node: ParameterProxy(self, node, name,
+                                                           value)) if self.param_shapes_constant else None
                     cache[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=factory)
                 return cache[name]
         return value
 
     def create_arg(self, a):
-        """As the base class; parameters, buffers and submodules become ``get_attr`` nodes, other tensors constants of the module."""
+        """As the base class; parameters, buffers and submodules become ``get_attr`` nodes, other tensors constants of
+        the module."""
         if isinstance(a, Parameter):
             return self._named(a, self.root.named_parameters(), "parameter")
         if isinstance(a, Tensor):
@@ -167,7 +177,8 @@ class Tracer(TracerBase):
                 return self.create_node("get_attr", name, (), {})
         name = self._constants.get(id(a))
         if name is None:
-            name = next((f"{path}.{k}" if path else k for path, m in self.root.named_modules() for k, v in vars(m).items() if v is a), None)
+            name = next((f"{path}.{k}" if path else k for path, m in self.root.named_modules()
+                         for k, v in vars(m).items() if v is a), None)
         if name is None:
             name = self.get_fresh_qualname("_tensor_constant")
             setattr(self.root, name, a)
@@ -186,7 +197,7 @@ class Tracer(TracerBase):
             k += 1
         return f"{prefix}{k}"
 
-    # --- tracing ----------------------------------------------------------------------------------------------------------------------
+    # --- tracing ------------------------------------------------------------------------------------------------------
     def trace(self, root, concrete_args=None) -> Graph:
         """The graph of a module or function; ``concrete_args`` gives values to parameters, which are no inputs then."""
         if isinstance(root, Module):
@@ -203,13 +214,15 @@ class Tracer(TracerBase):
         try:
             with self.patched(function):
                 result = called(*arguments)
-            self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=getattr(function, "__annotations__", {}).get("return"))
+            self.create_node("output", "output", (self.create_arg(result),), {},
+                             type_expr=getattr(function, "__annotations__", {}).get("return"))
         finally:
             _active.pop()
         return self.graph
 
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-        """A function of positional arguments, and what it is called with: the root, if it is a module, and placeholders."""
+        """A function of positional arguments, and what it is called with: the root, if it is a module, and
+        placeholders."""
         function = inspect.unwrap(root_fn)
         signature = inspect.signature(function)
         names, arguments, annotations = in_frame_order(signature), [], getattr(function, "__annotations__", {})
@@ -225,15 +238,20 @@ class Tracer(TracerBase):
         for name in names:
             arguments.append(self._argument(signature.parameters[name], annotations.get(name), concrete_args or {}))
         for proxy, value in self.fixed:
-            self.create_proxy("call_function", _assert, (proxy == value, f"{proxy.node.name} has been specialized to have value {value} but got another value"), {}, name="_assert")
-        special = any(p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature.parameters.values())
+            self.create_proxy("call_function", _assert,
+                              (proxy == value,
+                               f"{proxy.node.name} has been specialized to have value {value} but got another value"),
+                              {}, name="_assert")
+        special = any(p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL, p.VAR_KEYWORD)
+                      for p in signature.parameters.values())
         return positional(function, len(arguments)) if special else root_fn, arguments
 
     def _argument(self, parameter, annotation, concrete):
         name = parameter.name
         if name in concrete:
             leaves, spec = tree_flatten(concrete[name])
-            made = [self._placeholder(f"{name}_{k}" if len(leaves) > 1 else name, (), annotation) if leaf is PH else leaf for k, leaf in enumerate(leaves)]
+            made = [self._placeholder(f"{name}_{k}" if len(leaves) > 1 else name, (), annotation) if leaf is PH
+                    else leaf for k, leaf in enumerate(leaves)]
             if not any(leaf is PH for leaf in leaves):
                 value = concrete[name]
                 proxy = self._placeholder(name, (value,) if constant_like(value) else (), annotation)
@@ -246,7 +264,8 @@ class Tracer(TracerBase):
         return self._placeholder(name, default, annotation)
 
     def _placeholder(self, name, default, annotation):
-        return self.create_proxy("placeholder", name, default, {}, name=name.lstrip("*"), type_expr=annotation if not isinstance(annotation, str) else None)
+        return self.create_proxy("placeholder", name, default, {}, name=name.lstrip("*"),
+                                 type_expr=annotation if not isinstance(annotation, str) else None)
 
     @contextlib.contextmanager
     def patched(self, function):
@@ -281,13 +300,15 @@ class Tracer(TracerBase):
 def in_frame_order(signature) -> list:
     """Parameter names in the order in which a frame holds them: ``*args`` after those that follow it."""
     kinds = {name: p.kind for name, p in signature.parameters.items()}
-    return sorted(kinds, key=lambda name: kinds[name] in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD))
+    return sorted(kinds, key=lambda name: kinds[name] in (inspect.Parameter.VAR_POSITIONAL,
+                                                          inspect.Parameter.VAR_KEYWORD))
 
 
 def positional(function, count: int):
     """The function with all its parameters positional: ``*args`` is then one value, which may be a proxy."""
     code = function.__code__
-    plain = code.replace(co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~HAS_VARSTUFF)
+    plain = code.replace(co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0,
+                         co_flags=code.co_flags & ~HAS_VARSTUFF)
     return types.FunctionType(plain, function.__globals__, function.__name__, None, function.__closure__)
 
 
@@ -342,7 +363,8 @@ class Scope:
 def symbolic_trace(root, concrete_args=None) -> GraphModule:
     """A module or function as a GraphModule: one graph of what it does to its inputs.
 
-    ``concrete_args`` fixes parameters by name.  TraceError (a ValueError) where the program decides by a value of its inputs.
+    ``concrete_args`` fixes parameters by name.  TraceError (a ValueError) where the program decides by a value of its
+    inputs.
 
     >>> import rushlight as torch
     >>> print(torch.fx.symbolic_trace(lambda x: torch.relu(x) + 1).code.strip())

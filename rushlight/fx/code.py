@@ -12,13 +12,19 @@ from .._src.core.native import Op, Tensor
 from .._src.core.random import default_generator
 from .node import Node
 
-MAGIC = {"eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "gt": "{} > {}", "le": "{} <= {}", "ge": "{} >= {}", "pos": "+{}", "neg": "-{}", "invert": "~{}"}
-REFLECTABLE = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "floordiv": "{} // {}", "truediv": "{} / {}", "mod": "{} % {}", "pow": "{} ** {}",
-               "lshift": "{} << {}", "rshift": "{} >> {}", "and_": "{} & {}", "or_": "{} | {}", "xor": "{} ^ {}", "matmul": "{} @ {}"}
+MAGIC = {"eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "gt": "{} > {}", "le": "{} <= {}", "ge": "{} >= {}",
+         "pos": "+{}", "neg": "-{}", "invert": "~{}"}
+REFLECTABLE = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "floordiv": "{} // {}", "truediv": "{} / {}",
+               "mod": "{} % {}", "pow": "{} ** {}",
+               "lshift": "{} << {}", "rshift": "{} >> {}", "and_": "{} & {}", "or_": "{} | {}", "xor": "{} ^ {}",
+               "matmul": "{} @ {}"}
 MAGIC = MAGIC | REFLECTABLE
-INPLACE = {"iadd": "{} += {}", "isub": "{} -= {}", "imul": "{} *= {}", "itruediv": "{} /= {}", "ifloordiv": "{} //= {}", "imod": "{} %= {}", "ipow": "{} **= {}",
-           "iand": "{} &= {}", "ior": "{} |= {}", "ixor": "{} ^= {}", "ilshift": "{} <<= {}", "irshift": "{} >>= {}", "imatmul": "{} @= {}"}
-RESERVED = frozenset((*keyword.kwlist, *dir(builtins), "torch", "self", "device", "inf", "nan", "NoneType", "math", "operator"))
+INPLACE = {"iadd": "{} += {}", "isub": "{} -= {}", "imul": "{} *= {}", "itruediv": "{} /= {}", "ifloordiv": "{} //= {}",
+           "imod": "{} %= {}", "ipow": "{} **= {}",
+           "iand": "{} &= {}", "ior": "{} |= {}", "ixor": "{} ^= {}", "ilshift": "{} <<= {}", "irshift": "{} >>= {}",
+           "imatmul": "{} @= {}"}
+RESERVED = frozenset((*keyword.kwlist, *dir(builtins), "torch", "self", "device", "inf", "nan", "NoneType", "math",
+                      "operator"))
 
 
 def snake_case(text: str) -> str:
@@ -73,7 +79,8 @@ def qualified_name(function) -> str:
     kind = type(function).__name__
     if kind in ("OpOverload", "OpOverloadPacket"):
         return f"torch.ops.{function}"
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__",
+                                                                  None) or getattr(function, "__name__", repr(function))
     module = {"_operator": "operator", "builtins": ""}.get(module, module or "")
     if getattr(builtins, name, None) is function:
         return name
@@ -88,7 +95,8 @@ def base_name(target) -> str:
     """What the result of calling a target is called."""
     if isinstance(target, str):
         return target
-    name = target.name if isinstance(target, Op) else getattr(target, "_opname", None) or getattr(target, "__name__", type(target).__name__)
+    name = target.name if isinstance(target, Op) else getattr(target, "_opname", None) or getattr(target, "__name__",
+                                                                                                  type(target).__name__)
     return name.rpartition(".")[2].strip("_") or "call"
 
 
@@ -151,7 +159,9 @@ class Writer:
         return self.leaf(value)
 
     def leaf(self, value) -> str:
-        if value is None or value is Ellipsis or type(value) in (bool, int, str, bytes, complex) or type(value) is float and math.isfinite(value):
+        if value is None or value is Ellipsis or type(value) in (bool, int, str, bytes,
+                                                                 complex) or type(value) is float and math.isfinite(
+                                                                     value):
             return "..." if value is Ellipsis else repr(value)
         if type(value) is float:
             return f"float({str(value)!r})"
@@ -170,7 +180,8 @@ class Writer:
     def attribute(self, owner: str, path: str) -> str:
         """``self.layers.0`` as Python: names that are no identifiers by getattr."""
         for part in path.split("."):
-            owner = f"{owner}.{part}" if part.isidentifier() and not keyword.iskeyword(part) else f'getattr({owner}, "{part}")'
+            owner = f"{owner}.{part}" if part.isidentifier() and not keyword.iskeyword(
+                part) else f'getattr({owner}, "{part}")'
         return owner
 
     def expression(self, node) -> str:
@@ -193,7 +204,8 @@ class Writer:
 
     def operand(self, value) -> str:
         text = self.value(value)
-        return text if isinstance(value, (Node, tuple, list, dict)) or text.isidentifier() or text.isdigit() else f"({text})"
+        return text if isinstance(value, (Node, tuple, list,
+                                          dict)) or text.isidentifier() or text.isdigit() else f"({text})"
 
     def index(self, value) -> str:
         if isinstance(value, slice):
@@ -228,9 +240,12 @@ class Writer:
         comment = f"  # {noted(node)}" if self.verbose and noted(node) else ""
         lines = [f"# {line}" for line in origin(node)] if self.verbose else []
         name = getattr(node.target, "__name__", "")
-        if node.op == "call_function" and getattr(operator, name, None) is node.target and name in INPLACE and isinstance(node.args[0], Node):
+        if node.op == "call_function" and getattr(operator, name,
+                                                  None) is node.target and name in INPLACE and isinstance(node.args[0],
+                                                                                                          Node):
             place = self.value(node.args[0])
-            return [*lines, f"{INPLACE[name].format(place, self.operand(node.args[1]))};  {node.name} = {place}{self.releases(node, last)}{comment}"]
+            return [*lines, f"{INPLACE[name].format(place, self.operand(node.args[1]))};  {node.name} = "
+                            f"{place}{self.releases(node, last)}{comment}"]
         annotation = f" : {annotation_text(self, node.type)}" if node.type is not None else ""
         return [*lines, f"{node.name}{annotation} = {self.expression(node)}{self.releases(node, last)}{comment}"]
 

@@ -23,7 +23,8 @@ from .graph_module import GraphModule
 def module_of(captured: house.Graph, targets=None, name="GraphModule") -> GraphModule:
     """A captured program as a module that takes its inputs and returns its outputs in a tuple.
 
-    ``targets``: what stands for the operator of a node (default: the operator).  Values have ``meta["val"]`` and ``meta["example_value"]``.
+    ``targets``: what stands for the operator of a node (default: the operator).  Values have ``meta["val"]`` and
+      ``meta["example_value"]``.
     """
     view = View(captured, targets or {})
     return GraphModule(view.modules, view.graph, name)
@@ -87,7 +88,8 @@ class View:
         else:
             target = self.targets.get(node) or users_target(node.op)
             kwargs = {k: self.value(v) for k, v in node.params.items()}
-            made = self.graph.call_function(target, self.value(tuple(node.args)), kwargs, name=snake_case(base_name(node.op)))
+            made = self.graph.call_function(target, self.value(tuple(node.args)), kwargs,
+                                            name=snake_case(base_name(node.op)))
         self.made[node] = made
         self.note(made, node)
 
@@ -95,12 +97,15 @@ class View:
         """A number that data decide; symbols are named after it."""
         given = self.value(node.args)
         if isinstance(node.op, Flow) and node.op.public is not None:
-            return self.graph.call_function(node.op.public, (*map(self.part, [node.op.name] * len(node.op.programs), node.op.parts, node.op.programs), *given))
+            return self.graph.call_function(node.op.public,
+                                            (*map(self.part, [node.op.name] * len(node.op.programs), node.op.parts,
+                                                  node.op.programs), *given))
         if isinstance(node.op, Flow):
             name = f"{node.op.name}_{len(self.modules)}"
             self.modules[name] = FlowModule(node.op)
             return self.graph.call_module(name, given)
-        made = self.graph.call_method(node.op.name, given) if node.op.method else self.graph.call_function(node.op.function, given)
+        made = self.graph.call_method(node.op.name,
+                                      given) if node.op.method else self.graph.call_function(node.op.function, given)
         self.sizes[node.name] = made
         return made
 
@@ -147,7 +152,8 @@ class View:
             return self.folded(operator.mul, map(self.size, e.args))
         if e.op == "sum":
             coefficients, constant = e.arg
-            parts = [self.size(a) if c == 1 else call(operator.mul, (self.size(a), c)) for a, c in zip(e.args, coefficients)]
+            parts = [self.size(a) if c == 1 else call(operator.mul, (self.size(a), c))
+                     for a, c in zip(e.args, coefficients)]
             return self.folded(operator.add, [*parts, *([constant] if constant else [])])
         return call(ARITHMETIC[e.op], tuple(map(self.size, e.args)))
 
@@ -160,7 +166,8 @@ class View:
 
 
 class RecordedView(View):
-    """Writes the fx graph of a recorded function: its tensors are inputs, those from outside attributes, random numbers drawn when it runs."""
+    """Writes the fx graph of a recorded function: its tensors are inputs, those from outside attributes, random numbers
+    drawn when it runs."""
 
     def __init__(self, recorded, named):
         self.recorded, self.attributes, self.named = recorded, {}, named
@@ -190,7 +197,8 @@ class RecordedView(View):
 def draw(graph: Graph, blocks):
     """Nodes that take the next blocks of the random stream: the seed, and the first block."""
     stream = graph.call_function(default_generator.reserve, (blocks,), name="stream")
-    return [graph.call_function(operator.getitem, (stream, k), name=name) for k, name in enumerate(("seed", "position"))]
+    return [graph.call_function(operator.getitem, (stream, k), name=name)
+            for k, name in enumerate(("seed", "position"))]
 
 
 def recorded_module(recorded, named, name="GraphModule") -> GraphModule:

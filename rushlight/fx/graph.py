@@ -58,9 +58,10 @@ class Graph:
 
     nodes = property(lambda self: NodeList(self), doc="The nodes in order.")
 
-    # --- making nodes -------------------------------------------------------------------------------------------------------------
+    # --- making nodes -------------------------------------------------------------------------------------------------
     def create_node(self, op, target, args=None, kwargs=None, name=None, type_expr=None) -> Node:
-        """A new node at the place where nodes are inserted (the end, unless ``inserting_before`` or ``inserting_after`` says otherwise).
+        """A new node at the place where nodes are inserted (the end, unless ``inserting_before`` or ``inserting_after``
+        says otherwise).
 
         ``name`` is a wish.  AssertionError for an unknown ``op``, or arguments that belong to another graph.
         """
@@ -69,7 +70,8 @@ class Graph:
         if not isinstance(args, (tuple, list, type(None))):
             raise AssertionError("args must be a tuple")
         candidate = name if name is not None else code.snake_case(code.base_name(target))
-        node = Node(self, self._graph_namespace.create(candidate), op, target, tuple(args or ()), kwargs or {}, type_expr)
+        node = Node(self, self._graph_namespace.create(candidate), op, target, tuple(args or ()), kwargs or {},
+                    type_expr)
         self._insert(node)
         self._len += 1
         return node
@@ -90,8 +92,10 @@ class Graph:
                 self.owning_module.get_submodule(module_name)
             except AttributeError:
                 import warnings
-                warnings.warn(f"Attempted to insert a call_module Node with no underlying reference in the owning GraphModule: {module_name!r}. "
-                              "Call GraphModule.add_submodule to add it.", stacklevel=2)
+                warnings.warn(
+                    "Attempted to insert a call_module Node with no underlying reference in the owning GraphModule: "
+                    f"{module_name!r}. "
+                    "Call GraphModule.add_submodule to add it.", stacklevel=2)
         return self.create_node("call_module", module_name, args, kwargs, name=name, type_expr=type_expr)
 
     def call_method(self, method_name: str, args=None, kwargs=None, type_expr=None, name=None) -> Node:
@@ -108,12 +112,14 @@ class Graph:
 
     def node_copy(self, node: Node, arg_transform=lambda n: n) -> Node:
         """A copy of a node of any graph; ``arg_transform`` maps the nodes that it reads to those of this graph."""
-        made = self.create_node(node.op, node.target, map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform), node.name, node.type)
+        made = self.create_node(node.op, node.target, map_arg(node.args, arg_transform),
+                                map_arg(node.kwargs, arg_transform), node.name, node.type)
         made.meta = dict(node.meta)
         return made
 
     def graph_copy(self, g: "Graph", val_map: dict, return_output_node=False):
-        """Copies the nodes of ``g`` here; ``val_map`` (old node: new node) is filled in.  What ``g`` returns, in terms of the new nodes."""
+        """Copies the nodes of ``g`` here; ``val_map`` (old node: new node) is filled in.  What ``g`` returns, in terms
+        of the new nodes."""
         for node in g.nodes:
             if node in val_map:
                 continue
@@ -123,12 +129,14 @@ class Graph:
             val_map[node] = self.node_copy(node, val_map.__getitem__)
         return None
 
-    # --- changing -------------------------------------------------------------------------------------------------------------------
+    # --- changing -----------------------------------------------------------------------------------------------------
     def erase_node(self, to_erase: Node):
         """Removes a node.  RuntimeError while other nodes read it."""
         if to_erase.users:
-            raise RuntimeError(f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: {dict(to_erase.users)}! "
-                               "Let them read another node first: node.replace_all_uses_with(other).")
+            raise RuntimeError(
+                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: "
+                f"{dict(to_erase.users)}! "
+                "Let them read another node first: node.replace_all_uses_with(other).")
         if to_erase.graph is not self:
             raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")
         if to_erase._erased:
@@ -166,7 +174,7 @@ class Graph:
                 self.erase_node(node)
         return self._len < before
 
-    # --- looking --------------------------------------------------------------------------------------------------------------------
+    # --- looking ------------------------------------------------------------------------------------------------------
     def find_nodes(self, *, op: str, target=None, sort: bool = True) -> list:
         """The nodes with this ``op``, and this ``target`` if it is given, in order."""
         return [node for node in self.nodes if node.op == op and (target is None or node.target == target)]
@@ -176,17 +184,23 @@ class Graph:
         return next(iter(self.find_nodes(op="output")))
 
     def lint(self):
-        """RuntimeError if the graph is not well formed: names not unique, values read before they are made, targets that do not exist."""
+        """RuntimeError if the graph is not well formed: names not unique, values read before they are made, targets
+        that do not exist."""
         names, seen = set(), set()
         for node in self.nodes:
             if node.graph is not self:
                 raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
             for used in node.all_input_nodes:
                 if used.graph is not self:
-                    raise RuntimeError(f"Argument '{used}' of Node '{node}' does not belong to this Graph, but was used as an argument! "
-                                       "If you are copying nodes from another graph, make sure to use ``arg_transform`` on node_copy() to remap values.")
+                    raise RuntimeError(
+                        f"Argument '{used}' of Node '{node}' does not belong to this Graph, but was used as an "
+                        "argument! "
+                        "If you are copying nodes from another graph, make sure to use ``arg_transform`` on "
+                        "node_copy() to remap values.")
                 if used not in seen:
-                    raise RuntimeError(f"Argument '{used}' of Node '{node}' was used before it has been defined! Please check that Nodes in the graph are topologically ordered.")
+                    raise RuntimeError(
+                        f"Argument '{used}' of Node '{node}' was used before it has been defined! Please check that "
+                        "Nodes in the graph are topologically ordered.")
             seen.add(node)
             if node.name in names:
                 raise RuntimeError(f"Node redefined name {node.name}!")
@@ -199,19 +213,22 @@ class Graph:
         found, path = self.owning_module, node.target.split(".")
         for k, part in enumerate(path):
             if not hasattr(found, part):
-                raise RuntimeError(f"Node {node} target {node.target} references nonexistent attribute {part} of {'.'.join(path[:k])}")
+                raise RuntimeError(
+                    f"Node {node} target {node.target} references nonexistent attribute {part} of {'.'.join(path[:k])}")
             found = getattr(found, part)
         if node.op == "call_module" and not isinstance(found, Module):
             raise RuntimeError(f"Node {node} target {node.target} does not reference an nn.Module")
 
     def print_tabular(self):
         """Prints the nodes as a table."""
-        rows = [["opcode", "name", "target", "args", "kwargs"]] + [[n.op, n.name, n.target_text(), str(n.args), str(dict(n.kwargs))] for n in self.nodes]
+        rows = [["opcode", "name", "target", "args", "kwargs"]] + [[n.op, n.name, n.target_text(), str(n.args),
+                                                                    str(dict(n.kwargs))] for n in self.nodes]
         widths = [max(map(len, column)) for column in zip(*rows)]
         rows.insert(1, ["-" * w for w in widths])
         print("\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows))
 
-    def python_code(self, root_module: str = "self", *, verbose=False, include_stride=False, include_device=False, colored=False, expanded_def=False) -> PythonCode:
+    def python_code(self, root_module: str = "self", *, verbose=False, include_stride=False, include_device=False,
+                    colored=False, expanded_def=False) -> PythonCode:
         """The program as a Python function named ``forward``, and the globals it needs."""
         return self._codegen._gen_python_code(self, root_module, verbose)
 
@@ -245,7 +262,7 @@ class Graph:
         lines = [line for node in self.nodes if (line := node.format_node()) is not None]
         return "\n    ".join([f"graph({', '.join(placeholders)}):", *lines])
 
-    # --- copies ---------------------------------------------------------------------------------------------------------------------
+    # --- copies -------------------------------------------------------------------------------------------------------
     def __deepcopy__(self, memo=None) -> "Graph":
         memo = {} if memo is None else memo
         made = Graph(tracer_cls=self._tracer_cls)
@@ -260,7 +277,8 @@ class Graph:
     def __reduce__(self):
         """Nodes as rows that name each other by position: a linked list would be pickled recursively."""
         numbers = {node: k for k, node in enumerate(self.nodes)}
-        rows = [(n.name, n.op, n.target, map_arg(n.args, lambda m: At(numbers[m])), map_arg(n.kwargs, lambda m: At(numbers[m])), n.type, picklable(n.meta)) for n in self.nodes]
+        rows = [(n.name, n.op, n.target, map_arg(n.args, lambda m: At(numbers[m])),
+                 map_arg(n.kwargs, lambda m: At(numbers[m])), n.type, picklable(n.meta)) for n in self.nodes]
         return rebuilt, (rows, self._tracer_cls, self._codegen)
 
 

@@ -82,13 +82,15 @@ class GraphModule(Module):
         self.graph = graph
 
     def _from_dict(self, root, graph):
-        wanted = sorted({n.target for n in graph.nodes if n.op in ("get_attr", "call_module")}, key=lambda path: path.count("."))
+        wanted = sorted({n.target for n in graph.nodes if n.op in ("get_attr", "call_module")},
+                        key=lambda path: path.count("."))
         for path in wanted:
             if path not in root:
-                raise RuntimeError(f"the graph names {path!r}, which root does not have: it has {', '.join(root) or 'nothing'}")
+                raise RuntimeError(
+                    f"the graph names {path!r}, which root does not have: it has {', '.join(root) or 'nothing'}")
             assign(root[path], self, path)
 
-    # --- the program --------------------------------------------------------------------------------------------------------------
+    # --- the program --------------------------------------------------------------------------------------------------
     @property
     def graph(self) -> Graph:
         """The program; assigning another one recompiles."""
@@ -119,7 +121,8 @@ class GraphModule(Module):
     def print_readable(self, print_output=True, include_stride=False, include_device=False, colored=False, **_) -> str:
         """Prints the program with what is known of its values, those of graph modules inside it too; the text."""
         body = self._graph.python_code("self", verbose=True).src.strip("\n ")
-        text = f"class {type(self).__name__}(torch.nn.Module):\n" + "\n".join("    " + line if line else "" for line in body.splitlines())
+        text = f"class {type(self).__name__}(torch.nn.Module):\n" + "\n".join("    " + line if line else ""
+                                                                              for line in body.splitlines())
         inner = [module.print_readable(False) for module in self.children() if isinstance(module, GraphModule)]
         text = "\n\n".join([text, *("\n".join("    " + line for line in t.splitlines()) for t in inner)]) + "\n"
         if print_output:
@@ -129,7 +132,7 @@ class GraphModule(Module):
     def __str__(self):
         return f"{super().__str__()}\n{self._code}\n# To see more debug info, please use `graph_module.print_readable()`"
 
-    # --- members ------------------------------------------------------------------------------------------------------------------
+    # --- members ------------------------------------------------------------------------------------------------------
     def add_submodule(self, target: str, m: Module) -> bool:
         """Puts a module under a dotted path; False if something that is no module is in the way."""
         *owners, field = target.split(".")
@@ -168,19 +171,22 @@ class GraphModule(Module):
             self.delete_submodule(name)
 
     def to_folder(self, folder, module_name: str = "FxModule"):
-        """Writes the program as a package of that folder: ``module.py`` with its text, ``state.pt`` with parameters and submodules."""
+        """Writes the program as a package of that folder: ``module.py`` with its text, ``state.pt`` with parameters and
+        submodules."""
         from ..serialization import save
         os.makedirs(folder, exist_ok=True)
         save(self, os.path.join(folder, "state.pt"))
         with open(os.path.join(folder, "module.py"), "w") as file:
-            file.write(f'"""The program of {module_name}; parameters and submodules lie in state.pt."""\nimport os\n\nimport rushlight as torch\n\n'
+            file.write(f'"""The program of {module_name}; parameters and submodules lie in state.pt."""\nimport '
+                       'os\n\nimport rushlight as torch\n\n'
                        f"TEXT = '''{self._code}'''\n\n\ndef {module_name}():\n"
                        '    """The module, ready to call."""\n'
-                       "    return torch.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'state.pt'), weights_only=False)\n")
+                       "    return torch.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'state.pt'), "
+                       "weights_only=False)\n")
         with open(os.path.join(folder, "__init__.py"), "w") as file:
             file.write(f"from .module import {module_name}\n\n__all__ = [{module_name!r}]\n")
 
-    # --- copies -------------------------------------------------------------------------------------------------------------------
+    # --- copies -------------------------------------------------------------------------------------------------------
     def __deepcopy__(self, memo):
         made = type(self).__mro__[1].__new__(type(self).__mro__[1])
         memo[id(self)] = made

@@ -49,7 +49,8 @@ class Interpreter:
                 self.env[node] = self.run_node(node)
             except Exception as error:
                 if self.extra_traceback and not getattr(error, "__notes_of_node__", False):
-                    error.add_note(f"While executing {node.format_node()}" + (f"\nOriginal traceback:\n{node.stack_trace}" if node.stack_trace else ""))
+                    error.add_note(f"While executing {node.format_node()}"
+                                   + (f"\nOriginal traceback:\n{node.stack_trace}" if node.stack_trace else ""))
                     error.__notes_of_node__ = True
                 raise
             for used in self.last_uses.get(node, ()) if self.garbage_collect_values else ():
@@ -79,7 +80,8 @@ class Interpreter:
         except StopIteration:
             if args:
                 return args[0]
-            raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
+            raise RuntimeError(
+                f"Expected positional argument for parameter {target}, but one was not passed in!") from None
 
     def get_attr(self, target: str, args, kwargs):
         return self.fetch_attr(target)
@@ -113,7 +115,8 @@ class Interpreter:
         """Arguments with each node replaced by its value."""
         def load(used):
             if used not in self.env:
-                raise RuntimeError(f"Node {n} referenced nonexistent value {used}! Run Graph.lint() to diagnose such issues")
+                raise RuntimeError(
+                    f"Node {n} referenced nonexistent value {used}! Run Graph.lint() to diagnose such issues")
             return self.env[used]
 
         found = map_arg(args, load)
@@ -133,7 +136,8 @@ class TransformerTracer(Tracer):
 
 
 class Transformer(Interpreter):
-    """Runs a graph on proxies: what the overridden methods do becomes the new module, ``Transformer(module).transform()``."""
+    """Runs a graph on proxies: what the overridden methods do becomes the new module,
+    ``Transformer(module).transform()``."""
 
     def __init__(self, module: GraphModule):
         super().__init__(module)
@@ -142,7 +146,8 @@ class Transformer(Interpreter):
         self.tracer = TransformerTracer(self.new_graph, module)
 
     def placeholder(self, target, args, kwargs):
-        return Proxy(self.new_graph.placeholder(target, default_value=args[0] if args else None, has_default=bool(args)), self.tracer)
+        return Proxy(self.new_graph.placeholder(target, default_value=args[0] if args else None,
+                                                has_default=bool(args)), self.tracer)
 
     def get_attr(self, target, args, kwargs):
         return self.tracer.create_proxy("get_attr", target, args, kwargs)

@@ -25,12 +25,14 @@ def lowered(graph, inputs) -> house.Graph:
     given = []
     for node, value in zip(graph.find_nodes(op="placeholder"), inputs):
         tensor = isinstance(value, Tensor)
-        made[node] = house.Node(node.name, None, meta=value._meta if tensor else NUMBER_METAS[type(value)], weak=not tensor)
+        made[node] = house.Node(node.name, None, meta=value._meta if tensor else NUMBER_METAS[type(value)],
+                                weak=not tensor)
         values[node] = value.detach().clone() if tensor else value
         given.append(made[node])
     for node in graph.nodes:
         if node.op == "call_function":
-            args, kwargs = (map_aggregate(a, lambda v: values.get(v, v) if v.__hash__ else v) for a in (node.args, dict(node.kwargs)))
+            args, kwargs = (map_aggregate(a, lambda v: values.get(v, v) if v.__hash__ else v)
+                            for a in (node.args, dict(node.kwargs)))
             values[node] = node.target(*plain(args), **plain(kwargs))
             made[node] = one(node, made, values[node])
             nodes.append(made[node])
@@ -45,7 +47,8 @@ def one(node, made, value):
     def at(v):
         return plain(map_aggregate(v, lambda leaf: made.get(leaf, leaf) if leaf.__hash__ else leaf))
 
-    meta = tuple(v._meta for v in value) if isinstance(value, (tuple, list)) else value._meta if isinstance(value, Tensor) else NUMBER_METAS.get(type(value))
+    meta = tuple(v._meta for v in value) if isinstance(value, (tuple, list)) else value._meta if isinstance(
+        value, Tensor) else NUMBER_METAS.get(type(value))
     if node.target is operator.getitem:
         return house.Node(node.name, PICK, at(node.args), {}, meta)
     if node.target is operator.add:

@@ -20,11 +20,12 @@ class InternalMatch:
 class SubgraphMatcher:
     """Finds a pattern graph in others: ``SubgraphMatcher(pattern).match(graph)``.
 
-    Placeholders of the pattern stand for any value.  ``match_placeholder``: they stand for placeholders only.  ``ignore_literals``:
-    constants may differ.
+    Placeholders of the pattern stand for any value.  ``match_placeholder``: they stand for placeholders only.
+    ``ignore_literals``: constants may differ.
     """
 
-    def __init__(self, pattern: Graph, match_output=False, match_placeholder=False, remove_overlapping_matches=True, ignore_literals=False):
+    def __init__(self, pattern: Graph, match_output=False, match_placeholder=False, remove_overlapping_matches=True,
+                 ignore_literals=False):
         self.pattern, self.match_output, self.match_placeholder = pattern, match_output, match_placeholder
         self.remove_overlapping_matches, self.ignore_literals = remove_overlapping_matches, ignore_literals
         if not len(pattern.nodes):
@@ -32,17 +33,20 @@ class SubgraphMatcher:
         output = pattern.output_node()
         self.pattern_placeholder_nodes = pattern.find_nodes(op="placeholder")
         self.pattern_returning_nodes = output.all_input_nodes
-        self.pattern_anchors = [output] if match_output else [n for n in self.pattern_returning_nodes if len(n.users) == 1]
+        self.pattern_anchors = [output] if match_output else [n for n in self.pattern_returning_nodes if len(n.users)
+                                                              == 1]
 
     def match(self, graph: Graph, node_name_match: str = "") -> list:
         """The places where the pattern lies in ``graph``, in order, without those that overlap an earlier one."""
         partial = [InternalMatch([])]
         for anchor in self.pattern_anchors:
             candidates = [node for node in graph.nodes if self.alike(anchor, node)]
-            partial = [made for before in partial for node in candidates if (made := self.extended(before, anchor, node)) is not None]
+            partial = [made for before in partial for node in candidates
+                       if (made := self.extended(before, anchor, node)) is not None]
         found = []
         for match in partial:
-            match.placeholder_nodes = [match.nodes_map[p] for p in self.pattern_placeholder_nodes if p in match.nodes_map]
+            match.placeholder_nodes = [match.nodes_map[p] for p in self.pattern_placeholder_nodes
+                                       if p in match.nodes_map]
             match.returning_nodes = [match.nodes_map[r] for r in self.pattern_returning_nodes if r in match.nodes_map]
             if self.contained(match):
                 found.append(match)
@@ -62,7 +66,8 @@ class SubgraphMatcher:
         return pattern.op in ("placeholder", "output") or self.same_target(pattern, node)
 
     def same_target(self, pattern: Node, node: Node) -> bool:
-        if pattern.op == "call_module" and pattern.graph.owning_module is not None and node.graph.owning_module is not None:
+        if (pattern.op == "call_module" and pattern.graph.owning_module is not None
+            and node.graph.owning_module is not None):
             kinds = [type(n.graph.owning_module.get_submodule(n.target)) for n in (pattern, node)]
             return kinds[0] is kinds[1] or pattern.target == node.target
         return pattern.target == node.target
@@ -76,9 +81,11 @@ class SubgraphMatcher:
         match.nodes_map[pattern] = node
         if pattern.op == "placeholder":
             return True
-        if self.same_value(pattern.args, node.args, match) and self.same_value(dict(pattern.kwargs), dict(node.kwargs), match):
+        if self.same_value(pattern.args, node.args, match) and self.same_value(dict(pattern.kwargs), dict(node.kwargs),
+                                                                               match):
             return True
-        normal = [n.normalized_arguments(n.graph.owning_module, normalize_to_only_use_kwargs=True) for n in (pattern, node)] if pattern.op == "call_function" else [None]
+        normal = [n.normalized_arguments(n.graph.owning_module, normalize_to_only_use_kwargs=True)
+                  for n in (pattern, node)] if pattern.op == "call_function" else [None]
         if None not in normal and self.same_value(normal[0].kwargs, normal[1].kwargs, match):
             return True
         del match.nodes_map[pattern]
@@ -92,22 +99,29 @@ class SubgraphMatcher:
                 return match.nodes_map.setdefault(pattern, value) == value
             return False
         if isinstance(pattern, (tuple, list)):
-            return isinstance(value, (tuple, list)) and len(pattern) == len(value) and all(self.same_value(p, v, match) for p, v in zip(pattern, value))
+            return isinstance(value, (tuple, list)) and len(pattern) == len(value) and all(self.same_value(p, v, match)
+                                                                                           for p, v in zip(
+                                                                                                   pattern, value))
         if isinstance(pattern, dict):
-            return isinstance(value, dict) and pattern.keys() == value.keys() and all(self.same_value(pattern[k], value[k], match) for k in pattern)
-        return not isinstance(value, Node) and (self.ignore_literals or type(pattern) is type(value) and pattern == value)
+            return isinstance(value, dict) and pattern.keys() == value.keys() and all(
+                self.same_value(pattern[k], value[k], match) for k in pattern)
+        return not isinstance(value, Node) and (self.ignore_literals or type(pattern) is type(value)
+                                                and pattern == value)
 
     def contained(self, match: InternalMatch) -> bool:
         """Whether nothing outside reads a value that the replacement would not compute."""
-        inside = {node for pattern, node in match.nodes_map.items() if isinstance(node, Node) and pattern.op != "placeholder"}
+        inside = {node for pattern, node in match.nodes_map.items() if isinstance(node, Node) and pattern.op
+                  != "placeholder"}
         open_to_all = set(match.returning_nodes)
-        return all(node in open_to_all or node.op == "get_attr" or all(user in inside for user in node.users) for node in inside)
+        return all(node in open_to_all or node.op == "get_attr" or all(user in inside for user in node.users)
+                   for node in inside)
 
     def apart(self, found: list) -> list:
         """Matches that share no node with an earlier one."""
         taken, kept = set(), []
         for match in found:
-            mine = {node for pattern, node in match.nodes_map.items() if isinstance(node, Node) and pattern.op not in ("placeholder", "get_attr")}
+            mine = {node for pattern, node in match.nodes_map.items() if isinstance(node, Node)
+                    and pattern.op not in ("placeholder", "get_attr")}
             if not mine & taken:
                 taken |= mine
                 kept.append(match)

@@ -41,19 +41,24 @@ def plain(value):
 
 
 class Node:
-    """One step of a Graph: ``op`` says what kind, ``target`` what is called or fetched, ``args`` and ``kwargs`` with what.
+    """One step of a Graph: ``op`` says what kind, ``target`` what is called or fetched, ``args`` and ``kwargs`` with
+    what.
 
-    ``op`` is one of "placeholder", "get_attr", "call_function", "call_method", "call_module", "output".  ``users`` are the nodes that
-    read this one; ``meta`` is a dict for whatever passes know of it.
+    ``op`` is one of "placeholder", "get_attr", "call_function", "call_method", "call_module", "output".  ``users`` are
+    the nodes that read this one; ``meta`` is a dict for whatever passes know of it.
     """
 
     def __init__(self, graph, name, op, target, args=(), kwargs=None, return_type=None):
         if op not in OPCODES:
             raise AssertionError(f"there is no opcode {op!r}: choose one of {', '.join(OPCODES[:-1])}")
         if op == "call_function" and not callable(target):
-            raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {types_name(target)} but a Callable is expected")
+            raise ValueError(
+                f"Node [graph = {graph}, name = '{name}'] target {target} has type {types_name(target)} but a "
+                "Callable is expected")
         if op not in ("call_function", "root") and not isinstance(target, str):
-            raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {types_name(target)} but a str is expected")
+            raise ValueError(
+                f"Node [graph = {graph}, name = '{name}'] target {target} has type {types_name(target)} but a str is "
+                "expected")
         self.graph, self.name, self.op, self.target, self.type = graph, name, op, target, return_type
         self.users, self._input_nodes, self.meta = {}, {}, {}
         self._args, self._kwargs = (), immutable_dict()
@@ -61,7 +66,7 @@ class Node:
         self._erased = False
         self._update(tuple(args), dict(kwargs or {}))
 
-    # --- the list that a graph is -----------------------------------------------------------------------------------------------
+    # --- the list that a graph is -------------------------------------------------------------------------------------
     next = property(lambda self: self._next, doc="The node after this one.")
     prev = property(lambda self: self._prev, doc="The node before this one.")
 
@@ -90,9 +95,11 @@ class Node:
         """How many nodes of the graph come before this one."""
         return next(k for k, node in enumerate(self.graph.nodes) if node is self)
 
-    # --- arguments --------------------------------------------------------------------------------------------------------------
-    args = property(lambda self: self._args, lambda self, args: self._update(tuple(args), self._kwargs), doc="Positional arguments; assign to change them.")
-    kwargs = property(lambda self: self._kwargs, lambda self, kwargs: self._update(self._args, dict(kwargs)), doc="Keyword arguments; assign to change them.")
+    # --- arguments ----------------------------------------------------------------------------------------------------
+    args = property(lambda self: self._args, lambda self, args: self._update(tuple(args), self._kwargs),
+                    doc="Positional arguments; assign to change them.")
+    kwargs = property(lambda self: self._kwargs, lambda self, kwargs: self._update(self._args, dict(kwargs)),
+                      doc="Keyword arguments; assign to change them.")
 
     def _update(self, args, kwargs):
         for used in self._input_nodes:
@@ -134,7 +141,8 @@ class Node:
 
         self._update(map_arg(self._args, choose), map_arg(self._kwargs, choose))
 
-    def replace_all_uses_with(self, replace_with: "Node", delete_user_cb=lambda user: True, *, propagate_meta=False) -> list:
+    def replace_all_uses_with(self, replace_with: "Node", delete_user_cb=lambda user: True, *,
+                              propagate_meta=False) -> list:
         """Makes every user of this node read ``replace_with``; the users that were changed."""
         if propagate_meta:
             replace_with.meta.update(self.meta)
@@ -143,7 +151,7 @@ class Node:
             user.replace_input_with(self, replace_with)
         return changed
 
-    # --- what it is ---------------------------------------------------------------------------------------------------------------
+    # --- what it is ---------------------------------------------------------------------------------------------------
     @property
     def stack_trace(self):
         """Where in the user's program this node came from, if that was noted."""
@@ -162,12 +170,14 @@ class Node:
         if self.op == "call_method":
             return self.target.endswith("_") and not self.target.endswith("__")
         if self.op == "call_module":
-            module = self.graph.owning_module.get_submodule(self.target) if self.graph.owning_module is not None else None
+            module = self.graph.owning_module.get_submodule(
+                self.target) if self.graph.owning_module is not None else None
             return getattr(module, "_is_impure", False)
         return False
 
     def format_node(self, placeholder_names=None, maybe_return_typename=None) -> str | None:
-        """This node as a line of the graph's listing; None for a placeholder when ``placeholder_names`` collects them."""
+        """This node as a line of the graph's listing; None for a placeholder when ``placeholder_names`` collects
+        them."""
         if self.op == "placeholder":
             shown = self.target + (f": {type_text(self.type)}" if self.type is not None else "")
             if placeholder_names is not None:
@@ -257,7 +267,8 @@ def is_random(target) -> bool:
 
 
 IMPURE = {setattr, operator.setitem, operator.delitem, print, *(getattr(operator, name) for name in (
-    "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift", "imatmul"))}
+    "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift",
+    "imatmul"))}
 
 
 def has_side_effect(function):
@@ -282,7 +293,9 @@ def format_value(value) -> str:
 def type_text(annotation) -> str:
     """An annotation as Python writes it."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return annotation.__name__ if annotation.__module__ == "builtins" else f"{annotation.__module__}.{annotation.__qualname__}".replace("rushlight._src.core.native.objects.", "torch.")
+        return (annotation.__name__ if annotation.__module__ == "builtins"
+                else f"{annotation.__module__}.{annotation.__qualname__}".replace("rushlight._src.core.native.objects.",
+                                                                                  "torch."))
     return str(annotation)
 
 

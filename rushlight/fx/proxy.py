@@ -49,7 +49,8 @@ class TracerBase:
         return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 
     def create_arg(self, a):
-        """An argument as a node holds it: proxies as their nodes, constants as they are.  NotImplementedError for other objects."""
+        """An argument as a node holds it: proxies as their nodes, constants as they are.  NotImplementedError for other
+        objects."""
         if isinstance(a, Proxy):
             return a.node
         if isinstance(a, (tuple, list, dict, slice)):
@@ -72,22 +73,27 @@ class TracerBase:
         from .._src.core.convert import layout, memory_format
         from .._src.core.devices import device
         from .._src.core.dtypes import dtype
-        if a is None or a is Ellipsis or isinstance(a, (bool, int, float, complex, str, bytes, dtype, device, layout, memory_format, Tensor, Node, type, Op)) or callable(a):
+        if a is None or a is Ellipsis or isinstance(a, (bool, int, float, complex, str, bytes, dtype, device, layout,
+                                                        memory_format, Tensor, Node, type, Op)) or callable(a):
             return a
         raise NotImplementedError(f"argument of type: {type(a)}")
 
     def to_bool(self, obj: "Proxy") -> bool:
         """Called where a program decides by a proxy."""
-        raise TraceError("symbolically traced variables cannot be used as inputs to control flow. What was seen: a decision on the value of "
-                         f"'{obj.node.name}'. Use torch.where, pass the number in concrete_args, or make the module a leaf.")
+        raise TraceError(
+            "symbolically traced variables cannot be used as inputs to control flow. What was seen: a decision on the "
+            "value of "
+            f"'{obj.node.name}'. Use torch.where, pass the number in concrete_args, or make the module a leaf.")
 
     def iter(self, obj: "Proxy"):
         """Called where a program iterates over a proxy; unpacking into a fixed number of names works."""
         count = unpacked_count(sys._getframe(2))
         if count is not None:
             return iter([obj[k] for k in range(count)])
-        raise TraceError("Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs function argument. "
-                         f"What was seen: iteration over '{obj.node.name}', whose length is not known.")
+        raise TraceError(
+            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
+            "**kwargs function argument. "
+            f"What was seen: iteration over '{obj.node.name}', whose length is not known.")
 
     def keys(self, obj: "Proxy"):
         """Called for ``**proxy``."""
@@ -120,7 +126,8 @@ def unpacked_count(frame):
 
 
 class Proxy:
-    """A value that is not known yet: operators, functions and methods applied to it become nodes of the tracer's graph."""
+    """A value that is not known yet: operators, functions and methods applied to it become nodes of the tracer's
+    graph."""
 
     def __init__(self, node: Node, tracer: TracerBase | None = None):
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
@@ -147,13 +154,16 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def __int__(self):
-        raise TraceError(f"int() of '{self.node.name}', whose value is not known while tracing. Keep it a tensor or a size.")
+        raise TraceError(
+            f"int() of '{self.node.name}', whose value is not known while tracing. Keep it a tensor or a size.")
 
     def __float__(self):
         raise TraceError(f"float() of '{self.node.name}', whose value is not known while tracing. Keep it a tensor.")
 
     def __len__(self):
-        raise RuntimeError("'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call torch.fx.wrap('len') at module scope")
+        raise RuntimeError(
+            "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call "
+            "torch.fx.wrap('len') at module scope")
 
     def __contains__(self, item):
         return self.tracer.create_proxy("call_function", operator.contains, (self, item), {})
@@ -188,7 +198,8 @@ class Proxy:
                 return tracer.create_proxy("call_method", name, args, kwargs or {})
         elif getattr(Tensor, name or "", None) is orig_method:
             return tracer.create_proxy("call_method", name, args, kwargs or {})
-        return tracer.create_proxy("call_function", orig_method, args, kwargs or {}, name=name and name.rpartition(".")[2])
+        return tracer.create_proxy("call_function", orig_method, args, kwargs or {},
+                                   name=name and name.rpartition(".")[2])
 
 
 def tracer_of(values) -> TracerBase:

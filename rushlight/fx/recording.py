@@ -27,9 +27,10 @@ class Overloads(Recorder):
 
 
 class Recorded:
-    """What ``record`` found: ``graph``; ``arguments``, its inputs that stand for the function's tensors, in order; ``lifted``, inputs that stand for
-    tensors from outside (node: tensor); ``stream`` and ``drawn``, the inputs that place random numbers and how many blocks are drawn;
-    ``sizes``, symbols as (argument's node, dimension); ``spec``, how the results are nested; ``overloads`` of the nodes."""
+    """What ``record`` found: ``graph``; ``arguments``, its inputs that stand for the function's tensors, in order;
+    ``lifted``, inputs that stand for tensors from outside (node: tensor); ``stream`` and ``drawn``, the inputs that
+    place random numbers and how many blocks are drawn; ``sizes``, symbols as (argument's node, dimension); ``spec``,
+    how the results are nested; ``overloads`` of the nodes."""
 
     def __init__(self, graph, arguments, lifted, stream, drawn, sizes, spec, overloads):
         self.graph, self.arguments, self.lifted, self.stream, self.drawn = graph, arguments, lifted, stream, drawn
@@ -40,13 +41,15 @@ def users_place():
     """The innermost file and line outside this package."""
     from traceback import walk_stack
     here = __name__.split(".")[0]
-    return next(((f.f_code.co_filename, line) for f, line in walk_stack(None) if f.f_globals.get("__name__", "").split(".")[0] != here), None)
+    return next(((f.f_code.co_filename, line) for f, line in walk_stack(None)
+                 if f.f_globals.get("__name__", "").split(".")[0] != here), None)
 
 
 def record(function, args, kwargs=None, symbolic=False) -> Recorded:
     """Runs a function on tensors like these, without data, and writes down what it does.
 
-    Other arguments keep their values.  ``symbolic``: sizes above 1 are symbols, equal ones the same.  RuntimeError for what needs data.
+    Other arguments keep their values.  ``symbolic``: sizes above 1 are symbols, equal ones the same.  RuntimeError for
+    what needs data.
     """
     from .._src.capture.errors import Break
     lifted, known, stream, drawn, sizes, hints = {}, {}, [], [0], {}, {}
@@ -92,11 +95,14 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
         try:
             leaves, spec = tree_flatten(function(*args, **kwargs))
         except Break as found:
-            raise RuntimeError(f"the function needs the data of its tensors, which tracing without data does not have: {found}. Trace it in the mode 'real'.") from None
+            raise RuntimeError(
+                f"the function needs the data of its tensors, which tracing without data does not have: {found}. "
+                "Trace it in the mode 'real'.") from None
         results = [recorder.entered(leaf).node if isinstance(leaf, Tensor) else leaf for leaf in leaves]
     graph = recorder.graph([r for r in results if isinstance(r, Node)])
     kept = set(graph.inputs)
     extra = [f.node for f in stream]
     inputs = [*arguments, *(n for n in lifted if n in kept), *extra]
-    return Recorded(Graph(inputs, graph.nodes, results), arguments, {n: t for n, t in lifted.items() if n in kept}, extra, drawn[0], sizes, spec, recorder.overloads)
+    return Recorded(Graph(inputs, graph.nodes, results), arguments, {n: t for n, t in lifted.items() if n in kept},
+                    extra, drawn[0], sizes, spec, recorder.overloads)
 

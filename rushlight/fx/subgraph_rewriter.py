@@ -15,7 +15,8 @@ __all__ = ["Match", "ReplacedPatterns", "replace_pattern", "replace_pattern_with
 
 
 class Match(NamedTuple):
-    """Where a pattern was replaced: ``anchor`` is the node of its result, ``nodes_map`` the pattern's nodes: the graph's."""
+    """Where a pattern was replaced: ``anchor`` is the node of its result, ``nodes_map`` the pattern's nodes: the
+    graph's."""
 
     anchor: Node
     nodes_map: dict
@@ -38,7 +39,8 @@ def graph_of(pattern) -> Graph:
 
 
 def replace_pattern(gm: GraphModule, pattern, replacement) -> list:
-    """Replaces every place in ``gm`` that does what ``pattern`` does by ``replacement``: functions of the same parameters, graphs or modules.
+    """Replaces every place in ``gm`` that does what ``pattern`` does by ``replacement``: functions of the same
+    parameters, graphs or modules.
 
     The list of Matches.  The graph is changed in place and compiled again.
 
@@ -50,15 +52,18 @@ def replace_pattern(gm: GraphModule, pattern, replacement) -> list:
     return [Match(m.anchor, m.nodes_map) for m in replace_pattern_with_filters(gm, pattern, replacement)]
 
 
-def replace_pattern_with_filters(gm: GraphModule, pattern, replacement=None, match_filters=None, ignore_literals: bool = False, replacement_callback=None,
+def replace_pattern_with_filters(gm: GraphModule, pattern, replacement=None, match_filters=None,
+                                 ignore_literals: bool = False, replacement_callback=None,
                                  node_name_match: str = "") -> list:
     """As ``replace_pattern``; ``match_filters`` are functions of (match, graph, pattern graph) that must all agree.
 
-    ``replacement_callback(match, graph, pattern graph)`` gives a graph for each match instead of ``replacement``.  ReplacedPatterns.
+    ``replacement_callback(match, graph, pattern graph)`` gives a graph for each match instead of ``replacement``.
+    ReplacedPatterns.
     """
     pattern_graph = graph_of(pattern)
     matcher = SubgraphMatcher(pattern_graph, ignore_literals=ignore_literals)
-    found = [m for m in matcher.match(gm.graph) if all(keep(m, gm.graph, pattern_graph) for keep in match_filters or ())]
+    found = [m for m in matcher.match(gm.graph)
+             if all(keep(m, gm.graph, pattern_graph) for keep in match_filters or ())]
     fixed = graph_of(replacement) if replacement is not None else None
     moved: dict = {}  # nodes that a replacement took the place of: what stands there now
     replaced = []
@@ -82,7 +87,8 @@ def put_in(gm, matcher, match, new: Graph, moved) -> ReplacedPatterns:
     inputs = new.find_nodes(op="placeholder")
     given = [now(match.nodes_map.get(p)) for p in matcher.pattern_placeholder_nodes]
     if len(inputs) != len(given):
-        raise AssertionError(f"the replacement takes {len(inputs)} inputs, the pattern {len(given)}: both need the same parameters")
+        raise AssertionError(
+            f"the replacement takes {len(inputs)} inputs, the pattern {len(given)}: both need the same parameters")
     inside = {n for p, n in match.nodes_map.items() if isinstance(n, Node) and p.op != "placeholder"}
     readers = {user for node in match.returning_nodes for user in node.users if user not in inside}
     with graph.inserting_before(first_of(graph, readers) or graph.output_node()):
@@ -90,14 +96,17 @@ def put_in(gm, matcher, match, new: Graph, moved) -> ReplacedPatterns:
         result = graph.graph_copy(new, values)
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     if len(results) != len(match.returning_nodes):
-        raise AssertionError(f"the replacement returns {len(results)} values, the pattern {len(match.returning_nodes)}: both must return the same number")
+        raise AssertionError(
+            f"the replacement returns {len(results)} values, the pattern {len(match.returning_nodes)}: both must "
+            "return the same number")
     for old, made in zip(match.returning_nodes, results):
         old.replace_all_uses_with(made, delete_user_cb=lambda user: user not in inside)
         moved[old] = made
     for node in reversed(list(graph.nodes)):
         if node in inside and not node.users:
             graph.erase_node(node)
-    return ReplacedPatterns(match.anchors[0], match.nodes_map, [values[n] for n in new.nodes if n in values and n.op not in ("placeholder", "output")])
+    return ReplacedPatterns(match.anchors[0], match.nodes_map,
+                            [values[n] for n in new.nodes if n in values and n.op not in ("placeholder", "output")])
 
 
 def first_of(graph, nodes):

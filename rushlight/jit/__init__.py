@@ -1,18 +1,24 @@
-"""``torch.jit``: programs stay Python here.  ``script`` and ``trace`` give something that runs, saves and loads; decorators mean "leave as it is"."""
+"""``torch.jit``: programs stay Python here.  ``script`` and ``trace`` give something that runs, saves and loads;
+decorators mean "leave as it is"."""
 from __future__ import annotations
 
 import typing
 
 from .._src.compat.absent import absent
-from .script import RecursiveScriptModule, ScriptFunction, ScriptModule, TracedModule, TopLevelTracedModule, script, trace, trace_module
+from .script import (RecursiveScriptModule, ScriptFunction, ScriptModule, TracedModule, TopLevelTracedModule, script,
+                     trace, trace_module)
 from .storage import load, save
 
-__all__ = ["Attribute", "Error", "Final", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "ignore",
-           "interface", "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference",
-           "optimized_execution", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait"]
+__all__ = ["Attribute", "Error", "Final", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion",
+           "export", "export_opnames", "fork", "freeze", "ignore",
+           "interface", "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load",
+           "onednn_fusion_enabled", "optimize_for_inference",
+           "optimized_execution", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
+           "strict_fusion", "trace", "trace_module", "unused", "wait"]
 Final = typing.Final
 Error = RuntimeError
-globals().update(absent("torch.jit", "programs are not turned into TorchScript graphs", "export_opnames last_executed_optimized_graph _get_trace_graph"))
+globals().update(absent("torch.jit", "programs are not turned into TorchScript graphs",
+                        "export_opnames last_executed_optimized_graph _get_trace_graph"))
 
 
 class TracerWarning(Warning):
@@ -64,7 +70,9 @@ def is_tracing() -> bool:
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):
     """The module, which has to be in eval mode (RuntimeError)."""
     if mod.training:
-        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module "
+            "before freezing.")
     return mod
 
 

@@ -55,7 +55,8 @@ class ScriptModule(Module):
         return type(self.__dict__.get("original", self)).__name__
 
     def __call__(self, *args, **kwargs):
-        return self.__dict__["original"](*args, **kwargs) if "original" in self.__dict__ else super().__call__(*args, **kwargs)
+        return self.__dict__["original"](*args, **kwargs) if "original" in self.__dict__ else super().__call__(
+            *args, **kwargs)
 
     def forward(self, *args, **kwargs):
         if "original" not in self.__dict__:
@@ -122,7 +123,8 @@ def rebuilt(kind, original):
 
 
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
-    """The program itself, in a wrapper that runs it, saves and loads.  TypeError for what is neither module, function nor class.
+    """The program itself, in a wrapper that runs it, saves and loads.  TypeError for what is neither module, function
+    nor class.
 
     >>> import rushlight as torch
     >>> torch.jit.script(lambda x: x + 1)(torch.ones(1))
@@ -138,7 +140,8 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     raise TypeError(f"script() takes a module, a function or a class, not {type(obj).__name__}")
 
 
-def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, _force_outplace=False, _module_class=None,
+def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5,
+          strict=True, _force_outplace=False, _module_class=None,
           _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True):
     """The program itself, run once on its example inputs to see that it runs.  RuntimeError without inputs.
 
@@ -146,8 +149,10 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     """
     deprecated("torch.jit.trace", "torch.export.export", DeprecationWarning)
     if example_inputs is None and example_kwarg_inputs is None:
-        raise RuntimeError("example_kwarg_inputs should be a dict: trace() needs example_inputs or example_kwarg_inputs")
-    given = () if example_inputs is None else (example_inputs,) if isinstance(example_inputs, Tensor) else tuple(example_inputs)
+        raise RuntimeError(
+            "example_kwarg_inputs should be a dict: trace() needs example_inputs or example_kwarg_inputs")
+    given = () if example_inputs is None else (example_inputs,) if isinstance(example_inputs,
+                                                                              Tensor) else tuple(example_inputs)
     func(*given, **(example_kwarg_inputs or {}))
     if isinstance(func, (ScriptModule, ScriptFunction)):
         return func

@@ -1,4 +1,5 @@
-"""Operators of one's own: defined by a Python function, with a gradient, a rule for tensors without data and one for vmap."""
+"""Operators of one's own: defined by a Python function, with a gradient, a rule for tensors without data and one for
+vmap."""
 from __future__ import annotations
 
 import functools
@@ -8,8 +9,10 @@ from .check import opcheck
 from .operator import CustomOperator
 from .schema import infer_schema, parse
 
-__all__ = ["Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel", "impl", "impl_abstract", "infer_schema", "opcheck", "register_autocast",
-           "register_autograd", "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton"]
+__all__ = ["Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel", "impl", "impl_abstract",
+           "infer_schema", "opcheck", "register_autocast",
+           "register_autograd", "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap",
+           "triton_op", "wrap_triton"]
 
 
 def operator_of(op) -> CustomOperator:
@@ -23,10 +26,14 @@ def operator_of(op) -> CustomOperator:
         op = getattr(ops, namespace).packets.get(name.partition(".")[0])
         found = getattr(op, "custom", None) if op is not None else None
         if found is None:
-            raise RuntimeError(f"Could not find the operator {namespace}::{name}: define it first with torch.library.custom_op or torch.library.define")
+            raise RuntimeError(
+                f"Could not find the operator {namespace}::{name}: define it first with torch.library.custom_op or "
+                "torch.library.define")
         return found
     if not isinstance(op, OpOverloadPacket) or "custom" not in vars(op):
-        raise RuntimeError(f"{op!r} is not an operator that was defined with torch.library: the framework's own operators carry their rules already")
+        raise RuntimeError(
+            f"{op!r} is not an operator that was defined with torch.library: the framework's own operators carry "
+            "their rules already")
     return op.custom
 
 
@@ -56,7 +63,8 @@ class CustomOpDef(Callable):
         return entered(self, "fake", fn)
 
     def register_autograd(self, backward, /, *, setup_context=None):
-        """The gradient: ``backward(ctx, *gradients)`` returns one for each argument, ``setup_context(ctx, inputs, output)`` keeps what it needs."""
+        """The gradient: ``backward(ctx, *gradients)`` returns one for each argument,
+        ``setup_context(ctx, inputs, output)`` keeps what it needs."""
         register_autograd(self, backward, setup_context=setup_context)
 
     def register_vmap(self, func=None):
@@ -92,8 +100,8 @@ def names(name: str):
 def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):
     """Makes a function an operator: one step for autograd and for the compiler, whatever it does inside.
 
-    ``mutates_args`` names the arguments that it writes into (``()`` for none); ``schema`` is read off the annotations where
-    it is not given.  ValueError for a name without namespace, or for annotations that make no schema.
+    ``mutates_args`` names the arguments that it writes into (``()`` for none); ``schema`` is read off the annotations
+    where it is not given.  ValueError for a name without namespace, or for annotations that make no schema.
 
     >>> import numpy, rushlight as torch
     >>> @torch.library.custom_op("readme::cube", mutates_args=())
@@ -105,7 +113,8 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
     tensor([27.])
     """
     if fn is None:
-        return functools.partial(custom_op, name, mutates_args=mutates_args, device_types=device_types, schema=schema, tags=tags)
+        return functools.partial(custom_op, name, mutates_args=mutates_args, device_types=device_types, schema=schema,
+                                 tags=tags)
     namespace, short = names(name)
     found = parse(short + (schema if schema is not None else infer_schema(fn, mutates_args=mutates_args)))
     made = CustomOperator(namespace, short, found)
@@ -115,7 +124,8 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
 
 
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
-    """Registers what an operator gives for tensors without data: same parameters, results of the right shape and dtype."""
+    """Registers what an operator gives for tensors without data: same parameters, results of the right shape and
+    dtype."""
     return entered(op, "fake", func)
 
 
@@ -123,7 +133,8 @@ impl_abstract = register_fake
 
 
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):
-    """Registers an operator's gradient; see ``CustomOpDef.register_autograd``.  RuntimeError for one that writes into its arguments.
+    """Registers an operator's gradient; see ``CustomOpDef.register_autograd``.  RuntimeError for one that writes into
+    its arguments.
 
     >>> import rushlight as torch
     >>> @torch.library.custom_op("readme::twice", mutates_args=())
@@ -137,13 +148,16 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     """
     custom = operator_of(op)
     if custom.schema.mutated:
-        raise RuntimeError(f"Cannot register autograd formula for non-functional operator {custom.op.name} with schema {custom.schema}: please create a functional "
-                           "operator and register an autograd formula for that.")
+        raise RuntimeError(
+            f"Cannot register autograd formula for non-functional operator {custom.op.name} with schema "
+            f"{custom.schema}: please create a functional "
+            "operator and register an autograd formula for that.")
     custom.rules.backward, custom.rules.setup = backward, setup_context
 
 
 def register_vmap(op, func=None, /, *, lib=None):
-    """Registers an operator's rule for batches: ``func(info, in_dims, *args)`` returns results and their batch dimensions."""
+    """Registers an operator's rule for batches: ``func(info, in_dims, *args)`` returns results and their batch
+    dimensions."""
     return entered(op, "vmap", func)
 
 
@@ -157,7 +171,8 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
 
 
 def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None):
-    """Registers how a class with ``__torch_dispatch__`` answers an operator: ``func(cls, func, types, args, kwargs)``."""
+    """Registers how a class with ``__torch_dispatch__`` answers an operator:
+    ``func(cls, func, types, args, kwargs)``."""
     if func is None:
         return lambda later: register_torch_dispatch(op, torch_dispatch_class, later)
     operator_of(op).rules.dispatch[torch_dispatch_class] = func
@@ -176,7 +191,8 @@ def get_kernel(op, dispatch_key):
 
 def get_ctx():
     """Refuses: results whose sizes depend on data end the graph instead."""
-    raise NotImplementedError("operators whose result sizes depend on data have no place in a compiled graph: call them outside of it")
+    raise NotImplementedError(
+        "operators whose result sizes depend on data have no place in a compiled graph: call them outside of it")
 
 
 def fallthrough_kernel(*args, **kwargs):
@@ -186,17 +202,22 @@ def fallthrough_kernel(*args, **kwargs):
 
 def triton_op(name, fn=None, /, *, mutates_args, schema=None):
     """Refuses: Triton kernels need a GPU, which this build does not run on."""
-    raise NotImplementedError(f"triton_op({name!r}): Triton kernels run on GPUs, and this build runs on the CPU. Define the operator with torch.library.custom_op, or write "
-                              "it with tensor operators and let torch.compile fuse them.")
+    raise NotImplementedError(
+        f"triton_op({name!r}): Triton kernels run on GPUs, and this build runs on the CPU. Define the operator with "
+        "torch.library.custom_op, or write "
+        "it with tensor operators and let torch.compile fuse them.")
 
 
 def wrap_triton(triton_kernel, /):
     """Refuses, as ``triton_op`` does."""
-    raise NotImplementedError("wrap_triton(): Triton kernels run on GPUs, and this build runs on the CPU: write the computation with tensor operators")
+    raise NotImplementedError(
+        "wrap_triton(): Triton kernels run on GPUs, and this build runs on the CPU: write the computation with tensor "
+        "operators")
 
 
 def define(qualname, schema=None, *, lib=None, tags=()):
-    """Defines an operator by its schema: ``define("mylib::sin", "(Tensor x) -> Tensor")``; ``impl`` gives it a function."""
+    """Defines an operator by its schema: ``define("mylib::sin", "(Tensor x) -> Tensor")``; ``impl`` gives it a
+    function."""
     if isinstance(qualname, Library):
         return qualname.define(schema)
     namespace, name = names(qualname)
@@ -207,7 +228,8 @@ KEYS = {"CPU": "cpu", "default": None, "types": None}
 
 
 def impl(qualname, types, func=None, *, lib=None):
-    """Gives a defined operator its function for device types (``"cpu"``, ``"default"``) or a dispatch key (``"CPU"``, ``"CompositeImplicitAutograd"``)."""
+    """Gives a defined operator its function for device types (``"cpu"``, ``"default"``) or a dispatch key (``"CPU"``,
+    ``"CompositeImplicitAutograd"``)."""
     if func is None:
         return lambda later: impl(qualname, types, later)
     custom = operator_of(qualname)
@@ -254,8 +276,10 @@ class Library:
             op_name = op_name._opname if isinstance(op_name, OpOverload) else op_name.opname
         name = op_name.rpartition("::")[2]
         if self.ns == "aten":
-            raise NotImplementedError(f"aten::{name} cannot be given another implementation: it is declared once, by its body. Use a TorchDispatchMode or TorchFunctionMode to "
-                                      "answer it differently in a block.")
+            raise NotImplementedError(
+                f"aten::{name} cannot be given another implementation: it is declared once, by its body. Use a "
+                "TorchDispatchMode or TorchFunctionMode to "
+                "answer it differently in a block.")
         if fn is fallthrough_kernel:
             return
         impl(f"{self.ns}::{name}", dispatch_key or self.dispatch_key or "CompositeImplicitAutograd", fn)

@@ -16,9 +16,11 @@ class OpCheckError(Exception):
 def opcheck(op, args, kwargs=None, *, test_utils=TESTS, raise_exception=True, atol=None, rtol=None) -> dict:
     """Runs an operator on sample arguments and compares its rules with what it does: a dict of test name to "SUCCESS".
 
-    ``test_schema``: it writes into what its schema says, and into nothing else; ``test_autograd_registration``: a gradient is
+    ``test_schema``: it writes into what its schema says, and into nothing else; ``test_autograd_registration``: a
+      gradient is
     registered where arguments want one; ``test_faketensor``: the fake rule gives the right shapes and dtypes;
-    ``test_aot_dispatch_dynamic``: compiled, it gives the same results and gradients.  OpCheckError where one fails (or, with
+    ``test_aot_dispatch_dynamic``: compiled, it gives the same results and gradients.  OpCheckError where one fails (or,
+      with
     ``raise_exception=False``, the error as the dict's value).
 
     >>> import rushlight as torch
@@ -66,25 +68,30 @@ def fresh(value):
 
 
 def close(a, b) -> bool:
-    return a.shape == b.shape and a.dtype is b.dtype and bool(((a == b) | (a - b).abs().le(1e-5 + 1e-4 * b.abs()) | ((a != a) & (b != b))).all())
+    return a.shape == b.shape and a.dtype is b.dtype and bool(((a == b) | (a - b).abs().le(1e-5 + 1e-4 * b.abs())
+                                                               | ((a != a) & (b != b))).all())
 
 
 def check_schema(custom, args, kwargs):
     given = custom.arguments(fresh(args), fresh(kwargs))
     before = fresh(dict(given))
-    results = list(flat(custom.op(**given) if all(p.kind is not p.POSITIONAL_ONLY for p in custom.schema.signature.parameters.values()) else custom.op(*given.values())))
+    results = list(flat(custom.op(**given)
+                        if all(p.kind is not p.POSITIONAL_ONLY for p in custom.schema.signature.parameters.values())
+                        else custom.op(*given.values())))
     for name, value in given.items():
         for now, then in zip(flat(value), flat(before[name])):
             same = bool(((now == then) | ((now != now) & (then != then))).all())
             if not same and name not in custom.schema.mutated:
-                raise AssertionError(f"the argument {name} was written into, which the schema does not say: add it to mutates_args")
+                raise AssertionError(
+                    f"the argument {name} was written into, which the schema does not say: add it to mutates_args")
             if any(r.data_ptr() == now.data_ptr() and now.numel() for r in results):
                 raise AssertionError(f"a result shares memory with the argument {name}: return a clone()")
 
 
 def check_registration(custom, args, kwargs):
     wants = any(t.requires_grad for t in flat((args, kwargs)))
-    if wants and custom.rules.backward is None and not any(k in custom.rules.kernels for k in ("Autograd", "CompositeImplicitAutograd")):
+    if wants and custom.rules.backward is None and not any(k in custom.rules.kernels
+                                                           for k in ("Autograd", "CompositeImplicitAutograd")):
         raise AssertionError("an argument requires a gradient, but no gradient is registered: use register_autograd")
 
 
@@ -96,10 +103,13 @@ def check_fake(custom, args, kwargs):
             return type(value)(map(faked, value))
         return value
     real = list(flat(custom.op(*fresh(args), **fresh(kwargs))))
-    fake = list(flat(custom.python(custom.kernel([empty_of(Meta.of((1,), real[0].dtype, devices.meta))]) if real else lambda *a, **k: (), list(
+    fake = list(flat(custom.python(custom.kernel([empty_of(Meta.of((1,), real[0].dtype, devices.meta))]) if real
+                                   else lambda *a, **k: (), list(
         custom.arguments(faked(args), {k: faked(v) for k, v in kwargs.items()}).values()))))
     if [(tuple(t.shape), t.dtype) for t in real] != [(tuple(t.shape), t.dtype) for t in fake]:
-        raise AssertionError(f"the operator gives {[(list(t.shape), t.dtype) for t in real]}, its fake rule {[(list(t.shape), t.dtype) for t in fake]}")
+        raise AssertionError(
+            f"the operator gives {[(list(t.shape), t.dtype) for t in real]}, its fake rule "
+            f"{[(list(t.shape), t.dtype) for t in fake]}")
 
 
 def check_compiled(custom, args, kwargs):
@@ -116,10 +126,12 @@ def check_compiled(custom, args, kwargs):
         loss = [r.sum() for r in results if r.requires_grad]
         if loss:
             sum(loss[1:], loss[0]).backward()
-        found.append([*(r.detach() for r in results), *(t.detach() for t in flat((a, k))), *(t.grad for t in flat((a, k)) if t.grad is not None)])
+        found.append([*(r.detach() for r in results), *(t.detach() for t in flat((a, k))),
+                      *(t.grad for t in flat((a, k)) if t.grad is not None)])
     if len(found[0]) != len(found[1]) or not all(map(close, *found)):
         raise AssertionError("compiled, the operator gives other results or gradients than uncompiled")
 
 
-CHECKS = {"test_schema": check_schema, "test_autograd_registration": check_registration, "test_faketensor": check_fake, "test_aot_dispatch_dynamic": check_compiled,
+CHECKS = {"test_schema": check_schema, "test_autograd_registration": check_registration, "test_faketensor": check_fake,
+          "test_aot_dispatch_dynamic": check_compiled,
           "test_aot_dispatch_static": check_compiled}

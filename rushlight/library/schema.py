@@ -9,9 +9,12 @@ from .._src.core.devices import device
 from .._src.core.dtypes import BY_NAME, dtype
 from .._src.core.native import Tensor
 
-NAMES = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", complex: "Scalar", dtype: "ScalarType", device: "Device"}
-TYPES = {"Tensor": Tensor, "SymInt": int, "int": int, "float": float, "bool": bool, "str": str, "Scalar": float, "ScalarType": dtype, "Device": device, "complex": complex}
-ARGUMENT = re.compile(r"^(?P<type>[\w.]+(?:\[\d*\])?\??(?:\[\d*\])?\??)(?:\((?P<alias>\w+!?)(?:\s*->\s*[^)]*)?\))?(?P<written>!)?(?P<rest>[\[\]\d?]*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
+NAMES = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", complex: "Scalar",
+         dtype: "ScalarType", device: "Device"}
+TYPES = {"Tensor": Tensor, "SymInt": int, "int": int, "float": float, "bool": bool, "str": str, "Scalar": float,
+         "ScalarType": dtype, "Device": device, "complex": complex}
+ARGUMENT = re.compile(
+    r"^(?P<type>[\w.]+(?:\[\d*\])?\??(?:\[\d*\])?\??)(?:\((?P<alias>\w+!?)(?:\s*->\s*[^)]*)?\))?(?P<written>!)?(?P<rest>[\[\]\d?]*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
 
 
 class Schema:
@@ -43,12 +46,16 @@ def parse(schema: str) -> Schema:
             continue
         one = ARGUMENT.match(text)
         if not one:
-            raise ValueError(f"cannot read the argument {text!r} of the schema {schema!r}: write it as 'type name' or 'type name=default'")
+            raise ValueError(
+                f"cannot read the argument {text!r} of the schema {schema!r}: write it as 'type name' or 'type "
+                "name=default'")
         default = inspect.Parameter.empty if one["default"] is None else literal(one["default"])
-        parameters.append(inspect.Parameter(one["name"], kind, default=default, annotation=one["type"] + (one["rest"] or "")))
+        parameters.append(inspect.Parameter(one["name"], kind, default=default,
+                                            annotation=one["type"] + (one["rest"] or "")))
         if one["written"] or (one["alias"] or "").endswith("!"):
             mutated.append(one["name"])
-    return Schema(found["name"] or "", schema[schema.index("("):].strip(), inspect.Signature(parameters), tuple(mutated), found["returns"].strip())
+    return Schema(found["name"] or "", schema[schema.index("("):].strip(), inspect.Signature(parameters),
+                  tuple(mutated), found["returns"].strip())
 
 
 def split(text: str) -> list:
@@ -74,7 +81,8 @@ def literal(text: str):
 
 
 def infer_schema(prototype_function, /, *, mutates_args=(), op_name=None) -> str:
-    """The schema that a function's annotations say.  ValueError for a parameter without one, or of a type that schemas lack.
+    """The schema that a function's annotations say.  ValueError for a parameter without one, or of a type that schemas
+    lack.
 
     >>> from rushlight import Tensor
     >>> from rushlight.library import infer_schema
@@ -87,21 +95,28 @@ def infer_schema(prototype_function, /, *, mutates_args=(), op_name=None) -> str
     parts, starred = [], False
     for k, (name, parameter) in enumerate(signature.parameters.items()):
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise ValueError(f"infer_schema(): the parameter {parameter} stands for any number of arguments: name each of them")
+            raise ValueError(
+                f"infer_schema(): the parameter {parameter} stands for any number of arguments: name each of them")
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             parts.append("*")
             starred = True
         if name not in hints:
             raise ValueError(f"infer_schema(): Parameter {name} must have a type annotation, such as {name}: Tensor")
-        written = mutates_args == "unknown" and hints[name] is Tensor or name in mutates_args and mutates_args != "unknown"
+        written = mutates_args == "unknown" and hints[
+            name] is Tensor or name in mutates_args and mutates_args != "unknown"
         text = name_of(hints[name], name)
         text = text.replace("Tensor", f"Tensor(a{k}!)", 1) if written else text
-        parts.append(f"{text} {name}" + ("" if parameter.default is parameter.empty else f"={default_text(parameter.default)}"))
+        parts.append(f"{text} {name}" + ("" if parameter.default is parameter.empty
+                                         else f"={default_text(parameter.default)}"))
     missing = [n for n in mutates_args if n not in signature.parameters] if mutates_args != "unknown" else []
     if missing:
-        raise ValueError(f"infer_schema(): mutates_args names {missing}, but the function has the parameters {list(signature.parameters)}")
+        raise ValueError(
+            f"infer_schema(): mutates_args names {missing}, but the function has the parameters "
+            f"{list(signature.parameters)}")
     if "return" not in hints:
-        raise ValueError("infer_schema(): No return type annotation was provided: write '-> Tensor', '-> tuple[Tensor, ...]' or '-> None'")
+        raise ValueError(
+            "infer_schema(): No return type annotation was provided: write '-> Tensor', '-> tuple[Tensor, ...]' or "
+            "'-> None'")
     return f"{op_name or ''}({', '.join(parts)}) -> {returns_text(hints['return'])}"
 
 
@@ -128,5 +143,7 @@ def name_of(hint, name) -> str:
         return name_of(inner[0], name) + "[]"
     if origin is typing.Union and set(inner) <= {int, float, bool, complex}:
         return "Scalar"
-    raise ValueError(f"infer_schema(): the parameter {name} has the unsupported type {hint}. Supported are Tensor, int, float, bool, str, dtype, device, "
-                     "Optional and lists of these.")
+    raise ValueError(
+        f"infer_schema(): the parameter {name} has the unsupported type {hint}. Supported are Tensor, int, float, "
+        "bool, str, dtype, device, "
+        "Optional and lists of these.")

@@ -1,7 +1,8 @@
 """Tensors some of whose elements are masked out: data and a mask of the same sizes, True where an element counts.
 
 What an operator does follows from what its body is made of: one that computes element by element acts on the data; one
-that only moves elements acts on data and mask; a reduction leaves out what the mask does.  What is none of these is refused.
+that only moves elements acts on data and mask; a reduction leaves out what the mask does.  What is none of these is
+refused.
 """
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from .._src.ops import library
 from .._src.transforms.elementwise import consists_of, is_elementwise
 
 MOVES = frozenset(("view", "join", "gather"))  # kinds of primitive whose results are elements of their arguments
-ASKING = frozenset(("shape", "dtype", "device", "ndim", "dim", "size", "numel", "nelement", "element_size", "is_floating_point",
+ASKING = frozenset(("shape", "dtype", "device", "ndim", "dim", "size", "numel", "nelement", "element_size",
+                    "is_floating_point",
                     "is_complex", "stride", "is_contiguous", "type", "__len__"))  # members that ask for no elements
 CONVERSIONS = frozenset(("float", "double", "half", "bfloat16", "int", "long", "to"))
 REDUCTIONS = library.namespace("masked")
@@ -56,10 +58,12 @@ class MaskedTensor(Composed):
     is_sparse_csr = is_sparse_coo
 
     def numpy(self, *, force=False):
-        raise RuntimeError(".numpy() of a masked tensor: what masked elements are is not said. Use to_tensor(value).numpy()")
+        raise RuntimeError(
+            ".numpy() of a masked tensor: what masked elements are is not said. Use to_tensor(value).numpy()")
 
     def tolist(self):
-        raise RuntimeError(".tolist() of a masked tensor: what masked elements are is not said. Use to_tensor(value).tolist()")
+        raise RuntimeError(
+            ".tolist() of a masked tensor: what masked elements are is not said. Use to_tensor(value).tolist()")
 
     def item(self):
         """The number, of a tensor with one element that counts."""
@@ -150,8 +154,10 @@ def answer(func, args, kwargs):
         return made(func(*whole[0], **whole[1]), args[0].mask_)
     if consists_of(func, *whole, MOVES):
         return moved(func(*whole[0], **whole[1]), func(*parts(args, "mask_"), **parts(kwargs, "mask_")))
-    raise TypeError(f"{name} has no meaning for masked tensors: it neither computes element by element, nor moves elements, nor reduces. "
-                    "Fill the masked elements with to_tensor(value) first")
+    raise TypeError(
+        f"{name} has no meaning for masked tensors: it neither computes element by element, nor moves elements, nor "
+        "reduces. "
+        "Fill the masked elements with to_tensor(value) first")
 
 
 def parts(value, which):
@@ -188,7 +194,8 @@ def moved(data, mask):
 
 
 def reduced(name, input, dim=None, keepdim=False, **kwargs):
-    """A reduction, or what is computed along a dimension, of the elements that count; whether any did is the result's mask."""
+    """A reduction, or what is computed along a dimension, of the elements that count; whether any did is the result's
+    mask."""
     found = REDUCTIONS[name]
     if not isinstance(dim, (int, tuple, list)) and (dim is not None or name == "median"):
         raise TypeError(f"{name} of a masked tensor takes a dimension, got {dim!r}")

@@ -1,4 +1,5 @@
-"""One function in several processes: an error of any ends them all, and is raised with its traceback where they are joined."""
+"""One function in several processes: an error of any ends them all, and is raised with its traceback where they are
+joined."""
 from __future__ import annotations
 
 import multiprocessing
@@ -12,7 +13,8 @@ import traceback
 
 from .._src.core.advice import warn
 
-__all__ = ["ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "spawn", "SpawnContext", "start_processes"]
+__all__ = ["ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "spawn",
+           "SpawnContext", "start_processes"]
 
 
 class ProcessException(Exception):
@@ -74,8 +76,10 @@ class ProcessContext:
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
         """Waits until a process fails or all have ended; whether all have.
 
-        ``timeout``: seconds to wait at most.  Once one has failed the others are told to end, after ``grace_period`` seconds, and killed if they do not.
-        ProcessRaisedException with the traceback where the function raised an error, ProcessExitedException where the process ended otherwise.
+        ``timeout``: seconds to wait at most.  Once one has failed the others are told to end, after ``grace_period``
+          seconds, and killed if they do not.
+        ProcessRaisedException with the traceback where the function raised an error, ProcessExitedException where the
+        process ended otherwise.
         """
         if not self.sentinels:
             return True
@@ -112,7 +116,8 @@ class ProcessContext:
         if os.path.exists(self.error_files[index]):
             with open(self.error_files[index], encoding="utf-8") as file:
                 text = file.read()
-            return ProcessRaisedException(f"\n\n-- Process {index} terminated with the following error:\n{text}", index, process.pid)
+            return ProcessRaisedException(f"\n\n-- Process {index} terminated with the following error:\n{text}", index,
+                                          process.pid)
         code = process.exitcode
         if code >= 0:
             return ProcessExitedException(f"process {index} terminated with exit code {code}", index, process.pid, code)
@@ -128,9 +133,11 @@ class SpawnContext(ProcessContext):
 
 
 def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
-    """Runs ``fn(i, *args)`` in ``nprocs`` processes, i from 0 on; waits for them, or returns their ``ProcessContext`` with ``join=False``.
+    """Runs ``fn(i, *args)`` in ``nprocs`` processes, i from 0 on; waits for them, or returns their ``ProcessContext``
+    with ``join=False``.
 
-    ``start_method``: "spawn", "fork" or "forkserver".  With the first and the last ``fn`` has to be a module's function, as it is imported in the process.
+    ``start_method``: "spawn", "fork" or "forkserver".  With the first and the last ``fn`` has to be a module's
+      function, as it is imported in the process.
     """
     context = multiprocessing.get_context(start_method)
     folder = tempfile.TemporaryDirectory(prefix="processes-")
@@ -156,5 +163,6 @@ def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
     1 from a process
     """
     if start_method != "spawn":
-        warn(f"spawn() starts processes by 'spawn' only, not by {start_method!r}: use torch.multiprocessing.start_processes(..., start_method={start_method!r})", FutureWarning)
+        warn(f"spawn() starts processes by 'spawn' only, not by {start_method!r}: use "
+             f"torch.multiprocessing.start_processes(..., start_method={start_method!r})", FutureWarning)
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")

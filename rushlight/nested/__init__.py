@@ -1,4 +1,5 @@
-"""Nested tensors under PyTorch's names: batches whose examples differ in length, packed end to end instead of padded."""
+"""Nested tensors under PyTorch's names: batches whose examples differ in length, packed end to end instead of
+padded."""
 from __future__ import annotations
 
 from .._src.core import convert
@@ -11,21 +12,24 @@ from .ragged import Ragged
 from .rules import padded
 from .tensor import Nested, made
 
-__all__ = ["as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor"]
+__all__ = ["as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged",
+           "to_padded_tensor"]
 
 
 def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
-    """A copy of tensors (or nested lists) that differ in the size of at most one dimension, as one nested tensor without history.
+    """A copy of tensors (or nested lists) that differ in the size of at most one dimension, as one nested tensor
+    without history.
 
-    [n_i, *] each -> [batch, n, *].  RuntimeError for an empty list, tensors without dimensions, of different numbers of them, or that differ in
-    more than one size.
+    [n_i, *] each -> [batch, n, *].  RuntimeError for an empty list, tensors without dimensions, of different numbers of
+    them, or that differ in more than one size.
 
     >>> import rushlight as torch
     >>> torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged).offsets()
     tensor([0, 2, 6])
     """
     if layout is None:
-        warn("nested_tensor() without a layout makes one of the older layout, torch.strided, to which few operators apply: write layout=torch.jagged.")
+        warn("nested_tensor() without a layout makes one of the older layout, torch.strided, to which few operators "
+             "apply: write layout=torch.jagged.")
     parts = [as_tensor(x, dtype=dtype, device=device).detach() for x in tensor_list]
     out = joined(parts, layout or convert.strided)
     out = out.with_rows(out.rows.to(out.rows.dtype, copy=True)) if len(parts) == 1 else out
@@ -33,7 +37,8 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
 
 
 def as_nested_tensor(ts, dtype=None, device=None, layout=None):
-    """Tensors as one nested tensor through which gradients reach them; a nested tensor as it is, a dense one by its first dimension.
+    """Tensors as one nested tensor through which gradients reach them; a nested tensor as it is, a dense one by its
+    first dimension.
 
     RuntimeError as in ``nested_tensor``.
 
@@ -55,32 +60,41 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
 
 def joined(parts, layout) -> Nested:
     if layout not in (convert.strided, convert.jagged):
-        raise RuntimeError(f"Specified layout is unsupported for nested tensors: {layout}; it is torch.jagged or torch.strided")
+        raise RuntimeError(
+            f"Specified layout is unsupported for nested tensors: {layout}; it is torch.jagged or torch.strided")
     if not parts:
         raise RuntimeError("Cannot construct a nested tensor from an empty tensor list: pass at least one tensor")
     if any(x.is_nested for x in parts):
         raise RuntimeError("Cannot construct a nested tensor from nested tensors: pass their unbind()")
     rank = parts[0].dim()
     if not all(x.dim() == rank for x in parts):
-        raise RuntimeError(f"When constructing a nested tensor, all tensors in list must have the same dim; got {[x.dim() for x in parts]}")
+        raise RuntimeError(
+            "When constructing a nested tensor, all tensors in list must have the same dim; got "
+            f"{[x.dim() for x in parts]}")
     if not rank:
-        raise RuntimeError("Cannot construct a nested tensor from a list of zero-dim tensors: give each at least one dimension")
+        raise RuntimeError(
+            "Cannot construct a nested tensor from a list of zero-dim tensors: give each at least one dimension")
     differing = [d for d in range(rank) if len({x.size(d) for x in parts}) > 1]
     if len(differing) > 1:
         shapes = [list(x.shape) for x in parts]
         if layout is convert.strided:
-            raise UnsupportedLayoutError("nested_tensor: tensors that differ in several sizes", f"a single ragged dimension, got {shapes}", "pad all but one dimension")
-        raise RuntimeError("Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged layout only allows for a single ragged "
-                           f"dimension, but these sizes differ in dimensions {differing}: {shapes}")
+            raise UnsupportedLayoutError("nested_tensor: tensors that differ in several sizes",
+                                         f"a single ragged dimension, got {shapes}", "pad all but one dimension")
+        raise RuntimeError(
+            "Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged "
+            "layout only allows for a single ragged "
+            f"dimension, but these sizes differ in dimensions {differing}: {shapes}")
     at = differing[0] if differing else 0
     return made(OPS["cat"](parts, at), Ragged.of([x.size(at) for x in parts]), at + 1, layout)
 
 
 def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None, max_seqlen=None):
-    """A nested tensor over rows that lie end to end in dimension ``jagged_dim`` - 1 of ``values`` (the first, unless said otherwise), without copying.
+    """A nested tensor over rows that lie end to end in dimension ``jagged_dim`` - 1 of ``values`` (the first, unless
+    said otherwise), without copying.
 
-    ``offsets`` [batch + 1] integers: where each example begins, and the end; or ``lengths`` [batch]; both together where there are gaps.
-    RuntimeError where neither is given, or where they do not fit the values. ``min_seqlen`` and ``max_seqlen`` are not needed.
+    ``offsets`` [batch + 1] integers: where each example begins, and the end; or ``lengths`` [batch]; both together
+    where there are gaps.  RuntimeError where neither is given, or where they do not fit the values. ``min_seqlen`` and
+    ``max_seqlen`` are not needed.
 
     >>> import rushlight as torch
     >>> torch.nested.nested_tensor_from_jagged(torch.ones(6, 3), torch.tensor([0, 2, 6])).unbind()[1].shape
@@ -90,7 +104,9 @@ def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=Non
         raise RuntimeError("nested_tensor_from_jagged(): At least one of offsets or lengths is required.")
     at = 1 if jagged_dim is None else jagged_dim
     if not 1 <= at <= values.dim():
-        raise RuntimeError(f"nested_tensor_from_jagged(): jagged_dim is a dimension of the result after the batch's, 1 to {values.dim()}; got {jagged_dim}")
+        raise RuntimeError(
+            "nested_tensor_from_jagged(): jagged_dim is a dimension of the result after the batch's, 1 to "
+            f"{values.dim()}; got {jagged_dim}")
     ragged = Ragged.of(lengths.numpy()) if offsets is None else Ragged(offsets, lengths)
     ragged.read()
     ragged.check(values.size(at - 1))
@@ -98,9 +114,11 @@ def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=Non
 
 
 def narrow(tensor, dim, start, length, layout=convert.strided):
-    """Of each example of a dense tensor [batch, n, *] the rows from ``start`` on, ``length`` of them, as a nested tensor.
+    """Of each example of a dense tensor [batch, n, *] the rows from ``start`` on, ``length`` of them, as a nested
+    tensor.
 
-    ``start`` and ``length``: integers, or [batch] each. ``dim`` is 1. RuntimeError where they reach beyond the examples.
+    ``start`` and ``length``: integers, or [batch] each. ``dim`` is 1. RuntimeError where they reach beyond the
+    examples.
 
     >>> import rushlight as torch
     >>> torch.nested.narrow(torch.ones(2, 4), 1, torch.tensor([0, 1]), torch.tensor([3, 2]), layout=torch.jagged).unbind()[1]
@@ -111,10 +129,12 @@ def narrow(tensor, dim, start, length, layout=convert.strided):
     batch, rows = tensor.shape[:2]
     start, length = (x.tolist() if isinstance(x, Tensor) else [x] * batch for x in (start, length))
     if not len(start) == len(length) == batch:
-        raise RuntimeError(f"narrow: start and length have one number for each of {batch} examples, got {len(start)} and {len(length)}")
+        raise RuntimeError(
+            f"narrow: start and length have one number for each of {batch} examples, got {len(start)} and {len(length)}")
     if any(a < 0 or n < 0 or a + n > rows for a, n in zip(start, length)):
         raise RuntimeError(f"narrow: start ({start}) + length ({length}) exceeds dimension size ({rows})")
-    starts = as_tensor([*(i * rows + a for i, a in enumerate(start)), (batch - 1) * rows + start[-1] + length[-1] if batch else 0])
+    starts = as_tensor([*(i * rows + a for i, a in enumerate(start)), (batch - 1) * rows + start[-1] + length[-1]
+                        if batch else 0])
     return made(tensor.flatten(0, 1), Ragged(starts, as_tensor(length)), 1, layout)
 
 
@@ -131,7 +151,8 @@ def masked_select(tensor, mask):
 
 
 def to_padded_tensor(input, padding, output_size=None):
-    """A dense tensor [batch, n, *] in which examples shorter than the longest (or than ``output_size`` says) are filled up with ``padding``.
+    """A dense tensor [batch, n, *] in which examples shorter than the longest (or than ``output_size`` says) are filled
+    up with ``padding``.
 
     >>> import rushlight as torch
     >>> torch.nested.to_padded_tensor(torch.nested.nested_tensor([[1.0, 2.0], [3.0]]), 0.0)

@@ -1,4 +1,5 @@
-"""Attention over nested tensors: the kernel goes by where each example begins, so nothing is padded and nothing is computed for padding."""
+"""Attention over nested tensors: the kernel goes by where each example begins, so nothing is padded and nothing is
+computed for padding."""
 from __future__ import annotations
 
 import math
@@ -12,27 +13,36 @@ from .tensor import Nested, contiguous, made
 
 
 def attend(query, key, value, mask, drop, causal, scale, shares) -> Nested:
-    """softmax(query key^T * scale) value within each example: [batch, heads, j, size] each; queries may be ragged in another way than keys and values."""
+    """softmax(query key^T * scale) value within each example: [batch, heads, j, size] each; queries may be ragged in
+    another way than keys and values."""
     for name, x in (("query", query), ("key", key), ("value", value)):
         if not isinstance(x, Nested):
-            raise ValueError(f"scaled_dot_product_attention: query, key and value are nested tensors all, or none; {name} is dense, of size {list(x.shape)}")
+            raise ValueError(
+                f"scaled_dot_product_attention: query, key and value are nested tensors all, or none; {name} is "
+                f"dense, of size {list(x.shape)}")
         if x.dim() < 3 or x.at != x.dim() - 2:
-            raise RuntimeError(f"Expected query, key and value [batch, heads, j, size], ragged in the third dimension; {name} has size {tuple(x.shape)}: transpose(1, 2) it")
+            raise RuntimeError(
+                f"Expected query, key and value [batch, heads, j, size], ragged in the third dimension; {name} has "
+                f"size {tuple(x.shape)}: transpose(1, 2) it")
     if mask is not None:
         raise ValueError("scaled_dot_product_attention: attn_mask is not supported with nested tensors; is_causal is")
     if not key.ragged.fits(value.ragged) or query.ragged.count != key.ragged.count:
-        raise RuntimeError(f"scaled_dot_product_attention: keys and values, and the batch of queries, must fit together; got sizes {tuple(query.shape)}, {tuple(key.shape)} and "
-                           f"{tuple(value.shape)}")
+        raise RuntimeError(
+            "scaled_dot_product_attention: keys and values, and the batch of queries, must fit together; got sizes "
+            f"{tuple(query.shape)}, {tuple(key.shape)} and "
+            f"{tuple(value.shape)}")
     if not 0 <= drop <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {drop}")
     query, key, value = (x if x.covers() else contiguous(x) for x in (query, key, value))
     kernel, refused = checked_kernel(*(x.rows.unsqueeze(0) for x in (query, key, value)), None, drop, shares)
     if kernel == "MATH" or query.dim() != 4:
         log.debug("attention over nested tensors example by example: %s", refused or "it is not of four dimensions")
-        parts = [OPS["nn.functional.scaled_dot_product_attention"](*one, None, drop, causal, scale, shares) for one in zip(query.unbind(), key.unbind(), value.unbind())]
+        parts = [OPS["nn.functional.scaled_dot_product_attention"](*one, None, drop, causal, scale, shares)
+                 for one in zip(query.unbind(), key.unbind(), value.unbind())]
         return made(OPS["cat"](parts, query.at - 1), query.ragged, query.at, query.layout)
     heads, longest = query.rows.size(0), (query.ragged.longest, key.ragged.longest)
     seed, place = draw(None, 4 * blocks_drawn(query.ragged.count * heads, *longest)) if drop else (None, None)
     scale = 1.0 / math.sqrt(query.rows.size(-1)) if scale is None else float(scale)
-    rows = ragged(query.rows, key.rows, value.rows, query.ragged.offsets(), key.ragged.offsets(), seed, place, bool(causal), scale, float(drop), longest)
+    rows = ragged(query.rows, key.rows, value.rows, query.ragged.offsets(), key.ragged.offsets(), seed, place,
+                  bool(causal), scale, float(drop), longest)
     return made(rows, query.ragged, query.at, query.layout)

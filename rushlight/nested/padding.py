@@ -12,9 +12,11 @@ STEP = 128  # the number of rows is rounded up to this, so that programs for oth
 
 
 def from_mask(x, kept, step=1) -> Nested:
-    """The rows of ``x`` [batch, n, *] where ``kept`` [batch, n] is true; beyond the examples there may be spare rows, up to a multiple of ``step``."""
+    """The rows of ``x`` [batch, n, *] where ``kept`` [batch, n] is true; beyond the examples there may be spare rows,
+    up to a multiple of ``step``."""
     if kept.dim() != 2 or tuple(kept.shape) != tuple(x.shape[:2]):
-        raise RuntimeError(f"a mask of padding has the first two sizes of its tensor: got {list(kept.shape)} for {list(x.shape)}")
+        raise RuntimeError(
+            f"a mask of padding has the first two sizes of its tensor: got {list(kept.shape)} for {list(x.shape)}")
     seen = kept.numpy()
     at = np.flatnonzero(seen)
     spare = -len(at) % step

@@ -12,9 +12,11 @@ numbers = itertools.count(1)
 
 
 class Ragged:
-    """Sequences that lie end to end: number i has the rows from ``starts[i]`` on, up to ``starts[i + 1]``, or ``lengths[i]`` of them.
+    """Sequences that lie end to end: number i has the rows from ``starts[i]`` on, up to ``starts[i + 1]``, or
+    ``lengths[i]`` of them.
 
-    It stands for the ragged dimension's size in shapes, where it is shown as j1, j2, ...; tensors that share it fit together.
+    It stands for the ragged dimension's size in shapes, where it is shown as j1, j2, ...; tensors that share it fit
+    together.
     """
 
     symbol = "SymInt"  # what PyTorch calls it
@@ -22,7 +24,8 @@ class Ragged:
     def __init__(self, starts, lengths=None):
         for name, x in (("offsets", starts), ("lengths", lengths)):
             if x is not None and (x.dim() != 1 or x.dtype.category != INTEGER):
-                raise RuntimeError(f"{name} of a jagged tensor are integers in one dimension, got {x.dtype} of size {list(x.shape)}")
+                raise RuntimeError(
+                    f"{name} of a jagged tensor are integers in one dimension, got {x.dtype} of size {list(x.shape)}")
         self.starts, self.lengths, self.number = starts, lengths, next(numbers)
         self.seen, self.known = None, {}
 
@@ -39,10 +42,15 @@ class Ragged:
             starts = self.starts.numpy()
             lengths = np.diff(starts) if self.lengths is None else self.lengths.numpy()
             if len(starts) < 1 or len(lengths) != len(starts) - 1:
-                raise RuntimeError(f"offsets have one number more than there are sequences: got {len(starts)} offsets and {len(lengths)} lengths")
+                raise RuntimeError(
+                    f"offsets have one number more than there are sequences: got {len(starts)} offsets and "
+                    f"{len(lengths)} lengths")
             if (lengths < 0).any() or starts[0] < 0 or (np.diff(starts) < lengths).any():
-                raise RuntimeError(f"offsets must rise from 0 or more, and lengths fit between them; got offsets {starts.tolist()[:9]} and lengths {lengths.tolist()[:8]}")
-            self.seen, self.known = version, {"starts": starts[:-1].astype(np.int64), "lengths": lengths.astype(np.int64), "end": int(starts[-1])}
+                raise RuntimeError(
+                    "offsets must rise from 0 or more, and lengths fit between them; got offsets "
+                    f"{starts.tolist()[:9]} and lengths {lengths.tolist()[:8]}")
+            self.seen, self.known = version, {"starts": starts[:-1].astype(np.int64),
+                                              "lengths": lengths.astype(np.int64), "end": int(starts[-1])}
         return self.known["starts"], self.known["lengths"]
 
     def check(self, rows: int):
@@ -119,12 +127,14 @@ class Ragged:
         return cls(from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)))
 
     def closed(self, rows: int):
-        """Offsets [count + 2] as of one sequence more, of the rows left over of so many; where there are no gaps before."""
+        """Offsets [count + 2] as of one sequence more, of the rows left over of so many; where there are no gaps
+        before."""
         return self.made(("closed", rows), lambda: [*self.read()[0], self.end, rows])
 
     def fits(self, other) -> bool:
         """Whether rows of both belong to the same sequences."""
-        return self is other or (self.count == other.count and all(np.array_equal(a, b) for a, b in zip(self.read(), other.read())))
+        return self is other or (self.count == other.count
+                                 and all(np.array_equal(a, b) for a, b in zip(self.read(), other.read())))
 
     def offsets(self):
         """``starts`` as kernels read them: what was checked, which nobody else writes to."""

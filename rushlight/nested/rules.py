@@ -1,6 +1,7 @@
 """What operators do with nested tensors.
 
-1. An operator that is elementwise, or says that it looks at last dimensions only (the fact ``by_rows``), acts on the rows of all examples at once.
+1. An operator that is elementwise, or says that it looks at last dimensions only (the fact ``by_rows``), acts on the
+  rows of all examples at once.
 2. One that takes dimensions acts on rows too, with dimensions counted from theirs, unless the ragged one is among them.
 3. One along the ragged dimension acts on each example; sums and their kin do so for all at once.
 
@@ -22,7 +23,8 @@ from .tensor import Nested, contiguous, made
 
 RULES, rule = rulebook()
 PLAIN = frozenset((  # members of tensors that ask for types only, or call what is defined for nested tensors
-    "dtype", "device", "element_size", "is_floating_point", "is_complex", "float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "type_as",
+    "dtype", "device", "element_size", "is_floating_point", "is_complex", "float", "double", "half", "bfloat16", "long",
+    "int", "short", "char", "byte", "bool", "type_as",
     "cpu", "grad_fn", "layout"))
 DIMENSIONS = ("dim", "dim0", "dim1", "start_dim", "end_dim")  # parameters that name dimensions
 
@@ -82,7 +84,7 @@ def like(results, parts):
     return type(results)(*parts) if hasattr(results, "_fields") else type(results)(parts)
 
 
-# --- 1. rows --------------------------------------------------------------------------------------------------------------------------
+# --- 1. rows ----------------------------------------------------------------------------------------------------------
 def on_rows(func, args, kwargs):
     """An operator that does not look beyond one row."""
     x = first_nested(args, kwargs)
@@ -92,7 +94,8 @@ def on_rows(func, args, kwargs):
 
 def elementwise(func, args, kwargs):
     """An elementwise operator: dense tensors are broadcast to the rows first."""
-    x = next((a for a in (*args, *kwargs.values()) if isinstance(a, Nested) and a.dim() == widest(args, kwargs)), first_nested(args, kwargs))
+    x = next((a for a in (*args, *kwargs.values()) if isinstance(a, Nested) and a.dim() == widest(args, kwargs)),
+             first_nested(args, kwargs))
     x = contiguous(x) if any(is_dense(a) for a in (*args, *kwargs.values())) else x
     out = func(*(fitted(x, a) for a in args), **{name: fitted(x, a) for name, a in kwargs.items()})
     if func.name.endswith("_") and isinstance(args[0], Nested):
@@ -106,7 +109,8 @@ def loss(func, args, kwargs):
     x = contiguous(first_nested(given.values()))
     if not is_elementwise(func, (), {**rows_of((), given)[1], "reduction": "none"}):
         raise unsupported(func.name, args)
-    out = func(**{name: fitted(x, contiguous(value) if isinstance(value, Nested) else value) for name, value in given.items()})
+    out = func(**{name: fitted(x, contiguous(value) if isinstance(value, Nested) else value)
+                  for name, value in given.items()})
     return nested_like(x, out) if out.dim() else out
 
 
@@ -122,45 +126,56 @@ def fitted(x: Nested, value):
     """An operand in the shape of the rows of ``x``, up to broadcasting."""
     if isinstance(value, Nested):
         if value.at - value.dim() != x.at - x.dim() or not value.ragged.fits(x.ragged):
-            raise RuntimeError(f"cannot call a pointwise function with nested tensors of sizes {tuple(x.shape)} and {tuple(value.shape)}: their examples differ in length. "
-                               "Make one with the offsets of the other by nested_tensor_from_jagged().")
+            raise RuntimeError(
+                f"cannot call a pointwise function with nested tensors of sizes {tuple(x.shape)} and "
+                f"{tuple(value.shape)}: their examples differ in length. "
+                "Make one with the offsets of the other by nested_tensor_from_jagged().")
         return value.rows
     if not is_dense(value) or value.dim() < x.dim() - x.at:
         return value
     if value.dim() > x.dim():
-        raise RuntimeError(f"a dense operand of size {tuple(value.shape)} has more dimensions than the nested tensor of size {tuple(x.shape)}")
+        raise RuntimeError(
+            f"a dense operand of size {tuple(value.shape)} has more dimensions than the nested tensor of size "
+            f"{tuple(x.shape)}")
     value = value[(None,) * (x.dim() - value.dim())]
     batch, length = value.size(0), value.size(x.at)
     if batch not in (1, x.ragged.count) or length not in (1, x.ragged.longest):
-        raise RuntimeError(f"cannot call a pointwise function with inputs of sizes {tuple(x.shape)} and {tuple(value.shape)}: the dense one wants 1 or {x.ragged.count} "
-                           f"examples, and 1 or {x.ragged.longest} (the longest) in the ragged dimension")
+        raise RuntimeError(
+            f"cannot call a pointwise function with inputs of sizes {tuple(x.shape)} and {tuple(value.shape)}: the "
+            f"dense one wants 1 or {x.ragged.count} "
+            f"examples, and 1 or {x.ragged.longest} (the longest) in the ragged dimension")
     owners = x.ragged.owners if batch > 1 else 0
     chosen = value.movedim(x.at, 1)[owners, x.ragged.places if length > 1 else 0]
     return chosen.movedim(0, x.at - 1) if batch > 1 or length > 1 else chosen.unsqueeze(x.at - 1)
 
 
-# --- 2. dimensions ----------------------------------------------------------------------------------------------------------------------
+# --- 2. dimensions ----------------------------------------------------------------------------------------------------
 def along(func, args, kwargs):
-    """An operator that takes dimensions: on the rows if it leaves the batch's and the ragged one alone, else on each example."""
+    """An operator that takes dimensions: on the rows if it leaves the batch's and the ragged one alone, else on each
+    example."""
     given = dict(bind(func, args, kwargs))
     names = [name for name in DIMENSIONS if name in given]
-    tensors = next((v for v in given.values() if isinstance(v, (list, tuple)) and any(isinstance(a, Nested) for a in v)), None)
+    tensors = next((v for v in given.values() if isinstance(v, (list, tuple))
+                    and any(isinstance(a, Nested) for a in v)), None)
     x = first_nested(tensors if tensors is not None else given.values())
     named = {d for name in names for d in dimensions(x, given[name])}
     reduces = "keepdim" in given
     if reduces and (not named or 0 in named):
         return over_batch(func, x, given, named)
     if 0 in named:
-        raise RuntimeError(f"{func.name}(): not supported for nested tensors on dim=0, whose examples differ; use unbind()")
+        raise RuntimeError(
+            f"{func.name}(): not supported for nested tensors on dim=0, whose examples differ; use unbind()")
     if x.at in named:
         if len(names) > 1:
-            raise RuntimeError(f"{func.name}(): not supported for nested tensors on the ragged dim {x.at}; use unbind()")
+            raise RuntimeError(
+                f"{func.name}(): not supported for nested tensors on the ragged dim {x.at}; use unbind()")
         return over_ragged(func, x, given, named)
     if min(named) < x.at < max(named):
         raise RuntimeError(f"{func.name}(): not supported for nested tensors across the ragged dim {x.at}")
     for name in names:
         given[name] = counted(x, given[name])
-    out = call(func, {name: [fitted(x, v) for v in value] if value is tensors and value is not None else row_of(value) for name, value in given.items()})
+    out = call(func, {name: [fitted(x, v) for v in value] if value is tensors and value is not None else row_of(value)
+                      for name, value in given.items()})
     single = out if isinstance(out, Tensor) else out[0]
     return nested_like(x, out, x.at + single.dim() - x.rows.dim() if max(named) < x.at else x.at)
 
@@ -194,22 +209,28 @@ def counted(x: Nested, dim):
 def over_batch(func, x: Nested, given, named):
     """A reduction over everything, or over examples and their rows: of all rows."""
     if named and x.at not in named:
-        raise RuntimeError(f"{func.name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested tensors")
+        raise RuntimeError(
+            f"{func.name}(): reducing along the batch dimension but not the ragged dimension is not supported for "
+            "nested tensors")
     if given["keepdim"]:
-        raise RuntimeError(f"{func.name}(): reducing over the batch with keepdim=True is not supported for nested tensors; unsqueeze the result")
+        raise RuntimeError(
+            f"{func.name}(): reducing over the batch with keepdim=True is not supported for nested tensors; unsqueeze "
+            "the result")
     dims = tuple(sorted(d - 1 for d in named if d))
     return call(func, {**given, "input": contiguous(x).rows, "dim": dims or None})
 
 
-# --- 3. along the ragged dimension ----------------------------------------------------------------------------------------------------------
+# --- 3. along the ragged dimension ------------------------------------------------------------------------------------
 def over_ragged(func, x: Nested, given, named):
     """A reduction over the ragged dimension (dense), or what leaves it as it is (nested)."""
     others = sorted(named - {x.at})
     if others and func.name not in SEGMENTS:
-        raise RuntimeError(f"{func.name}(): reducing along a ragged and non-batch dimension is not supported for nested tensors")
+        raise RuntimeError(
+            f"{func.name}(): reducing along a ragged and non-batch dimension is not supported for nested tensors")
     x = contiguous(x)
     if func.name in SEGMENTS and not (func.name in ("amax", "amin") and 0 in x.ragged.read()[1]):
-        found = SEGMENTS[func.name](x, {name: value for name, value in given.items() if name not in ("input", "dim", "keepdim")})
+        found = SEGMENTS[func.name](x, {name: value for name, value in given.items()
+                                        if name not in ("input", "dim", "keepdim")})
         if "keepdim" not in given:
             return found
         found = found.unsqueeze(x.at)
@@ -226,7 +247,8 @@ def each(func, x: Nested, given):
     """An operator on each example, along the dimension that is ragged."""
     dim = counted(x, given["dim"])
     others = {name: value.unbind() for name, value in given.items() if isinstance(value, Nested)}
-    parts = [call(func, {**given, **{name: other[k] for name, other in others.items()}, "dim": dim}) for k in range(len(x))]
+    parts = [call(func, {**given, **{name: other[k] for name, other in others.items()}, "dim": dim})
+             for k in range(len(x))]
     if not parts:
         raise unsupported(func.name, (x,))
     if isinstance(parts[0], Tensor):
@@ -258,7 +280,9 @@ def means(x: Nested, given):
     lengths = OPS["diff"](x.ragged.offsets()).reshape(-1, *[1] * (x.rows.dim() - 1))
     total = sums(x, given)
     if not total.dtype.is_floating_point:
-        raise RuntimeError(f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {x.dtype}")
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {x.dtype}")
     return total / lengths.to(total.dtype)
 
 
@@ -287,7 +311,7 @@ SEGMENTS = {"sum": sums, "mean": means, "amax": extremes("amax"), "amin": extrem
             "log_softmax": lambda x, given: softmaxed(x, given, True)}
 
 
-# --- shapes --------------------------------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 @rule("transpose")
 def transpose(input, dim0, dim1):
     """Two dimensions exchanged, neither of them the batch's."""
@@ -301,13 +325,17 @@ def transpose(input, dim0, dim1):
 def permute(input, *dims):
     order = dimensions(input, dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)
     if sorted(order) != list(range(input.dim())) or order[0] != 0:
-        raise ValueError(f"permute: not supported on the batch dimension of nested tensors; got the order {order} of {input.dim()} dimensions")
+        raise ValueError(
+            f"permute: not supported on the batch dimension of nested tensors; got the order {order} of {input.dim()} "
+            "dimensions")
     return made(input.rows.permute([d - 1 for d in order[1:]]), input.ragged, order.index(input.at), input.layout)
 
 
 @rule("t")
 def t(input):
-    raise ValueError(f"t(): not supported on the batch dimension of nested tensors, of which this has size {tuple(input.shape)}; mT exchanges the last two")
+    raise ValueError(
+        f"t(): not supported on the batch dimension of nested tensors, of which this has size {tuple(input.shape)}; "
+        "mT exchanges the last two")
 
 
 @rule("unsqueeze")
@@ -324,10 +352,13 @@ def reshape(input, *shape, sizes=None):
     shape = sizes if sizes is not None else shape
     shape = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape)
     at = next((d for d, size in enumerate(shape) if isinstance(size, Ragged)), input.at)
-    wrong = RuntimeError(f"view(): cannot view shape {tuple(input.shape)} as {shape}: the batch comes first, and the ragged dimension stays where it is")
+    wrong = RuntimeError(
+        f"view(): cannot view shape {tuple(input.shape)} as {shape}: the batch comes first, and the ragged dimension "
+        "stays where it is")
     if len(shape) <= at or shape[0] not in (-1, input.ragged.count):
         raise wrong
-    if not (shape[at] == -1 or isinstance(shape[at], Ragged) and shape[at].fits(input.ragged)) or (at != input.at and min(at, input.at) > 1):
+    if (not (shape[at] == -1 or isinstance(shape[at], Ragged) and shape[at].fits(input.ragged))
+        or (at != input.at and min(at, input.at) > 1)):
         raise wrong
     if math.prod(input.rows.shape[:input.at - 1]) != math.prod(shape[1:at]):
         raise wrong
@@ -340,8 +371,11 @@ def expand(input, *sizes, size=None, implicit=False):
     """Dimensions of size 1 repeated; batch and ragged dimension stay."""
     sizes = size if size is not None else sizes
     sizes = list(sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes)
-    if len(sizes) != input.dim() or sizes[0] not in (-1, input.ragged.count) or not (sizes[input.at] == -1 or isinstance(sizes[input.at], Ragged)):
-        raise RuntimeError(f"expand(): cannot expand shape {tuple(input.shape)} to {sizes}: give -1 for the ragged dimension")
+    if len(sizes) != input.dim() or sizes[0] not in (-1, input.ragged.count) or not (sizes[input.at] == -1
+                                                                                     or isinstance(sizes[input.at],
+                                                                                                   Ragged)):
+        raise RuntimeError(
+            f"expand(): cannot expand shape {tuple(input.shape)} to {sizes}: give -1 for the ragged dimension")
     sizes[input.at] = -1
     return made(input.rows.expand(sizes[1:]), input.ragged, input.at, input.layout)
 
@@ -367,7 +401,7 @@ def packed(input, memory_format=None):
     return input.contiguous()
 
 
-# --- products ---------------------------------------------------------------------------------------------------------------------------
+# --- products ---------------------------------------------------------------------------------------------------------
 @rule("matmul", "bmm")
 def matmul(input, other):
     """With a dense matrix for all, or example by example: what both are ragged in is summed."""
@@ -378,7 +412,8 @@ def matmul(input, other):
         raise RuntimeError(f"matmul(): batches differ, given sizes {tuple(input.shape)} and {tuple(other.shape)}")
     parts = [OPS["matmul"](a, b) for a, b in zip(input.unbind(), other.unbind())]
     lengths = x.ragged.read()[1].tolist()
-    if all(p.shape == parts[0].shape for p in parts) and isinstance(input, Nested) and isinstance(other, Nested) and input.at == input.dim() - 1:
+    if all(p.shape == parts[0].shape
+           for p in parts) and isinstance(input, Nested) and isinstance(other, Nested) and input.at == input.dim() - 1:
         return OPS["stack"](parts)
     at = x.at
     if (isinstance(input, Nested) and isinstance(other, Nested)) or [p.size(at - 1) for p in parts] != lengths:
@@ -393,7 +428,8 @@ def cat(tensors, dim=0):
     if wrapped(dim, first.dim()):
         return along(OPS["cat"], (tensors, dim), {})
     parts = [part for x in tensors for part in x.unbind()]
-    return made(OPS["cat"](parts, first.at - 1), Ragged.of([part.size(first.at - 1) for part in parts]), first.at, first.layout)
+    return made(OPS["cat"](parts, first.at - 1), Ragged.of([part.size(first.at - 1) for part in parts]), first.at,
+                first.layout)
 
 
 @rule("nn.functional.scaled_dot_product_attention")
@@ -403,16 +439,20 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
     return attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
-# --- dense tensors ----------------------------------------------------------------------------------------------------------------------
+# --- dense tensors ----------------------------------------------------------------------------------------------------
 def padded(input, padding, output_size=None):
     """Examples side by side, filled up with ``padding`` (or cut off) to a common length."""
     if not isinstance(input, Nested):
-        raise RuntimeError(f"to_padded_tensor(): expected a nested tensor, got {type(input).__name__} of size {list(input.shape)}")
+        raise RuntimeError(
+            f"to_padded_tensor(): expected a nested tensor, got {type(input).__name__} of size {list(input.shape)}")
     x = contiguous(input)
     sizes = list(x.shape)
     sizes[x.at] = length = x.ragged.longest if output_size is None else output_size[x.at]
-    if output_size is not None and any(have > want for have, want in zip(sizes, output_size)) or output_size is not None and len(output_size) != len(sizes):
-        raise RuntimeError(f"to_padded_tensor(): output_size {tuple(output_size)} does not hold examples of size {tuple(x.shape)}")
+    if output_size is not None and any(have > want
+                                       for have, want in zip(sizes, output_size)) or output_size is not None and len(
+                                               output_size) != len(sizes):
+        raise RuntimeError(
+            f"to_padded_tensor(): output_size {tuple(output_size)} does not hold examples of size {tuple(x.shape)}")
     rows = x.rows.movedim(x.at - 1, 0)
     at = x.ragged.owners * length + x.ragged.places
     if length < x.ragged.longest:

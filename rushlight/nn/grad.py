@@ -15,7 +15,8 @@ def gradient(rank: int, which: int, doc: str):
         size, other = (first, second) if which == 0 else (second, first)
         unknown = OPS["zeros"](tuple(size), dtype=other.dtype, device=other.device).requires_grad_()
         with enable_grad():
-            out = convolution(*((unknown, other) if which == 0 else (other, unknown)), None, stride, padding, dilation, groups)
+            out = convolution(*((unknown, other) if which == 0 else (other, unknown)), None, stride, padding, dilation,
+                              groups)
             return grad(out, unknown, grad_output, create_graph=other.requires_grad or grad_output.requires_grad)[0]
 
     call.__name__ = call.__qualname__ = f"conv{rank}d_{('input', 'weight')[which]}"
@@ -23,5 +24,9 @@ def gradient(rank: int, which: int, doc: str):
     return call
 
 
-conv1d_input, conv2d_input, conv3d_input = (gradient(rank, 0, "The gradient of a convolution by its input: (input_size, weight, grad_output, ...).") for rank in (1, 2, 3))
-conv1d_weight, conv2d_weight, conv3d_weight = (gradient(rank, 1, "The gradient of a convolution by its weight: (input, weight_size, grad_output, ...).") for rank in (1, 2, 3))
+conv1d_input, conv2d_input, conv3d_input = (
+    gradient(rank, 0, "The gradient of a convolution by its input: (input_size, weight, grad_output, ...).")
+    for rank in (1, 2, 3))
+conv1d_weight, conv2d_weight, conv3d_weight = (
+    gradient(rank, 1, "The gradient of a convolution by its weight: (input, weight_size, grad_output, ...).")
+    for rank in (1, 2, 3))

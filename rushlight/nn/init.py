@@ -11,7 +11,8 @@ from .._src.core.advice import deprecated, warn
 
 def calculate_gain(nonlinearity, param=None):
     """The factor that keeps the variance of activations through a nonlinearity."""
-    if nonlinearity in ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid"):
+    if nonlinearity in ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+                        "conv_transpose3d", "sigmoid"):
         return 1
     if nonlinearity == "tanh":
         return 5.0 / 3
@@ -129,7 +130,8 @@ def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gener
     if 0 in tensor.shape:
         warn("Initializing zero-element tensors is a no-op")
         return tensor
-    return normal_(tensor, 0, calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode)), generator)
+    return normal_(tensor, 0, calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode)),
+                   generator)
 
 
 def orthogonal_(tensor, gain=1, generator=None):
@@ -144,7 +146,8 @@ def orthogonal_(tensor, gain=1, generator=None):
     q, r = np.linalg.qr(flat.T if rows < columns else flat)
     q = q * np.sign(np.diag(r))
     with no_grad():
-        return tensor.copy_(torch.from_numpy(np.ascontiguousarray(q.T if rows < columns else q)).reshape(tensor.shape)).mul_(gain)
+        return tensor.copy_(torch.from_numpy(np.ascontiguousarray(q.T if rows < columns else q))
+                            .reshape(tensor.shape)).mul_(gain)
 
 
 def sparse_(tensor, sparsity, std=0.01, generator=None):
@@ -170,7 +173,8 @@ def older(fill):
 
 
 uniform, normal, constant, eye, dirac, xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal, orthogonal, sparse = map(older, (
-    uniform_, normal_, constant_, eye_, dirac_, xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_, orthogonal_, sparse_))
+    uniform_, normal_, constant_, eye_, dirac_, xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_,
+    orthogonal_, sparse_))
 
 
 def _no_grad_uniform_(tensor, a, b, generator=None):

@@ -1,4 +1,5 @@
-"""Attention with several heads as a function: projections, masks, attention, and the projection of what was found (Vaswani et al. 2017)."""
+"""Attention with several heads as a function: projections, masks, attention, and the projection of what was found
+(Vaswani et al. 2017)."""
 from __future__ import annotations
 
 from .._src.core.advice import warn
@@ -14,7 +15,8 @@ def as_bias(mask, name: str, dtype):
     if mask is None or mask.is_floating_point():
         return mask
     if mask.dtype is not bool_:
-        raise AssertionError(f"only bool and floating types of {name} are supported, not {mask.dtype}: write mask.bool()")
+        raise AssertionError(
+            f"only bool and floating types of {name} are supported, not {mask.dtype}: write mask.bool()")
     return mask.new_zeros(tuple(mask.shape), dtype=dtype).masked_fill_(mask, float("-inf"))
 
 
@@ -31,13 +33,21 @@ def check(query, key, value, padding, mask, heads):
     if rank not in (2, 3):
         raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
     if key.dim() != rank or value.dim() != rank:
-        raise AssertionError(f"For {'' if rank == 3 else 'un'}batched ({rank}-D) `query`, expected `key` and `value` to be {rank}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively")
+        raise AssertionError(
+            f"For {'' if rank == 3 else 'un'}batched ({rank}-D) `query`, expected `key` and `value` to be {rank}-D "
+            f"but found {key.dim()}-D and {value.dim()}-D tensors respectively")
     if padding is not None and padding.dim() != rank - 1:
-        raise AssertionError(f"For {'' if rank == 3 else 'un'}batched ({rank}-D) `query`, expected `key_padding_mask` to be `None` or {rank - 1}-D but found {padding.dim()}-D tensor instead")
+        raise AssertionError(
+            f"For {'' if rank == 3 else 'un'}batched ({rank}-D) `query`, expected `key_padding_mask` to be `None` or "
+            f"{rank - 1}-D but found {padding.dim()}-D tensor instead")
     if mask is not None and mask.dim() not in (2, 3):
-        raise AssertionError(f"For {'' if rank == 3 else 'un'}batched ({rank}-D) `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.dim()}-D tensor instead")
-    if mask is not None and rank == 2 and mask.dim() == 3 and tuple(mask.shape) != (heads, query.shape[0], key.shape[0]):
-        raise AssertionError(f"Expected `attn_mask` shape to be {(heads, query.shape[0], key.shape[0])} but got {tuple(mask.shape)}")
+        raise AssertionError(
+            f"For {'' if rank == 3 else 'un'}batched ({rank}-D) `query`, expected `attn_mask` to be `None`, 2-D or "
+            f"3-D but found {mask.dim()}-D tensor instead")
+    if mask is not None and rank == 2 and mask.dim() == 3 and tuple(mask.shape) != (heads, query.shape[0],
+                                                                                    key.shape[0]):
+        raise AssertionError(
+            f"Expected `attn_mask` shape to be {(heads, query.shape[0], key.shape[0])} but got {tuple(mask.shape)}")
 
 
 def check_sizes(query, key, value, mask, padding, width, heads, separate):
@@ -55,7 +65,8 @@ def check_sizes(query, key, value, mask, padding, width, heads, separate):
     if mask is not None and tuple(mask.shape) != wanted:
         raise RuntimeError(f"The shape of the {mask.dim()}D attn_mask is {tuple(mask.shape)}, but should be {wanted}.")
     if padding is not None and tuple(padding.shape) != (batch, key.shape[0]):
-        raise AssertionError(f"expecting key_padding_mask shape of {(batch, key.shape[0])}, but got {tuple(padding.shape)}")
+        raise AssertionError(
+            f"expecting key_padding_mask shape of {(batch, key.shape[0])}, but got {tuple(padding.shape)}")
 
 
 def widened(mask):
@@ -86,14 +97,21 @@ def attended(q, k, v, bias, heads, drop, need_weights, is_causal):
     return F.scaled_dot_product_attention(*apart, bias, drop, is_causal).reshape(q.shape), None
 
 
-def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight,
-                                 out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None,
-                                 k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True, is_causal=False):
-    """What ``nn.MultiheadAttention`` computes, with its weights given: the result [length, batch, size], and the weights of attention or None.
+def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k,
+                                 bias_v, add_zero_attn, dropout_p, out_proj_weight,
+                                 out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
+                                 use_separate_proj_weight=False, q_proj_weight=None,
+                                 k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None,
+                                 average_attn_weights=True, is_causal=False):
+    """What ``nn.MultiheadAttention`` computes, with its weights given: the result [length, batch, size], and the
+    weights of attention or None.
 
-    query: [length, batch, size], key and value: [source, batch, *], all without batch for one example.  ``attn_mask``: [length, source] or one for each head,
-    ``key_padding_mask``: [batch, source]; bool (True forbids) or numbers to add.  ``static_k`` and ``static_v`` [batch * heads, source, head size] take the
-    place of what would be projected.  AssertionError for sizes that do not fit, RuntimeError for a mask of another size.
+    query: [length, batch, size], key and value: [source, batch, *], all without batch for one example.  ``attn_mask``:
+      [length, source] or one for each head,
+    ``key_padding_mask``: [batch, source]; bool (True forbids) or numbers to add.  ``static_k`` and ``static_v`` [batch
+      * heads, source, head size] take the
+    place of what would be projected.  AssertionError for sizes that do not fit, RuntimeError for a mask of another
+    size.
     """
     check(query, key, value, key_padding_mask, attn_mask, num_heads)
     if attn_mask is None and is_causal:
@@ -103,19 +121,23 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         query, key, value = (x.unsqueeze(1) for x in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     check_sizes(query, key, value, attn_mask, key_padding_mask, embed_dim_to_check, num_heads, use_separate_proj_weight)
-    is_causal = bool(is_causal) and key_padding_mask is None and not need_weights and bias_k is None and not add_zero_attn
+    is_causal = bool(
+        is_causal) and key_padding_mask is None and not need_weights and bias_k is None and not add_zero_attn
     mask, padding = (None, None) if is_causal else canonical(attn_mask, key_padding_mask, query.dtype)
     length, batch, width = query.shape
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight.chunk(3)
     biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
     q, k, v = (F.linear(x, weight, bias) for x, weight, bias in zip((query, key, value), weights, biases))
     if bias_k is not None:
-        k, v, mask, padding = cat([k, bias_k.expand(1, *k.shape[1:])]), cat([v, bias_v.expand(1, *v.shape[1:])]), widened(mask), widened(padding)
+        k, v, mask, padding = cat([k, bias_k.expand(1, *k.shape[1:])]), cat(
+            [v, bias_v.expand(1, *v.shape[1:])]), widened(mask), widened(padding)
     q, k, v = (x.reshape(x.size(0), batch * num_heads, width // num_heads).transpose(0, 1) for x in (q, k, v))
     k, v = k if static_k is None else static_k, v if static_v is None else static_v
     if add_zero_attn:
-        k, v, mask, padding = (*(cat([x, x.new_zeros((x.shape[0], 1, x.shape[2]))], 1) for x in (k, v)), widened(mask), widened(padding))
-    out, attention = attended(q, k, v, combined(mask, padding, batch, num_heads), num_heads, dropout_p if training else 0.0, need_weights, is_causal)
+        k, v, mask, padding = (*(cat([x, x.new_zeros((x.shape[0], 1, x.shape[2]))], 1) for x in (k, v)), widened(mask),
+                               widened(padding))
+    out, attention = attended(q, k, v, combined(mask, padding, batch, num_heads), num_heads,
+                              dropout_p if training else 0.0, need_weights, is_causal)
     out = F.linear(out.transpose(0, 1).reshape(length, batch, width), out_proj_weight, out_proj_bias)
     if need_weights:
         attention = attention.view(batch, num_heads, length, k.size(1))

@@ -10,7 +10,8 @@ class ParameterMeta(type(Tensor)):
     """Makes ``isinstance(t, Parameter)`` true for tensors of other classes that are marked as parameters."""
 
     def __instancecheck__(cls, instance):
-        return super().__instancecheck__(instance) or (isinstance(instance, Tensor) and getattr(instance, "_is_param", False) and cls is Parameter)
+        return super().__instancecheck__(instance) or (isinstance(instance, Tensor)
+                                                       and getattr(instance, "_is_param", False) and cls is Parameter)
 
 
 def taken_over(kind, data, requires_grad):
@@ -25,8 +26,10 @@ def marked(data, requires_grad):
     """A tensor of an overriding class as a parameter: it keeps its class and is marked."""
     made = data.detach().requires_grad_(requires_grad)
     if type(made) is not type(data):
-        raise RuntimeError(f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an instance of the same type, but it "
-                           f"returned {type(made).__name__}: handle detach in the class.")
+        raise RuntimeError(
+            f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+            "instance of the same type, but it "
+            f"returned {type(made).__name__}: handle detach in the class.")
     made._is_param = True
     return made
 
@@ -76,8 +79,11 @@ class Buffer(Tensor):
         pass
 
 
-ANSWERED = frozenset(("dtype", "device", "requires_grad", "requires_grad_", "is_floating_point", "is_complex", "is_leaf", "grad", "grad_fn", "layout", "data", "to", "cpu",
-                      "float", "double", "half", "bfloat16", "detach", "copy_", "__repr__", "__deepcopy__", "__get__", "__set__"))  # what has no need of a shape
+ANSWERED = frozenset(("dtype", "device", "requires_grad", "requires_grad_", "is_floating_point", "is_complex",
+                      "is_leaf", "grad", "grad_fn", "layout", "data", "to", "cpu",
+                      # what has no need of a shape
+                      "float", "double", "half", "bfloat16", "detach", "copy_", "__repr__", "__deepcopy__", "__get__",
+                      "__set__"))
 
 
 class UninitializedTensorMixin:
@@ -88,8 +94,10 @@ class UninitializedTensorMixin:
         name = getattr(function, "__name__", str(function))
         if name in ANSWERED:
             return super().__torch_function__(function, types, args, kwargs or {})
-        raise ValueError(f"Attempted to use an uninitialized parameter in {name}. Its shape is not known until the module that owns it has been called: call the "
-                         "module once with an example input before you count or change its parameters.")
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {name}. Its shape is not known until the module that "
+            "owns it has been called: call the "
+            "module once with an example input before you count or change its parameters.")
 
     def materialize(self, shape, device=None, dtype=None):
         """Gives the tensor its shape; its contents are undefined."""
@@ -103,8 +111,11 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self):
-        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when trying to "
-                           "load an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before accessing their attributes.")
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to "
+            "load an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters "
+            "before accessing their attributes.")
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):

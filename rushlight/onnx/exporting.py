@@ -61,7 +61,8 @@ def export(
     """A module, or an exported program, as ONNX; written to the path ``f`` where one is given.
 
     ``args``, ``kwargs``: example arguments, as for ``torch.export.export``; ``dynamic_shapes`` as there, or
-    ``dynamic_axes``: ``{input name: {dimension: name of its size}}``.  ``verify`` runs the program in onnxruntime and compares.
+    ``dynamic_axes``: ``{input name: {dimension: name of its size}}``.  ``verify`` runs the program in onnxruntime and
+      compares.
     OnnxExporterError for what ONNX has no operators for, and where the package ``onnx`` is missing (the extra
     ``rushlight[onnx]``).
 

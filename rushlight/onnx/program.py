@@ -39,7 +39,8 @@ class ONNXProgram:
         return tuple(from_numpy(np.array(r)) for r in self._session.run(None, feeds))
 
     def initialize_inference_session(self, initializer=None):
-        """Makes the session that calls run in; ``initializer``: the file's bytes -> an ``onnxruntime.InferenceSession``."""
+        """Makes the session that calls run in; ``initializer``: the file's bytes -> an
+        ``onnxruntime.InferenceSession``."""
         if initializer is None:
             initializer = library("onnxruntime").InferenceSession
         self._session = initializer(self.model_proto.SerializeToString())

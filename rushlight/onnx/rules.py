@@ -1,4 +1,5 @@
-"""What each primitive is in ONNX: a rule takes the writer, the node and its arguments, and returns its result's name."""
+"""What each primitive is in ONNX: a rule takes the writer, the node and its arguments, and returns its result's
+name."""
 
 from __future__ import annotations
 
@@ -268,7 +269,8 @@ def pad(w, node, x, low, high, inner, value):
 
 
 def spread(w, name, shape, inner, value):
-    """Puts ``inner[k]`` elements between neighbours along dimension k: each becomes a row of itself and what follows."""
+    """Puts ``inner[k]`` elements between neighbours along dimension k: each becomes a row of itself and what
+    follows."""
     rows = [n for size in shape for n in (size, 1)]
     ends = [n for gap in inner for n in (0, gap)]
     name = w.emit("Pad", w.emit("Reshape", name, w.vector(rows)), w.vector([0] * len(rows) + ends), value)

@@ -4,7 +4,8 @@ from __future__ import annotations
 import math
 
 from .._src import flat as torch
-from .._src.ops.updates import (adadelta_step, adagrad_step, adam_step, adamax_step, asgd_step, nadam_step, radam_step, rmsprop_step, rprop_step,
+from .._src.ops.updates import (adadelta_step, adagrad_step, adam_step, adamax_step, asgd_step, nadam_step, radam_step,
+                                rmsprop_step, rprop_step,
                            sgd_step)
 from .optimizer import Optimizer, at_least_zero, fraction, number
 
@@ -27,11 +28,13 @@ class SGD(Optimizer):
 
     sparse = "as dense ones"
 
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, foreach=None, differentiable=False, fused=None):
+    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False,
+                 foreach=None, differentiable=False, fused=None):
         at_least_zero(**{"learning rate": number(lr), "momentum": momentum, "weight_decay": weight_decay})
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize, foreach=foreach,
+        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
+                                      nesterov=nesterov, maximize=maximize, foreach=foreach,
                                       differentiable=differentiable, fused=fused))
 
     counters = ()
@@ -54,7 +57,8 @@ class SGD(Optimizer):
             self.untouched.add(values)
 
     def numbers(self, group):
-        return (), (-number(group["lr"]), number(group["weight_decay"]), number(group["momentum"]), 1.0 - number(group["dampening"]))
+        return (), (-number(group["lr"]), number(group["weight_decay"]), number(group["momentum"]),
+                    1.0 - number(group["dampening"]))
 
     def update(self, p, gradient, state, group, size, decay, momentum, weight):
         buffer = None
@@ -65,18 +69,22 @@ class SGD(Optimizer):
             if self.untouched:
                 weight = 1.0 if p in self.untouched else weight
                 self.untouched.discard(p)
-        sgd_step(p, gradient, buffer, size, decay, momentum, weight, group["weight_decay"] != 0, bool(group["nesterov"]))
+        sgd_step(p, gradient, buffer, size, decay, momentum, weight, group["weight_decay"] != 0,
+                 bool(group["nesterov"]))
 
 
 class Adam(Optimizer):
     """Adam (Kingma & Ba 2014); ``decoupled_weight_decay`` makes it AdamW (Loshchilov & Hutter 2019)."""
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None, maximize=False, capturable=False,
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
+                 maximize=False, capturable=False,
                  differentiable=False, fused=None, decoupled_weight_decay=False):
         at_least_zero(**{"learning rate": number(lr), "epsilon": eps, "weight_decay": weight_decay})
         fraction(**{"beta parameter at index 0": number(betas[0]), "beta parameter at index 1": number(betas[1])})
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach, capturable=capturable,
-                                      differentiable=differentiable, fused=fused, decoupled_weight_decay=decoupled_weight_decay))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
+                                      maximize=maximize, foreach=foreach, capturable=capturable,
+                                      differentiable=differentiable, fused=fused,
+                                      decoupled_weight_decay=decoupled_weight_decay))
 
     def prepare(self, p, gradient, group):
         state = {"step": scalar(0), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
@@ -85,27 +93,33 @@ class Adam(Optimizer):
     def numbers(self, group, step):
         step += 1
         lr, decay, (beta1, beta2) = number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
-        return (step,), (1.0 - lr * decay, decay, 1.0 - beta1, beta2, 1.0 - beta2, math.sqrt(1 - beta2**step), number(group["eps"]), -lr / (1 - beta1**step))
+        return (step,), (1.0 - lr * decay, decay, 1.0 - beta1, beta2, 1.0 - beta2, math.sqrt(1 - beta2**step),
+                         number(group["eps"]), -lr / (1 - beta1**step))
 
     def update(self, p, gradient, state, group, *numbers):
-        adam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"] else None, *numbers, decoupled(group))
+        adam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"]
+                  else None, *numbers, decoupled(group))
 
 
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False, foreach=None, capturable=False, differentiable=False, fused=None):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable, differentiable=differentiable, fused=fused,
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *,
+                 maximize=False, foreach=None, capturable=False, differentiable=False, fused=None):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
+                         capturable=capturable, differentiable=differentiable, fused=fused,
                          decoupled_weight_decay=True)
 
 
 class Adamax(Optimizer):
     """Adam with the infinity norm (Kingma & Ba 2014)."""
 
-    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, *, maximize=False, differentiable=False, capturable=False):
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, *, maximize=False,
+                 differentiable=False, capturable=False):
         at_least_zero(**{"learning rate": number(lr), "epsilon": eps, "weight_decay": weight_decay})
         fraction(**{"beta parameter at index 0": betas[0], "beta parameter at index 1": betas[1]})
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach,
+                                      maximize=maximize, differentiable=differentiable, capturable=capturable))
 
     def prepare(self, p, gradient, group):
         return {"step": scalar(0), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
@@ -113,7 +127,8 @@ class Adamax(Optimizer):
     def numbers(self, group, step):
         step += 1
         beta1, beta2 = map(number, group["betas"])
-        return (step,), (number(group["weight_decay"]), 1 - beta1, beta2, number(group["eps"]), -number(group["lr"]) / (1 - beta1**step))
+        return (step,), (number(group["weight_decay"]), 1 - beta1, beta2, number(group["eps"]),
+                         -number(group["lr"]) / (1 - beta1**step))
 
     def update(self, p, gradient, state, group, *numbers):
         adamax_step(p, gradient, state["exp_avg"], state["exp_inf"], *numbers, group["weight_decay"] != 0)
@@ -122,12 +137,16 @@ class Adamax(Optimizer):
 class NAdam(Optimizer):
     """Adam with Nesterov momentum (Dozat 2016)."""
 
-    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3, decoupled_weight_decay=False, *, foreach=None, maximize=False,
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
+                 decoupled_weight_decay=False, *, foreach=None, maximize=False,
                  capturable=False, differentiable=False):
-        at_least_zero(**{"learning rate": number(lr), "epsilon": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay})
+        at_least_zero(**{"learning rate": number(lr), "epsilon": eps, "weight_decay": weight_decay,
+                         "momentum_decay": momentum_decay})
         fraction(**{"beta parameter at index 0": betas[0], "beta parameter at index 1": betas[1]})
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay, decoupled_weight_decay=decoupled_weight_decay,
-                                      maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
+                                      momentum_decay=momentum_decay, decoupled_weight_decay=decoupled_weight_decay,
+                                      maximize=maximize, foreach=foreach, capturable=capturable,
+                                      differentiable=differentiable))
 
     counters = ("step", "mu_product")
 
@@ -135,11 +154,13 @@ class NAdam(Optimizer):
         return {"step": scalar(0), "mu_product": scalar(1), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
     def numbers(self, group, step, product):
-        step, lr, decay, (beta1, beta2) = step + 1, number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
+        step, lr, decay, (beta1, beta2) = step + 1, number(group["lr"]), number(group["weight_decay"]), map(
+            number, group["betas"])
         mu, following = (beta1 * (1 - 0.5 * 0.96 ** (k * group["momentum_decay"])) for k in (step, step + 1))
         product *= mu
         sizes = -lr * (1 - mu) / (1 - product), -lr * following / (1 - product * following)
-        return (step, product), (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta2**step, number(group["eps"]), *sizes)
+        return (step, product), (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta2**step,
+                                 number(group["eps"]), *sizes)
 
     def update(self, p, gradient, state, group, *numbers):
         nadam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], *numbers, decoupled(group))
@@ -148,10 +169,12 @@ class NAdam(Optimizer):
 class RAdam(Optimizer):
     """Adam with its variance rectified (Liu et al. 2019)."""
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False, differentiable=False):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *,
+                 foreach=None, maximize=False, capturable=False, differentiable=False):
         at_least_zero(**{"learning rate": number(lr), "epsilon": eps, "weight_decay": weight_decay})
         fraction(**{"beta parameter at index 0": betas[0], "beta parameter at index 1": betas[1]})
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize, foreach=foreach, capturable=capturable,
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize,
+                                      foreach=foreach, capturable=capturable,
                                       decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable))
 
     def prepare(self, p, gradient, group):
@@ -163,8 +186,10 @@ class RAdam(Optimizer):
         rest, limit = 1 - beta2**step, 2 / (1 - beta2) - 1
         length = limit - 2 * step * beta2**step / rest
         trusted = length > 5.0
-        rectified = math.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)) if trusted else 0.0
-        return (step,), (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta1**step, math.sqrt(rest), number(group["eps"]), rectified, 0.0 if trusted else 1.0, -lr)
+        rectified = math.sqrt((length - 4) * (length - 2) * limit
+                              / ((limit - 4) * (limit - 2) * length)) if trusted else 0.0
+        return (step,), (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta1**step, math.sqrt(rest),
+                         number(group["eps"]), rectified, 0.0 if trusted else 1.0, -lr)
 
     def update(self, p, gradient, state, group, *numbers):
         radam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], *numbers, decoupled(group))
@@ -175,9 +200,12 @@ class Adagrad(Optimizer):
 
     sparse = "as dense ones"
 
-    def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, foreach=None, *, maximize=False, differentiable=False, fused=None):
-        at_least_zero(**{"learning rate": number(lr), "lr_decay": lr_decay, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value, "epsilon": eps})
-        super().__init__(params, dict(lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, foreach=foreach,
+    def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
+                 foreach=None, *, maximize=False, differentiable=False, fused=None):
+        at_least_zero(**{"learning rate": number(lr), "lr_decay": lr_decay, "weight_decay": weight_decay,
+                         "initial_accumulator_value": initial_accumulator_value, "epsilon": eps})
+        super().__init__(params, dict(lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
+                                      initial_accumulator_value=initial_accumulator_value, foreach=foreach,
                                       maximize=maximize, differentiable=differentiable, fused=fused))
         for group in self.param_groups:
             for p in group["params"]:
@@ -185,7 +213,8 @@ class Adagrad(Optimizer):
 
     def numbers(self, group, step):
         step += 1
-        return (step,), (number(group["weight_decay"]), number(group["eps"]), -number(group["lr"]) / (1 + (step - 1) * group["lr_decay"]))
+        return (step,), (number(group["weight_decay"]), number(group["eps"]),
+                         -number(group["lr"]) / (1 + (step - 1) * group["lr_decay"]))
 
     def update(self, p, gradient, state, group, *numbers):
         adagrad_step(p, gradient, state["sum"], *numbers, group["weight_decay"] != 0)
@@ -194,11 +223,13 @@ class Adagrad(Optimizer):
 class Adadelta(Optimizer):
     """Adaptive steps without a learning rate (Zeiler 2012)."""
 
-    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *, capturable=False, maximize=False, differentiable=False):
+    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *, capturable=False,
+                 maximize=False, differentiable=False):
         at_least_zero(**{"learning rate": number(lr), "epsilon": eps, "weight_decay": weight_decay})
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable, foreach=foreach, differentiable=differentiable))
+        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize,
+                                      capturable=capturable, foreach=foreach, differentiable=differentiable))
 
     def prepare(self, p, gradient, group):
         return {"step": scalar(0), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
@@ -215,9 +246,12 @@ class Adadelta(Optimizer):
 class RMSprop(Optimizer):
     """Steps divided by a running root mean square (Tieleman & Hinton 2012)."""
 
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, capturable=False, foreach=None, maximize=False, differentiable=False):
-        at_least_zero(**{"learning rate": number(lr), "epsilon": eps, "momentum": momentum, "weight_decay": weight_decay, "alpha": alpha})
-        super().__init__(params, dict(lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered, weight_decay=weight_decay, capturable=capturable, foreach=foreach,
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False,
+                 capturable=False, foreach=None, maximize=False, differentiable=False):
+        at_least_zero(**{"learning rate": number(lr), "epsilon": eps, "momentum": momentum,
+                         "weight_decay": weight_decay, "alpha": alpha})
+        super().__init__(params, dict(lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered,
+                                      weight_decay=weight_decay, capturable=capturable, foreach=foreach,
                                       maximize=maximize, differentiable=differentiable))
 
     def prepare(self, p, gradient, group):
@@ -229,7 +263,8 @@ class RMSprop(Optimizer):
     def numbers(self, group, step):
         step += 1
         alpha = number(group["alpha"])
-        return (step,), (number(group["weight_decay"]), alpha, 1 - alpha, number(group["momentum"]), number(group["eps"]), -number(group["lr"]))
+        return (step,), (number(group["weight_decay"]), alpha, 1 - alpha, number(group["momentum"]),
+                         number(group["eps"]), -number(group["lr"]))
 
     def update(self, p, gradient, state, group, *numbers):
         average = state["grad_avg"] if group["centered"] else None
@@ -240,15 +275,18 @@ class RMSprop(Optimizer):
 class Rprop(Optimizer):
     """Resilient backpropagation: only signs of gradients count (Riedmiller & Braun 1993)."""
 
-    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None, maximize=False, differentiable=False):
+    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
+                 maximize=False, differentiable=False):
         at_least_zero(**{"learning rate": number(lr)})
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable))
+        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize,
+                                      differentiable=differentiable, capturable=capturable))
 
     def prepare(self, p, gradient, group):
         start = number(group["lr"])
-        return {"step": scalar(0), "prev": zeros_like(p), "step_size": torch.full_like(gradient, complex(start, start) if p.is_complex() else start)}
+        return {"step": scalar(0), "prev": zeros_like(p),
+                "step_size": torch.full_like(gradient, complex(start, start) if p.is_complex() else start)}
 
     def numbers(self, group, step):
         step += 1
@@ -261,9 +299,12 @@ class Rprop(Optimizer):
 class ASGD(Optimizer):
     """Averaged stochastic gradient descent (Polyak & Juditsky 1992)."""
 
-    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False, differentiable=False, capturable=False):
+    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False,
+                 differentiable=False, capturable=False):
         at_least_zero(**{"learning rate": number(lr), "weight_decay": weight_decay})
-        super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable))
+        super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay,
+                                      foreach=foreach, maximize=maximize, differentiable=differentiable,
+                                      capturable=capturable))
 
     counters = ("step", "eta", "mu")
 
@@ -282,18 +323,21 @@ class ASGD(Optimizer):
 class Adafactor(Optimizer):
     """Adam with factored second moments (Shazeer & Stern 2018)."""
 
-    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None, maximize=False):
+    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None,
+                 maximize=False):
         at_least_zero(**{"learning rate": number(lr), "weight_decay": weight_decay})
         if beta2_decay > 0:
             raise ValueError(f"beta2_decay should be <= 0 but is {beta2_decay}")
         if d < 1.0:
             raise ValueError(f"Clipping threshold d should be >= 1 but is {d}")
-        super().__init__(params, dict(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay, foreach=foreach, maximize=maximize))
+        super().__init__(params, dict(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay,
+                                      foreach=foreach, maximize=maximize))
 
     def prepare(self, p, gradient, group):
         if gradient.dim() < 2:
             return {"step": scalar(0), "variance": zeros_like(gradient)}
-        return {"step": scalar(0), "row_var": gradient.new_zeros((*gradient.shape[:-1], 1)), "col_var": gradient.new_zeros((*gradient.shape[:-2], 1, gradient.size(-1)))}
+        return {"step": scalar(0), "row_var": gradient.new_zeros((*gradient.shape[:-1], 1)),
+                "col_var": gradient.new_zeros((*gradient.shape[:-2], 1, gradient.size(-1)))}
 
     def numbers(self, group, step):
         step += 1
@@ -325,16 +369,19 @@ class Adafactor(Optimizer):
 class Muon(Optimizer):
     """Momentum whose matrix is made nearly orthogonal by a Newton-Schulz iteration (Jordan et al. 2024)."""
 
-    def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None):
+    def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
+                 ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None):
         at_least_zero(**{"learning rate": number(lr), "momentum": momentum, "weight_decay": weight_decay})
         if adjust_lr_fn is not None and adjust_lr_fn not in ("original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps,
+        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov,
+                                      ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps,
                                       adjust_lr_fn=adjust_lr_fn))
         for group in self.param_groups:
             for p in group["params"]:
                 if p.dim() != 2:
-                    raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}")
+                    raise ValueError(
+                        f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}")
 
     counters = ()
 
@@ -350,7 +397,8 @@ class Muon(Optimizer):
         change = gradient.lerp(buffer, momentum) if group["nesterov"] else buffer
         change = orthogonal(change, group["ns_coefficients"], group["ns_steps"], group["eps"])
         rows, columns = p.shape[:2]
-        ratio = 0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
+        ratio = 0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else math.sqrt(
+            max(1, rows / columns))
         p.mul_(shrink)
         p.sub_(change.to(p.dtype) * (lr * ratio))  # rounded once, in the precision of the parameter
 

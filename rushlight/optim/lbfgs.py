@@ -1,4 +1,5 @@
-"""L-BFGS (Liu & Nocedal 1989), with an optional line search under the strong Wolfe conditions (Nocedal & Wright 2006, ch. 3)."""
+"""L-BFGS (Liu & Nocedal 1989), with an optional line search under the strong Wolfe conditions (Nocedal & Wright 2006,
+ch. 3)."""
 from __future__ import annotations
 
 from .._src import flat as torch
@@ -14,12 +15,14 @@ def cubic(x1, f1, g1, x2, f2, g2, bounds=None):
     if square < 0:
         return (low + high) / 2.0
     d2 = square**0.5
-    at = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2)) if x1 <= x2 else x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
+    at = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2)) if x1 <= x2 else x1 - (x1 - x2) * ((g1 + d2 - d1)
+                                                                                                   / (g1 - g2 + 2 * d2))
     return min(max(at, low), high)
 
 
 def strong_wolfe(evaluate, x, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance_change=1e-9, max_ls=25):
-    """A step t along d that satisfies the strong Wolfe conditions: (f, g, t, evaluations).  Points are (step, value, gradient, slope)."""
+    """A step t along d that satisfies the strong Wolfe conditions: (f, g, t, evaluations).  Points are (step, value,
+    gradient, slope)."""
     largest = d.abs().max().item()
     g = g.clone()
     f_new, g_new = evaluate(x, t, d)
@@ -79,10 +82,13 @@ def strong_wolfe(evaluate, x, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance_chan
 class LBFGS(Optimizer):
     """Limited-memory BFGS; ``step`` needs a closure that computes the loss and its gradients again."""
 
-    def __init__(self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9, history_size=100, line_search_fn=None):
+    def __init__(self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9,
+                 history_size=100, line_search_fn=None):
         at_least_zero(**{"learning rate": number(lr)})
-        super().__init__(params, dict(lr=lr, max_iter=max_iter, max_eval=max_iter * 5 // 4 if max_eval is None else max_eval, tolerance_grad=tolerance_grad,
-                                      tolerance_change=tolerance_change, history_size=history_size, line_search_fn=line_search_fn))
+        super().__init__(params, dict(lr=lr, max_iter=max_iter, max_eval=max_iter * 5 // 4 if max_eval is None
+                                      else max_eval, tolerance_grad=tolerance_grad,
+                                      tolerance_change=tolerance_change, history_size=history_size,
+                                      line_search_fn=line_search_fn))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         if line_search_fn not in (None, "strong_wolfe"):
@@ -129,7 +135,8 @@ class LBFGS(Optimizer):
             slope = gradient.dot(d).item()
             if slope > -group["tolerance_change"]:
                 break
-            loss, gradient, t, used = self._advance(closure, loss, gradient, t, d, slope, iteration == group["max_iter"], group["max_eval"] - evaluations)
+            loss, gradient, t, used = self._advance(closure, loss, gradient, t, d, slope,
+                                                    iteration == group["max_iter"], group["max_eval"] - evaluations)
             state["t"] = t
             evaluations += used
             state["func_evals"] += used
@@ -140,7 +147,8 @@ class LBFGS(Optimizer):
         return first
 
     def _direction(self, gradient):
-        """The direction of the next step: the gradient times the inverse Hessian that past steps suggest (two loops over them)."""
+        """The direction of the next step: the gradient times the inverse Hessian that past steps suggest (two loops
+        over them)."""
         state = self.state[self._params[0]]
         if state["n_iter"] == 1:
             state.update(d=gradient.neg(), old_dirs=[], old_stps=[], ro=[], H_diag=1)
@@ -166,11 +174,13 @@ class LBFGS(Optimizer):
         return d
 
     def _advance(self, closure, loss, gradient, t, d, slope, last, left):
-        """Moves the parameters along d: (loss, gradient, step, evaluations, of which ``left`` are).  A last step without a search is not evaluated."""
+        """Moves the parameters along d: (loss, gradient, step, evaluations, of which ``left`` are).  A last step
+        without a search is not evaluated."""
         if self.param_groups[0]["line_search_fn"] is None:
             self._move(t, d)
             return (loss, gradient, t, 0) if last else (float(closure()), self._gradient(), t, 1)
         x = [p.clone() for p in self._params]
-        loss, gradient, t, used = strong_wolfe(lambda x, t, d: self._evaluate(closure, x, t, d), x, t, d, loss, gradient, slope, max_ls=left)
+        loss, gradient, t, used = strong_wolfe(lambda x, t, d: self._evaluate(closure, x, t, d), x, t, d, loss,
+                                               gradient, slope, max_ls=left)
         self._move(t, d)
         return loss, gradient, t, used

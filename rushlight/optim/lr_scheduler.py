@@ -13,7 +13,8 @@ from .optimizer import Optimizer
 
 def warn_of_epoch():
     """Schedules count steps themselves."""
-    warn("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible: write `scheduler.step()`.")
+    warn("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible: write "
+         "`scheduler.step()`.")
 
 
 HOW = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate has examples"
@@ -38,7 +39,9 @@ def each(optimizer, name, value) -> list:
     if not isinstance(value, (list, tuple)):
         return [kept(value) for _ in range(count)]
     if len(value) != count:
-        raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, param_groups has {count}.")
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
+            f"param_groups has {count}.")
     return [kept(v) for v in value]
 
 
@@ -73,14 +76,17 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self):
+        """The rate of each group at step ``last_epoch``: subclasses define it, and ``step`` calls it."""
         raise NotImplementedError
 
     def step(self, epoch=None):
         """Goes to the next step (or to ``epoch``) and sets the learning rates."""
         if self._step_count == 1 and vars(self.optimizer).get("step") is not self._step_known:
-            warn(f"`optimizer.step()` has been overridden since the scheduler was made, which cannot tell whether it was called before `lr_scheduler.step()`; {HOW}.")
+            warn("`optimizer.step()` has been overridden since the scheduler was made, which cannot tell whether it "
+                 f"was called before `lr_scheduler.step()`; {HOW}.")
         elif self._step_count == 1 and not self.optimizer._opt_called:
-            warn(f"Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first value of the schedule is skipped. Call them the other way round; {HOW}.")
+            warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first value of the schedule "
+                 f"is skipped. Call them the other way round; {HOW}.")
         self._step_count += 1
         if epoch is not None:
             warn_of_epoch()
@@ -115,7 +121,7 @@ _LRScheduler = LRScheduler
 
 
 class LambdaLR(LRScheduler):
-    """The first rate times a function of the step."""
+    """The first rate times a function of the step: one for all groups, or a list with one for each."""
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         count = len(optimizer.param_groups)
@@ -149,7 +155,7 @@ class MultiplicativeLR(LambdaLR):
 
 
 class StepLR(LRScheduler):
-    """Times gamma every ``step_size`` steps."""
+    """Times ``gamma`` every ``step_size`` steps."""
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
         self.step_size, self.gamma = step_size, gamma
@@ -164,7 +170,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times gamma at milestones."""
+    """Times ``gamma`` at the steps ``milestones``; one that is named twice counts twice."""
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
         self.milestones, self.gamma = Counter(milestones), gamma
@@ -174,7 +180,8 @@ class MultiStepLR(LRScheduler):
         return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in self._lrs()]
 
     def _get_closed_form_lr(self):
-        return [base * self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch) for base in self.base_lrs]
+        return [base * self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+                for base in self.base_lrs]
 
 
 class ConstantLR(LRScheduler):
@@ -187,7 +194,8 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        change = self.factor if self.last_epoch == 0 else 1.0 / self.factor if self.last_epoch == self.total_iters else 1.0
+        change = (self.factor if self.last_epoch == 0 else 1.0 / self.factor if self.last_epoch == self.total_iters
+                  else 1.0)
         return [lr * change for lr in self._lrs()]
 
     def _get_closed_form_lr(self):
@@ -211,10 +219,12 @@ class LinearLR(LRScheduler):
         if self.last_epoch > self.total_iters:
             return self._lrs()
         change = self.end_factor - self.start_factor
-        return [lr * (1.0 + change / (self.total_iters * self.start_factor + (self.last_epoch - 1) * change)) for lr in self._lrs()]
+        return [lr * (1.0 + change / (self.total_iters * self.start_factor + (self.last_epoch - 1) * change))
+                for lr in self._lrs()]
 
     def _get_closed_form_lr(self):
-        return [base * (self.start_factor + (self.end_factor - self.start_factor) * min(self.total_iters, self.last_epoch) / self.total_iters) for base in self.base_lrs]
+        return [base * (self.start_factor + (self.end_factor - self.start_factor)
+                        * min(self.total_iters, self.last_epoch) / self.total_iters) for base in self.base_lrs]
 
 
 class ExponentialLR(LRScheduler):
@@ -241,11 +251,13 @@ class PolynomialLR(LRScheduler):
     def get_lr(self):
         if self.last_epoch == 0 or self.last_epoch > self.total_iters:
             return self._lrs()
-        change = ((1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)) ** self.power
+        change = ((1.0 - self.last_epoch / self.total_iters)
+                  / (1.0 - (self.last_epoch - 1) / self.total_iters)) ** self.power
         return [lr * change for lr in self._lrs()]
 
     def _get_closed_form_lr(self):
-        return [base * (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power for base in self.base_lrs]
+        return [base * (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power
+                for base in self.base_lrs]
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -262,12 +274,14 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and t > 0:
             return self._get_closed_form_lr()
         if (t - 1 - end) % (2 * end) == 0:
-            return [lr + (base - low) * (1 - math.cos(math.pi / end)) / 2 for base, lr in zip(self.base_lrs, self._lrs())]
+            return [lr + (base - low) * (1 - math.cos(math.pi / end)) / 2
+                    for base, lr in zip(self.base_lrs, self._lrs())]
         change = (1 + math.cos(math.pi * t / end)) / (1 + math.cos(math.pi * (t - 1) / end))
         return [change * (lr - low) + low for lr in self._lrs()]
 
     def _get_closed_form_lr(self):
-        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2 for base in self.base_lrs]
+        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+                for base in self.base_lrs]
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -282,7 +296,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2 for base in self.base_lrs]
+        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+                for base in self.base_lrs]
 
     def step(self, epoch=None):
         if epoch is None and self.last_epoch < 0:
@@ -311,27 +326,33 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 class OneCycleLR(LRScheduler):
     """Up to ``max_lr`` and down again, momentum the other way (Smith & Topin 2017)."""
 
-    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3, anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85,
+    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
+                 anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85,
                  max_momentum=0.95, div_factor=25.0, final_div_factor=1e4, three_phase=False, last_epoch=-1):
         if total_steps is None and (epochs is None or steps_per_epoch is None):
             raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
         self.total_steps = total_steps or epochs * steps_per_epoch
         if self.total_steps <= 0 or not 0 <= pct_start <= 1:
-            raise ValueError(f"Expected positive total_steps and pct_start between 0 and 1, but got {self.total_steps} and {pct_start}")
+            raise ValueError(
+                f"Expected positive total_steps and pct_start between 0 and 1, but got {self.total_steps} and "
+                f"{pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         self._anneal_func_type = anneal_strategy
         up = float(pct_start * self.total_steps) - 1
         if three_phase:
             down = float(2 * pct_start * self.total_steps) - 2
-            self._schedule_phases = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"), (down, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+            self._schedule_phases = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+                                     (down, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
                                      (self.total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
         else:
-            self._schedule_phases = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"), (self.total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+            self._schedule_phases = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+                                     (self.total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
         self.cycle_momentum = cycle_momentum
         if cycle_momentum and "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-        highest, *momentums = (each(optimizer, *one) for one in (("max_lr", max_lr), ("base_momentum", base_momentum), ("max_momentum", max_momentum)))
+        highest, *momentums = (each(optimizer, *one) for one in (("max_lr", max_lr), ("base_momentum", base_momentum),
+                                                                 ("max_momentum", max_momentum)))
         if last_epoch == -1:
             for group, high, calm, brisk in zip(optimizer.param_groups, highest, *momentums):
                 group["initial_lr"] = high / div_factor
@@ -386,7 +407,8 @@ class OneCycleLR(LRScheduler):
 class CyclicLR(LRScheduler):
     """Between two rates in triangles (Smith 2017)."""
 
-    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0, scale_fn=None, scale_mode="cycle", cycle_momentum=True,
+    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
+                 scale_fn=None, scale_mode="cycle", cycle_momentum=True,
                  base_momentum=0.8, max_momentum=0.9, last_epoch=-1):
         base_lrs = each(optimizer, "base_lr", base_lr)
         if last_epoch == -1:
@@ -403,7 +425,8 @@ class CyclicLR(LRScheduler):
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
                 raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-            self.base_momentums, self.max_momentums = each(optimizer, "base_momentum", base_momentum), each(optimizer, "max_momentum", max_momentum)
+            self.base_momentums, self.max_momentums = each(optimizer, "base_momentum",
+                                                           base_momentum), each(optimizer, "max_momentum", max_momentum)
             if last_epoch == -1:
                 for group, low, high in zip(optimizer.param_groups, self.base_momentums, self.max_momentums):
                     OneCycleLR._put_momentum(group, high)
@@ -417,7 +440,8 @@ class CyclicLR(LRScheduler):
         if self._scale_fn_custom is None:
             self.scale_mode = "iterations" if self.mode == "exp_range" else "cycle"
             gamma = self.gamma
-            self._scale_fn_ref = {"triangular": lambda x: 1.0, "triangular2": lambda x: 1 / (2.0 ** (x - 1)), "exp_range": lambda x: gamma**x}[self.mode]
+            self._scale_fn_ref = {"triangular": lambda x: 1.0, "triangular2": lambda x: 1 / (2.0 ** (x - 1)),
+                                  "exp_range": lambda x: gamma**x}[self.mode]
 
     def scale_fn(self, x):
         """How much of the height a cycle (or step) gets."""
@@ -462,8 +486,11 @@ class SequentialLR(LRScheduler):
 
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
         if len(schedulers) < 1 or len(milestones) != len(schedulers) - 1:
-            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points")
-        self._schedulers, self._milestones, self.last_epoch, self.optimizer = list(schedulers), list(milestones), last_epoch + 1, optimizer
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
+                "milestone points")
+        self._schedulers, self._milestones, self.last_epoch, self.optimizer = list(schedulers), list(
+            milestones), last_epoch + 1, optimizer
         for group in optimizer.param_groups:
             put(group, "lr", group["initial_lr"])
         for scheduler in self._schedulers:
@@ -510,14 +537,17 @@ class ChainedScheduler(SequentialLR):
 class ReduceLROnPlateau(LRScheduler):
     """Times ``factor`` when a metric has not improved for ``patience`` steps."""
 
-    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0, min_lr=0, eps=1e-8):
+    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0,
+                 min_lr=0, eps=1e-8):
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"mode {mode} is unknown!" if mode not in ("min", "max") else f"threshold mode {threshold_mode} is unknown!")
+            raise ValueError(f"mode {mode} is unknown!" if mode not in ("min", "max")
+                             else f"threshold mode {threshold_mode} is unknown!")
         self.optimizer, self.factor, self.patience, self.cooldown, self.eps = optimizer, factor, patience, cooldown, eps
         self.mode, self.threshold, self.threshold_mode, self.last_epoch = mode, threshold, threshold_mode, 0
-        self.min_lrs, self.default_min_lr = each(optimizer, "min_lr", min_lr), None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.min_lrs, self.default_min_lr = each(optimizer, "min_lr",
+                                                 min_lr), None if isinstance(min_lr, (list, tuple)) else min_lr
         self._last_lr = self._lrs()
         self._reset()
 
@@ -527,8 +557,10 @@ class ReduceLROnPlateau(LRScheduler):
     def is_better(self, a, best):
         """Whether a metric is an improvement."""
         sign = -1 if self.mode == "min" else 1
-        margin = self.threshold * (abs(best) if self.threshold_mode == "rel" and math.isfinite(best) else 1.0) if math.isfinite(best) else 0
-        return a * sign > best * sign + (margin if self.threshold_mode == "abs" or best >= 0 or not math.isfinite(best) else -margin)
+        margin = self.threshold * (abs(best) if self.threshold_mode == "rel" and math.isfinite(best)
+                                   else 1.0) if math.isfinite(best) else 0
+        return a * sign > best * sign + (margin if self.threshold_mode == "abs" or best >= 0 or not math.isfinite(best)
+                                         else -margin)
 
     def step(self, metrics, epoch=None):
         current = float(metrics)
@@ -548,12 +580,15 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._lrs()
 
     def _reduce_lr(self):
-        """Lowers the rates, also those of groups that were added since.  RuntimeError where their least rates are unknown."""
+        """Lowers the rates, also those of groups that were added since.  RuntimeError where their least rates are
+        unknown."""
         groups, known = self.optimizer.param_groups, len(self.min_lrs)
         if len(groups) != known:
             if self.default_min_lr is None:
-                raise RuntimeError(f"The number of param groups in the optimizer ({len(groups)}) differs from when ReduceLROnPlateau was made ({known}), and min_lr was a list: "
-                                   "add the least rates of the new groups to min_lrs.")
+                raise RuntimeError(
+                    f"The number of param groups in the optimizer ({len(groups)}) differs from when ReduceLROnPlateau "
+                    f"was made ({known}), and min_lr was a list: "
+                    "add the least rates of the new groups to min_lrs.")
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, low in zip(groups, self.min_lrs):
             fresh = max(float(group["lr"]) * self.factor, low)

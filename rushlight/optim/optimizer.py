@@ -32,7 +32,8 @@ after_all: dict = {}
 
 
 def register_optimizer_step_pre_hook(hook):
-    """Calls ``hook(optimizer, args, kwargs)`` before each step of every optimizer; it may return others.  The handle takes it away."""
+    """Calls ``hook(optimizer, args, kwargs)`` before each step of every optimizer; it may return others.  The handle
+    takes it away."""
     return Handle(before_all, hook)
 
 
@@ -57,7 +58,8 @@ def between_hooks(step):
             changed = hook(self, args, kwargs)
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
-                    raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                    raise RuntimeError(
+                        f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
                 args, kwargs = changed
         self._opt_called = True  # what schedulers ask
         result = step(self, *args, **kwargs)
@@ -71,14 +73,16 @@ def between_hooks(step):
 class Optimizer:
     """Updates parameters from their gradients.
 
-    A subclass gives three methods.  ``prepare(parameter, gradient, group)`` makes the state of a parameter, among it its ``counters``, tensors of
-    one number.  ``numbers(group, *counters)`` computes what one step needs of the settings and the counters, and what these are afterwards, as
-    Python numbers.  ``update(parameter, gradient, state, group, *numbers)`` changes the parameter and the rest of its state in
-    place, by tensor operations alone: so a compiled step takes the numbers at run time.
+    A subclass gives three methods.  ``prepare(parameter, gradient, group)`` makes the state of a parameter, among it
+    its ``counters``, tensors of one number.  ``numbers(group, *counters)`` computes what one step needs of the settings
+    and the counters, and what these are afterwards, as Python numbers.
+    ``update(parameter, gradient, state, group, *numbers)`` changes the parameter and the rest of its state in place, by
+    tensor operations alone: so a compiled step takes the numbers at run time.
     """
 
     _opt_called = False  # whether there was a step yet
-    _optimizer_step_pre_hooks = _optimizer_step_post_hooks = types.MappingProxyType({})  # of optimizers around others, which are not initialised as one
+    # of optimizers around others, which are not initialised as one
+    _optimizer_step_pre_hooks = _optimizer_step_post_hooks = types.MappingProxyType({})
 
     counters: tuple = ("step",)
 
@@ -93,7 +97,9 @@ class Optimizer:
         self._state_dict_pre_hooks, self._state_dict_post_hooks = OrderedDict(), OrderedDict()
         self._load_pre_hooks, self._load_post_hooks = OrderedDict(), OrderedDict()
         if isinstance(params, Tensor):
-            raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}")
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                f"{type(params).__name__}")
         self.state, self.param_groups = defaultdict(dict), []
         check_flags(defaults)
         groups = list(params)
@@ -112,10 +118,13 @@ class Optimizer:
         if isinstance(params, Tensor):
             params = [params]
         elif isinstance(params, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead.")
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "sets will change between runs. Please use a list instead.")
         params = list(params)
         if len(set(map(id, params))) < len(params):
-            warn("optimizer contains a parameter group with duplicate parameters, each of which would be updated several times: give it once.")
+            warn("optimizer contains a parameter group with duplicate parameters, each of which would be updated "
+                 "several times: give it once.")
         if params and isinstance(params[0], tuple):
             param_group["param_names"] = [name for name, _ in params]
             params = [p for _, p in params]
@@ -187,11 +196,13 @@ class Optimizer:
         if not gradient.is_sparse or self.sparse == "as it is":
             return gradient
         if self.sparse == "not at all":
-            raise RuntimeError(f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead")
+            raise RuntimeError(
+                f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead")
         return gradient.to_dense()
 
     def advance(self, state, group, known):
-        """Moves the counters of a parameter on; the numbers of its update, computed once for those that agree (``known``)."""
+        """Moves the counters of a parameter on; the numbers of its update, computed once for those that agree
+        (``known``)."""
         key = self.agreement(state, group)
         found = known.get(key)
         if found is None:
@@ -213,27 +224,49 @@ class Optimizer:
         raise NotImplementedError
 
     def update(self, parameter, gradient, state, group, *numbers):
+        """Writes a parameter's new value, and its state's, in place, from its gradient (of its shape and dtype) and
+        what ``numbers`` gave.  Subclasses define it."""
         raise NotImplementedError
 
     def standing_for(self, parameter, values):
         """Told that ``update`` gets ``values`` in place of a complex parameter."""
 
     def register_step_pre_hook(self, hook):
+        """Calls ``hook(optimizer, args, kwargs)`` before each ``step``; it may return (args, kwargs) for it.
+
+        What it returns is a handle, whose ``remove()`` takes the hook away.
+
+        >>> sgd, seen = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1), []
+        >>> handle = sgd.register_step_pre_hook(lambda optimizer, args, kwargs: seen.append(type(optimizer).__name__))
+        >>> sgd.step(); handle.remove(); sgd.step(); seen
+        ['SGD']
+        """
         return Handle(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook):
+        """Calls ``hook(optimizer, args, kwargs)`` after each ``step``.  The handle takes it away."""
         return Handle(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook, prepend=False):
+        """Calls ``hook(optimizer)`` before ``state_dict``; with ``prepend`` before the hooks that are there already.
+
+        The handle takes it away.
+        """
         return hung(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook, prepend=False):
+        """Calls ``hook(optimizer, state_dict)`` after ``state_dict``; it may change that, or return another one."""
         return hung(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook, prepend=False):
+        """Calls ``hook(optimizer, state_dict)`` before ``load_state_dict``; it may return the one to load.
+
+        It gets a shallow copy: the caller's dict stays as it is.
+        """
         return hung(self._load_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook, prepend=False):
+        """Calls ``hook(optimizer)`` after ``load_state_dict``.  The handle takes it away."""
         return hung(self._load_post_hooks, hook, prepend)
 
     def state_dict(self):
@@ -243,7 +276,8 @@ class Optimizer:
         number: dict = {}
         for k, p in enumerate(chain(*(g["params"] for g in self.param_groups))):
             number.setdefault(id(p), k)
-        groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]} for g in self.param_groups]
+        groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]}
+                  for g in self.param_groups]
         state = {number[id(p)] if isinstance(p, Tensor) else p: v for p, v in self.state.items()}
         out = {"state": state, "param_groups": groups}
         for hook in list(self._state_dict_post_hooks.values()):
@@ -261,12 +295,14 @@ class Optimizer:
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(a["params"]) != len(b["params"]) for a, b in zip(saved, self.param_groups)):
-            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
         params = dict(zip(chain(*(g["params"] for g in saved)), chain(*(g["params"] for g in self.param_groups))))
 
         def placed(value, parameter, key=None):
             if isinstance(value, Tensor):
-                return value.clone() if key == "step" or not parameter.is_floating_point() else value.to(parameter.dtype, copy=True)
+                return value.clone() if key == "step" or not parameter.is_floating_point() else value.to(
+                    parameter.dtype, copy=True)
             if isinstance(value, dict):
                 return {k: placed(v, parameter, k) for k, v in value.items()}
             return type(value)(placed(v, parameter) for v in value) if isinstance(value, (list, tuple)) else value
@@ -275,7 +311,8 @@ class Optimizer:
         for key, value in state_dict["state"].items():
             state[params[key] if key in params else key] = placed(value, params[key]) if key in params else value
         self.state = state
-        self.param_groups = [self.completed({**new, "params": old["params"]}) for new, old in zip(saved, self.param_groups)]
+        self.param_groups = [self.completed({**new, "params": old["params"]})
+                             for new, old in zip(saved, self.param_groups)]
         self.count_in_tensors()
         for hook in list(self._load_post_hooks.values()):
             hook(self)
@@ -301,7 +338,8 @@ class Optimizer:
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_state_dict_pre_hooks", "_state_dict_post_hooks", "_load_pre_hooks", "_load_post_hooks"):
+        for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_state_dict_pre_hooks",
+                     "_state_dict_post_hooks", "_load_pre_hooks", "_load_post_hooks"):
             self.__dict__.setdefault(name, OrderedDict())
         if "param_groups" in state and "defaults" in state:
             self.param_groups = [self.completed(group) for group in self.param_groups]
@@ -310,16 +348,19 @@ class Optimizer:
     def __repr__(self):
         text = type(self).__name__ + " ("
         for k, group in enumerate(self.param_groups):
-            text += f"\nParameter Group {k}\n" + "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
+            text += f"\nParameter Group {k}\n" + "".join(f"    {key}: {group[key]}\n" for key in sorted(group)
+                                                         if key != "params")
         return text + ")"
 
 
 def check_flags(settings):
-    """RuntimeError for flags that exclude each other, ValueError for a learning rate that is a tensor of several numbers."""
+    """RuntimeError for flags that exclude each other, ValueError for a learning rate that is a tensor of several
+    numbers."""
     if settings.get("fused") and settings.get("differentiable"):
         raise RuntimeError("`fused` does not support `differentiable`: switch one of them off")
     if settings.get("fused") and settings.get("foreach"):
-        raise RuntimeError("`fused` and `foreach` cannot be `True` together: choose one of them (both run the same kernels here)")
+        raise RuntimeError(
+            "`fused` and `foreach` cannot be `True` together: choose one of them (both run the same kernels here)")
     if isinstance(settings.get("lr"), Tensor):
         number(settings["lr"])
 

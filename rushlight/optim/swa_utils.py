@@ -12,7 +12,8 @@ from .._src.core.op import OPS
 from ..nn.modules.module import Module
 from .lr_scheduler import LRScheduler
 
-__all__ = ["AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn", "update_bn"]
+__all__ = ["AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn",
+           "update_bn"]
 
 
 def each(weight):
@@ -49,7 +50,8 @@ def equal(count):
 
 
 def get_ema_avg_fn(decay=0.999):
-    """``(average, parameter, count) -> average`` with exponentially fading weights.  ValueError for a decay outside [0, 1]."""
+    """``(average, parameter, count) -> average`` with exponentially fading weights.  ValueError for a decay outside [0,
+    1]."""
     return each(fading(decay))
 
 
@@ -71,8 +73,9 @@ def get_swa_multi_avg_fn():
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages: call ``update_parameters(model)`` after each optimizer step.
 
-    ``avg_fn(average, parameter, count)`` gives the new average, ``multi_avg_fn(averages, parameters, count)`` changes lists in place (not both:
-    AssertionError); by default the weights are equal.  With ``use_buffers`` buffers are averaged too, else they are copied.
+    ``avg_fn(average, parameter, count)`` gives the new average, ``multi_avg_fn(averages, parameters, count)`` changes
+    lists in place (not both: AssertionError); by default the weights are equal.  With ``use_buffers`` buffers are
+    averaged too, else they are copied.
 
     >>> import rushlight as torch
     >>> model = torch.nn.Linear(1, 1, bias=False)
@@ -120,8 +123,10 @@ class AveragedModel(Module):
 
 
 def update_bn(loader, model, device=None):
-    """Computes the running statistics of batch norm layers anew from the batches of ``loader``, as averages of equal weight."""
-    momenta = {m: m.momentum for m in model.modules() if hasattr(m, "running_mean") and hasattr(m, "reset_running_stats") and hasattr(m, "num_batches_tracked")}
+    """Computes the running statistics of batch norm layers anew from the batches of ``loader``, as averages of equal
+    weight."""
+    momenta = {m: m.momentum for m in model.modules() if hasattr(m, "running_mean")
+               and hasattr(m, "reset_running_stats") and hasattr(m, "num_batches_tracked")}
     if not momenta:
         return
     for module in momenta:
@@ -140,13 +145,16 @@ def update_bn(loader, model, device=None):
 
 
 class SWALR(LRScheduler):
-    """Anneals the learning rate to ``swa_lr`` within ``anneal_epochs`` steps ("cos" or "linear"), where it stays.  ValueError for other strategies and negative lengths."""
+    """Anneals the learning rate to ``swa_lr`` within ``anneal_epochs`` steps ("cos" or "linear"), where it stays.
+    ValueError for other strategies and negative lengths."""
 
     def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
         count = len(optimizer.param_groups)
         rates = list(swa_lr) if isinstance(swa_lr, (list, tuple)) else [swa_lr] * count
         if len(rates) != count:
-            raise ValueError(f"swa_lr must have the same length as optimizer.param_groups: swa_lr has {len(rates)}, optimizer.param_groups has {count}")
+            raise ValueError(
+                f"swa_lr must have the same length as optimizer.param_groups: swa_lr has {len(rates)}, "
+                f"optimizer.param_groups has {count}")
         for rate, group in zip(rates, optimizer.param_groups):
             group["swa_lr"] = float(rate) if isinstance(rate, Tensor) else rate
         if anneal_strategy not in ("cos", "linear"):

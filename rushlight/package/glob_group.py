@@ -6,7 +6,8 @@ import re
 
 
 class GlobGroup:
-    """Names that match one of ``include`` and none of ``exclude``: ``*`` stands for what is within one part, ``**`` for whole parts.
+    """Names that match one of ``include`` and none of ``exclude``: ``*`` stands for what is within one part, ``**`` for
+    whole parts.
 
     ValueError for ``**`` beside other characters in a part.
 

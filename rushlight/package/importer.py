@@ -43,7 +43,8 @@ class Importer:
         return getattr(obj, "__module__", None) or pickle.whichmodule(obj, name)
 
     def get_name(self, obj, name=None) -> tuple:
-        """(module, name) by which this importer gives the very object.  ObjNotFoundError, ObjMismatchError where it does not."""
+        """(module, name) by which this importer gives the very object.  ObjNotFoundError, ObjMismatchError where it
+        does not."""
         name = name or getattr(obj, "__qualname__", None) or obj.__name__
         module = self.whichmodule(obj, name)
         plain = demangled(module)
@@ -55,7 +56,8 @@ class Importer:
             raise ObjNotFoundError(f"{obj!r} was not found as {plain}.{name}: {error}") from None
         if found is not obj:
             raise ObjMismatchError(
-                f"{obj!r} is another object than the {plain}.{name} of this importer. An object from a package is saved with that "
+                f"{obj!r} is another object than the {plain}.{name} of this importer. An object from a package is "
+                "saved with that "
                 "package's importer among those of the exporter."
             )
         return plain, name

@@ -109,8 +109,9 @@ class PackageExporter:
     """Writes a package into a file (a path, or a file object); a context manager that closes it.
 
     Every module that saved code or pickles need has to match a pattern: ``intern`` (its source goes into the package),
-    ``extern`` (it is imported where the package is read), ``mock`` (it exists, and cannot be used) or ``deny``; the first
-    that matches counts.  The standard library and the framework are external anyway.  ``importer``: where modules are found.
+    ``extern`` (it is imported where the package is read), ``mock`` (it exists, and cannot be used) or ``deny``; the
+    first that matches counts.  The standard library and the framework are external anyway.  ``importer``: where modules
+    are found.
     """
 
     def __init__(self, f, importer=sys_importer, debug=False):
@@ -131,7 +132,8 @@ class PackageExporter:
 
     # --- what becomes of modules --------------------------------------------------------------------------------------
     def intern(self, include, *, exclude=(), allow_empty=True):
-        """The source of these modules goes into the package.  ``allow_empty=False``: EmptyMatchError if there are none."""
+        """The source of these modules goes into the package.  ``allow_empty=False``: EmptyMatchError if there are
+        none."""
         self.rules.append(Rule("intern", GlobGroup(include, exclude=exclude), allow_empty))
 
     def extern(self, include, *, exclude=(), allow_empty=True):

@@ -112,8 +112,9 @@ class CodeUnpickler(Unpickler):
 class PackageImporter(Importer):
     """Reads a package from a file (a path, or a file object).
 
-    Code in it runs when its modules are imported: read only what you trust.  Its modules are apart from those of the process
-    and of other packages; ``module_allowed`` says of an external module whether it may be imported (ImportError if not).
+    Code in it runs when its modules are imported: read only what you trust.  Its modules are apart from those of the
+    process and of other packages; ``module_allowed`` says of an external module whether it may be imported (ImportError
+    if not).
     """
 
     def __init__(self, file_or_buffer, module_allowed=lambda module_name: True):

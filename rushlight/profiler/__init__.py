@@ -14,7 +14,8 @@ from .._src.core.op import OPS
 from .._src.core.watching import Watching
 from .events import EventList, FunctionEvent
 
-__all__ = ["profile", "record_function", "schedule", "tensorboard_trace_handler", "kineto_available", "supported_activities", "ProfilerActivity", "ProfilerAction", "EventList", "FunctionEvent"]
+__all__ = ["profile", "record_function", "schedule", "tensorboard_trace_handler", "kineto_available",
+           "supported_activities", "ProfilerActivity", "ProfilerAction", "EventList", "FunctionEvent"]
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _recorders: list = []  # those that run now
 
@@ -41,14 +42,17 @@ def supported_activities() -> set:
 
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0):
-    """Steps to skip, to warm up in, and to record, ``repeat`` times over (0: for ever).  AssertionError for senseless numbers.
+    """Steps to skip, to warm up in, and to record, ``repeat`` times over (0: for ever).  AssertionError for senseless
+    numbers.
 
     >>> from rushlight.profiler import schedule
     >>> [schedule(wait=1, warmup=1, active=2)(step).name for step in range(5)]
     ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
     """
     if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
-        raise AssertionError(f"Invalid profiler schedule arguments: wait={wait}, warmup={warmup}, active={active} (at least 1), repeat={repeat}, skip_first={skip_first}")
+        raise AssertionError(
+            f"Invalid profiler schedule arguments: wait={wait}, warmup={warmup}, active={active} (at least 1), "
+            f"repeat={repeat}, skip_first={skip_first}")
     length = wait + warmup + active
 
     def action(step: int) -> ProfilerAction:
@@ -90,7 +94,8 @@ class Recorder(Watching):
 
     def begin(self, name, args=(), is_user=False) -> FunctionEvent:
         around = self.open.setdefault(threading.get_ident(), [])
-        event = FunctionEvent(name, 0.0, around[-1] if around else None, list(map(shape_of, args)) if self.shapes else None, users_lines() if self.stack else (),
+        event = FunctionEvent(name, 0.0, around[-1] if around else None, list(map(shape_of, args)) if self.shapes
+                              else None, users_lines() if self.stack else (),
                               threading.get_ident(), is_user)
         self.events.append(event)
         around.append(event)
@@ -135,14 +140,17 @@ def shown_name(op) -> str:
 
 
 def shape_of(value):
-    return list(value.shape) if isinstance(value, Tensor) else [shape_of(v) for v in value] if isinstance(value, (list, tuple)) else []
+    return list(value.shape) if isinstance(value, Tensor) else [shape_of(v)
+                                                                for v in value] if isinstance(
+                                                                        value, (list, tuple)) else []
 
 
 def new_bytes(result, given) -> int:
     """Bytes of the results that lie in memory of their own."""
     old = {id(t._storage) for t in given if isinstance(t, Tensor)}
     results = result if isinstance(result, (list, tuple)) else (result,)
-    return sum({id(t._storage): t._storage.nbytes for t in results if isinstance(t, Tensor) and id(t._storage) not in old}.values())
+    return sum({id(t._storage): t._storage.nbytes for t in results if isinstance(t, Tensor)
+                and id(t._storage) not in old}.values())
 
 
 def users_lines() -> list:
@@ -188,10 +196,11 @@ class record_function:
 
 
 class profile:
-    """Watches the operators of its ``with`` block: ``key_averages().table()``, ``events()``, ``export_chrome_trace(path)``.
+    """Watches the operators of its ``with`` block: ``key_averages().table()``, ``events()``,
+    ``export_chrome_trace(path)``.
 
-    ``schedule`` says what to do in each ``step()``; ``on_trace_ready(profile)`` is called when a round is recorded.  ``record_shapes``,
-    ``profile_memory``, ``with_stack`` and ``with_flops`` add columns.
+    ``schedule`` says what to do in each ``step()``; ``on_trace_ready(profile)`` is called when a round is recorded.
+    ``record_shapes``, ``profile_memory``, ``with_stack`` and ``with_flops`` add columns.
 
     >>> import rushlight as torch
     >>> x = torch.ones(8, 8)
@@ -201,11 +210,14 @@ class profile:
     [('aten::matmul', 1, 1024), ('aten::relu', 2, 0), ('aten::add', 1, 0)]
     """
 
-    def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False, profile_memory=False, with_stack=False, with_flops=False,
-                 with_modules=False, experimental_config=None, execution_trace_observer=None, acc_events=False, use_cuda=None, custom_trace_id_callback=None):
+    def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False,
+                 profile_memory=False, with_stack=False, with_flops=False,
+                 with_modules=False, experimental_config=None, execution_trace_observer=None, acc_events=False,
+                 use_cuda=None, custom_trace_id_callback=None):
         self.activities = set(activities) if activities else supported_activities()
         self.schedule, self.on_trace_ready = schedule or (lambda step: ProfilerAction.RECORD), on_trace_ready
-        self.record_shapes, self.profile_memory, self.with_stack, self.with_flops = record_shapes, profile_memory, with_stack, with_flops
+        self.record_shapes, self.profile_memory, self.with_stack, self.with_flops = (record_shapes, profile_memory,
+                                                                                     with_stack, with_flops)
         self.step_num, self.recorder, self.done, self.metadata = 0, None, None, {}
         self.action, self.step_event = ProfilerAction.NONE, None
 
@@ -243,7 +255,8 @@ class profile:
         self.action = action
         recording = action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
         if recording and self.recorder is None:
-            self.recorder = Recorder(self.record_shapes or self.with_flops, self.profile_memory, self.with_stack, self.with_flops)
+            self.recorder = Recorder(self.record_shapes or self.with_flops, self.profile_memory, self.with_stack,
+                                     self.with_flops)
             self.recorder.__enter__()
             _recorders.append(self.recorder)
         if not recording and self.recorder is not None:
@@ -251,7 +264,8 @@ class profile:
         if self.recorder is not None:
             if self.step_event is not None:
                 self.recorder.finish(self.step_event)
-            self.step_event = self.recorder.begin(f"ProfilerStep#{self.step_num}", is_user=True) if self.step_num else None
+            self.step_event = self.recorder.begin(f"ProfilerStep#{self.step_num}",
+                                                  is_user=True) if self.step_num else None
 
     def finish(self):
         """Takes the recorder away."""
@@ -269,7 +283,8 @@ class profile:
             raise AssertionError("the profiler has recorded nothing yet: leave its block, or call stop(), first")
         return self.done
 
-    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name=False) -> EventList:
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name=False) -> EventList:
         """Sums by name."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 

@@ -1,4 +1,5 @@
-"""Sparse tensors under PyTorch's names: ``sparse.mm``, ``sparse.addmm``, ``sparse.sampled_addmm``, ``sparse.sum``, ``sparse.softmax``."""
+"""Sparse tensors under PyTorch's names: ``sparse.mm``, ``sparse.addmm``, ``sparse.sampled_addmm``, ``sparse.sum``,
+``sparse.softmax``."""
 from __future__ import annotations
 
 from .._src.core.op import OPS
@@ -13,15 +14,21 @@ __all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", 
 
 def need_sparse(name, input):
     if not isinstance(input, Sparse):
-        raise RuntimeError(f"sparse.{name}: expected a sparse tensor, got the layout {input.layout}. Convert it with to_sparse() first.")
+        raise RuntimeError(
+            f"sparse.{name}: expected a sparse tensor, got the layout {input.layout}. Convert it with to_sparse() "
+            "first.")
 
 
 def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
-    """beta * input + alpha * (mat1 @ mat2) at the places that input (CSR) keeps.  input: [m, n], mat1: [m, k], mat2: [k, n]."""
+    """beta * input + alpha * (mat1 @ mat2) at the places that input (CSR) keeps.  input: [m, n], mat1: [m, k], mat2:
+    [k, n]."""
     if not isinstance(input, Csr):
         raise RuntimeError(f"sampled_addmm: Expected self to have sparse csr layout, but got {input.layout}")
-    if mat1.dim() != 2 or mat2.dim() != 2 or mat1.shape[1] != mat2.shape[0] or tuple(input.shape) != (mat1.shape[0], mat2.shape[1]):
-        raise RuntimeError(f"sampled_addmm: sizes do not fit: input {list(input.shape)}, mat1 {list(mat1.shape)}, mat2 {list(mat2.shape)}")
+    if mat1.dim() != 2 or mat2.dim() != 2 or mat1.shape[1] != mat2.shape[0] or tuple(input.shape) != (mat1.shape[0],
+                                                                                                      mat2.shape[1]):
+        raise RuntimeError(
+            f"sampled_addmm: sizes do not fit: input {list(input.shape)}, mat1 {list(mat1.shape)}, mat2 "
+            f"{list(mat2.shape)}")
     rows, columns = input.coo().positions
     products = (mat1[rows] * mat2.t()[columns]).sum(-1)
     return input.with_elements(input.elements * beta + products * alpha)
@@ -50,7 +57,8 @@ def log_softmax(input, dim, *, dtype=None):
     x = input.coo().coalesce()
     elements = x.elements if dtype is None else x.elements.to(dtype)
     at = wrapped(dim, x.dim())
-    return x.with_elements(OPS["log_softmax"](elements, at - x.sparse_dim() + 1) if at >= x.sparse_dim() else in_groups(x, elements, at))
+    return x.with_elements(OPS["log_softmax"](elements, at - x.sparse_dim() + 1) if at >= x.sparse_dim()
+                           else in_groups(x, elements, at))
 
 
 def in_groups(x, elements, at):
@@ -66,12 +74,14 @@ def in_groups(x, elements, at):
 
 
 def spdiags(diagonals, offsets, shape, layout=None):
-    """A sparse matrix from rows of ``diagonals`` [n, length], each on the diagonal with its offset (0 the main one, positive above)."""
+    """A sparse matrix from rows of ``diagonals`` [n, length], each on the diagonal with its offset (0 the main one,
+    positive above)."""
     rows, columns, kept = [], [], []
     length = diagonals.shape[-1]
     for row, offset in zip(diagonals.reshape(-1, length), offsets.reshape(-1).tolist()):
         first, last = max(offset, 0), min(shape[1], shape[0] + offset, length)
         column = OPS["arange"](first, max(last, first))
         rows, columns, kept = [*rows, column - offset], [*columns, column], [*kept, row[column]]
-    out = made(Coo, shape, OPS["cat"](kept), positions=OPS["stack"]([OPS["cat"](rows), OPS["cat"](columns)]), coalesced=False)
+    out = made(Coo, shape, OPS["cat"](kept), positions=OPS["stack"]([OPS["cat"](rows), OPS["cat"](columns)]),
+               coalesced=False)
     return out.to_sparse(layout=layout) if layout is not None else out

@@ -21,7 +21,8 @@ def runs_of(starts):
 
 
 class Compressed(Sparse):
-    """Elements run by run, where each run starts, and the place of each element across.  ``by_rows``: whether runs are rows."""
+    """Elements run by run, where each run starts, and the place of each element across.  ``by_rows``: whether runs are
+    rows."""
 
     by_rows, turn, places_of = False, " ", ("starts", "across")
 
@@ -49,7 +50,8 @@ class Compressed(Sparse):
 
     def asked(self, name, rows: bool, value):
         if self.by_rows is not rows:
-            raise RuntimeError(f"{name} expected sparse {'row' if rows else 'column'} compressed tensor layout but got {self.layout}")
+            raise RuntimeError(
+                f"{name} expected sparse {'row' if rows else 'column'} compressed tensor layout but got {self.layout}")
         return value
 
     def crow_indices(self):
@@ -126,7 +128,9 @@ def in_blocks(kind, x, blocksize):
     height, width = (blocksize, blocksize) if type(blocksize) is int else blocksize if blocksize is not None else (0, 0)
     dense = matrix_of(x, name)
     if height < 1 or width < 1 or dense.size(0) % height or dense.size(1) % width:
-        raise RuntimeError(f"{name}: blocksize must divide the sizes of the matrix, got {blocksize} and {list(dense.shape)}. Pad the matrix, or choose another blocksize")
+        raise RuntimeError(
+            f"{name}: blocksize must divide the sizes of the matrix, got {blocksize} and {list(dense.shape)}. Pad the "
+            "matrix, or choose another blocksize")
     blocks = dense.reshape(dense.size(0) // height, height, dense.size(1) // width, width).transpose(1, 2)
     blocks = blocks if kind.by_rows else blocks.transpose(0, 1)
     run, across = (blocks.detach() != 0).flatten(2).any(-1).nonzero().t()
@@ -148,22 +152,29 @@ def in_layout(x, layout, blocksize=None):
     return to_sparse_csc(x) if layout is convert.sparse_csc else in_blocks(KINDS[layout], x, blocksize)
 
 
-def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None,
+                             device=None, pin_memory=False, requires_grad=False,
                              check_invariants=None):
-    """A matrix by rows, columns or blocks, as ``layout`` says: where runs start, the places across, and the elements of each place.
+    """A matrix by rows, columns or blocks, as ``layout`` says: where runs start, the places across, and the elements of
+    each place.
 
     RuntimeError for starts that do not fit the values, and for places beyond size.
     """
     if layout is convert.sparse_csr:
-        return sparse_csr_tensor(compressed_indices, plain_indices, values, size, dtype=dtype, requires_grad=requires_grad)
+        return sparse_csr_tensor(compressed_indices, plain_indices, values, size, dtype=dtype,
+                                 requires_grad=requires_grad)
     kind = KINDS.get(layout)
     if kind is None:
-        raise RuntimeError(f"sparse_compressed_tensor expected a compressed layout, such as torch.sparse_csr; got {layout}")
-    starts, across, elements = as_tensor(compressed_indices).to(int64), as_tensor(plain_indices).to(int64), as_tensor(values, dtype=dtype)
+        raise RuntimeError(
+            f"sparse_compressed_tensor expected a compressed layout, such as torch.sparse_csr; got {layout}")
+    starts, across, elements = as_tensor(compressed_indices).to(int64), as_tensor(plain_indices).to(int64), as_tensor(
+        values, dtype=dtype)
     rank = 3 if issubclass(kind, Bsr) else 1
     if elements.dim() != rank or starts.dim() != 1 or across.dim() != 1 or across.size(0) != elements.size(0):
-        raise RuntimeError(f"{layout}: starts and places are vectors, with a place for each of the values, which have {rank} dimensions; got sizes {list(starts.shape)}, "
-                           f"{list(across.shape)} and {list(elements.shape)}")
+        raise RuntimeError(
+            f"{layout}: starts and places are vectors, with a place for each of the values, which have {rank} "
+            f"dimensions; got sizes {list(starts.shape)}, "
+            f"{list(across.shape)} and {list(elements.shape)}")
     check_starts(starts, across, elements.size(0), "crow_indices" if kind.by_rows else "ccol_indices")
     block = tuple(elements.shape[1:]) or (1, 1)
     counts = starts.size(0) - 1, int(across.max()) + 1 if across.numel() else 0

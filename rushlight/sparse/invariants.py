@@ -34,7 +34,8 @@ class check_sparse_tensor_invariants:
 
     def __enter__(self):
         if self.before is not None:
-            raise RuntimeError("This context manager instance is already activated. Make another instance for an inner block.")
+            raise RuntimeError(
+                "This context manager instance is already activated. Make another instance for an inner block.")
         self.before, check_sparse_tensor_invariants.on = self.is_enabled(), self.state
 
     def __exit__(self, *exception):

@@ -1,7 +1,7 @@
 """What operators do with sparse tensors.
 
-An operator whose program is elementwise, and which takes 0 to 0, acts on the elements that are kept: that covers most.  The others have a
-rule here; what has none raises, and says how to go on.
+An operator whose program is elementwise, and which takes 0 to 0, acts on the elements that are kept: that covers most.
+The others have a rule here; what has none raises, and says how to go on.
 """
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from .tensor import Coo, Csr, Sparse, made, masked, to_sparse, vacant
 
 RULES, rule = rulebook()
 WITHOUT_ELEMENTS = frozenset((  # members of tensors that ask for sizes and types only, or call ``to``
-    "shape", "dtype", "device", "ndim", "dim", "size", "numel", "element_size", "is_floating_point", "is_complex", "float", "double", "half", "bfloat16", "long", "int",
+    "shape", "dtype", "device", "ndim", "dim", "size", "numel", "element_size", "is_floating_point", "is_complex",
+    "float", "double", "half", "bfloat16", "long", "int",
     "type_as", "cpu", "__len__", "bool", "byte", "char", "short", "cfloat", "cdouble"))
 
 
@@ -38,11 +39,15 @@ def answer(func, args, kwargs):
     if name in WITHOUT_ELEMENTS:
         with DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
-    if isinstance(func, Op) and isinstance(args[0], Sparse) and not any(isinstance(a, Tensor) for a in (*args[1:], *kwargs.values())) and keeps_zeros(func, args, kwargs):
+    if isinstance(func, Op) and isinstance(args[0], Sparse) and not any(isinstance(a, Tensor)
+                                                                        for a in (*args[
+                                                                                1:], *kwargs.values())) and keeps_zeros(
+                                                                                    func, args, kwargs):
         own = args[0].coalesce() if isinstance(args[0], Coo) else args[0]
         return own.with_elements(func(own.elements, *args[1:], **kwargs))
     layouts = " and ".join(sorted({str(a.layout) for a in args if isinstance(a, Sparse)}))
-    raise UnsupportedLayoutError(f"{name}: not implemented for the layout {layouts or 'torch.sparse_coo'}", "dense tensors", "convert with to_dense() first")
+    raise UnsupportedLayoutError(f"{name}: not implemented for the layout {layouts or 'torch.sparse_coo'}",
+                                 "dense tensors", "convert with to_dense() first")
 
 
 def written(func, args, kwargs):
@@ -52,10 +57,14 @@ def written(func, args, kwargs):
         found = answer(plain, args, kwargs) if plain is not None else target
         return target.copy_(unmixed(func, target, found))
     if target.requires_grad and target.is_leaf and is_recording():
-        raise LeafWrittenError(f"a leaf Variable that requires grad is being used in an in-place operation ({func.name})", "a result, or a leaf without gradient", "change a clone()")
+        raise LeafWrittenError(
+            f"a leaf Variable that requires grad is being used in an in-place operation ({func.name})",
+            "a result, or a leaf without gradient", "change a clone()")
     if plain is None and not keeps_zeros(func, args, kwargs):
-        raise UnsupportedLayoutError(f"{func.name}: not implemented for the layout {target.layout}", "dense tensors", "convert with to_dense() first")
-    found = answer(plain, args, kwargs) if plain is not None else target.with_elements(func(target.elements.clone(), *args[1:], **kwargs))
+        raise UnsupportedLayoutError(f"{func.name}: not implemented for the layout {target.layout}", "dense tensors",
+                                     "convert with to_dense() first")
+    found = answer(plain, args, kwargs) if plain is not None else target.with_elements(func(target.elements.clone(),
+                                                                                            *args[1:], **kwargs))
     check_shape(found._meta, target._meta)
     return received(target, unmixed(func, target, found))
 
@@ -63,7 +72,9 @@ def written(func, args, kwargs):
 def unmixed(func, target, found):
     """A result that is sparse if the tensor is into which it goes, and only then."""
     if found is target or isinstance(found, Sparse) is not isinstance(target, Sparse):
-        raise UnsupportedLayoutError(f"{func.name}: the result is not of the layout of what is written, {target.layout}", "tensors of one layout", "convert with to_dense() first")
+        raise UnsupportedLayoutError(
+            f"{func.name}: the result is not of the layout of what is written, {target.layout}",
+            "tensors of one layout", "convert with to_dense() first")
     return found
 
 
@@ -71,7 +82,8 @@ def given_out(func, args, kwargs):
     """An operator whose result goes to ``out``, which takes its sizes, too."""
     out = kwargs.pop("out")
     given = any(isinstance(a, Sparse) for a in (*args, *kwargs.values()))
-    found = answer(func, args, kwargs) if given else func(*args, **{"dtype": out.dtype, **kwargs})  # what makes tensors makes them as out is
+    # what makes tensors makes them as out is
+    found = answer(func, args, kwargs) if given else func(*args, **{"dtype": out.dtype, **kwargs})
     if isinstance(out, Sparse):
         return received(out, found)
     check_cast(found._meta, out._meta)
@@ -104,7 +116,7 @@ def keeps_zeros(operator, args, kwargs) -> bool:
     return not bool((operator(zero, *args[1:], **kwargs) != 0).any())
 
 
-# --- sums ------------------------------------------------------------------------------------------------------------------------
+# --- sums -------------------------------------------------------------------------------------------------------------
 @rule("add")
 def add(a, b, *, alpha=1):
     """Sparse and sparse give sparse, sparse and dense give dense."""
@@ -114,11 +126,13 @@ def add(a, b, *, alpha=1):
             raise RuntimeError(f"add: expected sparse tensors of one size, got {list(a.shape)} and {list(b.shape)}")
         if x.sparse_dim() != y.sparse_dim():
             raise RuntimeError(f"add: expected as many sparse dimensions, got {x.sparse_dim()} and {y.sparse_dim()}")
-        both = made(Coo, a.shape, OPS["cat"]([x.elements, y.elements * alpha]), positions=OPS["cat"]([x.positions, y.positions], 1), coalesced=False)
+        both = made(Coo, a.shape, OPS["cat"]([x.elements, y.elements * alpha]),
+                    positions=OPS["cat"]([x.positions, y.positions], 1), coalesced=False)
         return both.to_sparse_csr() if isinstance(a, Csr) else both.coalesce() if x.coalesced and y.coalesced else both
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return OPS["add"](dense(a), dense(b), alpha=alpha)
-    raise UnsupportedLayoutError("add: a number cannot be added to a sparse tensor, where it would fill every place", "tensors", "convert with to_dense() first")
+    raise UnsupportedLayoutError("add: a number cannot be added to a sparse tensor, where it would fill every place",
+                                 "tensors", "convert with to_dense() first")
 
 
 @rule("sub")
@@ -138,7 +152,8 @@ def total(input, dim=None, keepdim=False, *, dtype=None):
     if dim is None or dim == ():
         return elements.sum()
     if keepdim:
-        raise UnsupportedLayoutError("sum: keepdim is not implemented for sparse tensors", "keepdim=False", "unsqueeze the result")
+        raise UnsupportedLayoutError("sum: keepdim is not implemented for sparse tensors", "keepdim=False",
+                                     "unsqueeze the result")
     dims = {wrapped(d, x.dim()) for d in ((dim,) if isinstance(dim, int) else dim)}
     count = x.sparse_dim()
     inner = tuple(d - count + 1 for d in sorted(dims) if d >= count)
@@ -151,7 +166,7 @@ def total(input, dim=None, keepdim=False, *, dtype=None):
     return out.coalesce()
 
 
-# --- products ---------------------------------------------------------------------------------------------------------------------
+# --- products ---------------------------------------------------------------------------------------------------------
 @rule("mul")
 def mul(a, b):
     """Elements at places that both keep."""
@@ -179,17 +194,21 @@ def meeting(a, b):
 @rule("div")
 def div(a, b, *, rounding_mode=None):
     if not isinstance(a, Sparse) or isinstance(b, Sparse) or isinstance(b, Tensor) and b.dim():
-        raise UnsupportedLayoutError("div: a sparse tensor is divided by a number or a tensor without dimensions", "a number", "convert with to_dense() first")
+        raise UnsupportedLayoutError("div: a sparse tensor is divided by a number or a tensor without dimensions",
+                                     "a number", "convert with to_dense() first")
     return a.with_elements(OPS["div"](a.elements, b, rounding_mode=rounding_mode))
 
 
 @rule("mm", "matmul", "mv")
 def mm(a, b, reduce=None):
-    """A matrix product of which one side, or both, are sparse; ``reduce`` combines products in another way than their sum."""
+    """A matrix product of which one side, or both, are sparse; ``reduce`` combines products in another way than their
+    sum."""
     if reduce not in (None, "sum", "mean", "amax", "amin"):
         raise ValueError(f"reduce is one of sum, mean, amax and amin, got {reduce!r}")
     if a.dim() != 2 or b.dim() not in (1, 2) or a.shape[1] != b.shape[0]:
-        raise RuntimeError(f"mm: mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and {'x'.join(map(str, b.shape))})")
+        raise RuntimeError(
+            f"mm: mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and "
+            f"{'x'.join(map(str, b.shape))})")
     if not isinstance(a, Sparse):
         return transposed_(mm(transpose(b, 0, 1), a.t() if a.dim() == 2 else a))
     if isinstance(b, Sparse):
@@ -234,17 +253,20 @@ def both_sparse(a, b):
     ends = counts.cumsum(0)
     right = OPS["arange"](left.size(0)) - (ends - counts)[left] + own.starts[inner][left]
     at = OPS["stack"]([rows[left], own.columns[right]])
-    return made(Coo, (a.shape[0], b.shape[1]), a.elements[left] * own.elements[right], positions=at, coalesced=False).coalesce()
+    return made(Coo, (a.shape[0], b.shape[1]), a.elements[left] * own.elements[right], positions=at,
+                coalesced=False).coalesce()
 
 
 @rule("addmm")
 def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     """beta * input + alpha * (mat1 @ mat2)."""
     product = mm(mat1, mat2)
-    return add(input * beta, product * alpha) if isinstance(product, Sparse) or isinstance(input, Sparse) else input * beta + product * alpha
+    return add(input * beta,
+               product * alpha) if isinstance(product, Sparse) or isinstance(
+                   input, Sparse) else input * beta + product * alpha
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 @rule("transpose")
 def transpose(input, dim0, dim1):
     """Two sparse dimensions exchanged."""
@@ -257,7 +279,8 @@ def transpose(input, dim0, dim1):
 @rule("t")
 def t(input):
     if input.dim() > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {input.dim()} dimensions")
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {input.dim()} dimensions")
     return transpose(input, 0, 1) if input.dim() == 2 else input
 
 
@@ -270,7 +293,8 @@ def permute(input, *order, dims=None):
     if sorted(order) != list(range(x.dim())) or any(d >= count for d in order[:count]):
         raise RuntimeError(f"permute: expected an order of sparse dimensions, then of dense ones, got {order}")
     inner = (0, *(d - count + 1 for d in order[count:]))
-    out = made(Coo, [x.shape[d] for d in order], x.elements.permute(inner), positions=x.positions[order[:count]], coalesced=order[:count] == list(range(count)) and x.coalesced)
+    out = made(Coo, [x.shape[d] for d in order], x.elements.permute(inner), positions=x.positions[order[:count]],
+               coalesced=order[:count] == list(range(count)) and x.coalesced)
     return out.to_sparse_csr() if isinstance(input, Csr) else out
 
 
@@ -280,7 +304,8 @@ def cat(tensors, dim=0, **more):
     parts = [x.coo() for x in tensors]
     at = wrapped(dim, parts[0].dim())
     if at >= parts[0].sparse_dim():
-        raise UnsupportedLayoutError(f"cat: dimension {at} is dense in these sparse tensors", "a sparse dimension", "convert with to_dense() first")
+        raise UnsupportedLayoutError(f"cat: dimension {at} is dense in these sparse tensors", "a sparse dimension",
+                                     "convert with to_dense() first")
     start, places = 0, []
     for x in parts:
         shift = x.positions.new_zeros((x.sparse_dim(), 1))
@@ -288,7 +313,8 @@ def cat(tensors, dim=0, **more):
         places.append(x.positions + shift)
         start += x.shape[at]
     shape = [start if k == at else size for k, size in enumerate(parts[0].shape)]
-    return made(Coo, shape, OPS["cat"]([x.elements for x in parts]), positions=OPS["cat"](places, 1), coalesced=False).coalesce()
+    return made(Coo, shape, OPS["cat"]([x.elements for x in parts]), positions=OPS["cat"](places, 1),
+                coalesced=False).coalesce()
 
 
 @rule("index_select")
@@ -297,11 +323,14 @@ def index_select(input, dim, index):
     x, at = input.coo().coalesce(), wrapped(dim, input.dim())
     size = x.shape[at]
     if index.numel() and not -size <= int(index.min()) <= int(index.max()) < size:
-        raise IndexError(f"index_select(): index contains {int(index.min())} or {int(index.max())} that is out of range for tensor of size {list(x.shape)} at dimension {at}")
+        raise IndexError(
+            f"index_select(): index contains {int(index.min())} or {int(index.max())} that is out of range for tensor "
+            f"of size {list(x.shape)} at dimension {at}")
     index = OPS["where"](index < 0, index + size, index)
     shape = [index.numel() if k == at else size for k, size in enumerate(x.shape)]
     if at >= x.sparse_dim():
-        return made(Coo, shape, x.elements.index_select(at - x.sparse_dim() + 1, index), positions=x.positions, coalesced=True)
+        return made(Coo, shape, x.elements.index_select(at - x.sparse_dim() + 1, index), positions=x.positions,
+                    coalesced=True)
     chosen, kept = (index.unsqueeze(1) == x.positions[at]).nonzero().t()
     places = x.positions[:, kept]
     places[at] = chosen
@@ -324,7 +353,8 @@ def unsqueeze(input, dim):
     if at > count:
         return made(Coo, shape, x.elements.unsqueeze(at - count + 1), positions=x.positions, coalesced=x.coalesced)
     zeros = x.positions.new_zeros((1, x._nnz()))
-    return made(Coo, shape, x.elements, positions=OPS["cat"]([x.positions[:at], zeros, x.positions[at:]]), coalesced=x.coalesced)
+    return made(Coo, shape, x.elements, positions=OPS["cat"]([x.positions[:at], zeros, x.positions[at:]]),
+                coalesced=x.coalesced)
 
 
 @rule("stack")
@@ -338,24 +368,27 @@ def narrow(input, dim, start, length):
     """The elements of some slices, from ``start`` on."""
     x, at = input.coo(), wrapped(dim, input.dim())
     size = x.shape[at]
-    if not -size <= start <= size or length < 0 or start % max(size, 1) + length > size and start != size or start == size and length:
+    if not -size <= start <= size or length < 0 or start % max(
+            size, 1) + length > size and start != size or start == size and length:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     start = start + size if start < 0 else start
     shape = [length if k == at else n for k, n in enumerate(x.shape)]
     if at >= x.sparse_dim():
-        return made(Coo, shape, x.elements.narrow(at - x.sparse_dim() + 1, start, length), positions=x.positions, coalesced=x.coalesced)
+        return made(Coo, shape, x.elements.narrow(at - x.sparse_dim() + 1, start, length), positions=x.positions,
+                    coalesced=x.coalesced)
     kept = ((x.positions[at] >= start) & (x.positions[at] < start + length)).nonzero().reshape(-1)
     places = x.positions[:, kept]
     places[at] -= start
     return made(Coo, shape, x.elements[kept], positions=places, coalesced=x.coalesced)
 
 
-# --- all elements -----------------------------------------------------------------------------------------------------------------
+# --- all elements -----------------------------------------------------------------------------------------------------
 @rule("norm")
 def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
     """The norm of all elements."""
     if dim is not None and len(dim if isinstance(dim, (tuple, list)) else (dim,)) or keepdim:
-        raise UnsupportedLayoutError("norm: a sparse tensor has the norm of all its elements only", "no dim, keepdim=False", "convert with to_dense() first")
+        raise UnsupportedLayoutError("norm: a sparse tensor has the norm of all its elements only",
+                                     "no dim, keepdim=False", "convert with to_dense() first")
     own = input.coalesce() if isinstance(input, Coo) else input
     return OPS["norm"](own.elements.reshape(-1), p, dtype=dtype)
 
@@ -366,7 +399,7 @@ def some(input):
     return OPS["any"](input.coo().coalesce().elements)
 
 
-# --- copies -----------------------------------------------------------------------------------------------------------------------
+# --- copies -----------------------------------------------------------------------------------------------------------
 @rule("clone")
 def clone(input, *, memory_format=None):
     return input.clone()
@@ -383,18 +416,21 @@ def emptied(input, shape, dtype, layout):
     if layout is strided:
         return OPS["zeros"](shape, dtype=dtype)
     count = input.sparse_dim() if tuple(shape) == tuple(input.shape) else None
-    return vacant(shape, dtype, count).to_sparse(layout=layout, blocksize=blocks_of(input) if layout is input.layout else None)
+    return vacant(shape, dtype, count).to_sparse(layout=layout, blocksize=blocks_of(input) if layout is input.layout
+                                                 else None)
 
 
 @rule("zeros_like", "empty_like")
-def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
+def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+               memory_format=None):
     """No element kept."""
     out = emptied(input, tuple(input.shape), dtype or input.dtype, layout)
     return out.requires_grad_() if requires_grad else out
 
 
 @rule("new_zeros", "new_empty")
-def new_zeros(input, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
+def new_zeros(input, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+              memory_format=None):
     """No element kept, in the layout of this tensor."""
     out = emptied(input, sizes_of(size), dtype or input.dtype, layout)
     return out.requires_grad_() if requires_grad else out
@@ -404,7 +440,9 @@ def new_zeros(input, *size, dtype=None, layout=None, device=None, pin_memory=Fal
 def copy_(input, src, non_blocking=False):
     check_shape(src._meta, input._meta)
     if not (isinstance(input, Sparse) and isinstance(src, Sparse)):
-        raise RuntimeError(f"copy_() between dense and sparse Tensors is not implemented! Found self in the layout {input.layout} and src in {src.layout}")
+        raise RuntimeError(
+            f"copy_() between dense and sparse Tensors is not implemented! Found self in the layout {input.layout} "
+            f"and src in {src.layout}")
     return received(input, src.clone().to(input.dtype))
 
 
@@ -412,5 +450,6 @@ def copy_(input, src, non_blocking=False):
 def resize_as_(input, the_template, memory_format=None):
     """Takes the sizes of another sparse tensor."""
     if not isinstance(input, Coo) or not isinstance(the_template, Coo):
-        raise UnsupportedLayoutError("resize_as_: not implemented for these layouts", "sparse tensors by coordinates", "make a new tensor")
+        raise UnsupportedLayoutError("resize_as_: not implemented for these layouts", "sparse tensors by coordinates",
+                                     "make a new tensor")
     return input.sparse_resize_(the_template.shape, the_template.sparse_dim(), the_template.dense_dim())

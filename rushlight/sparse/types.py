@@ -4,7 +4,8 @@ from __future__ import annotations
 from .._src.core.dtypes import BY_NAME, type_name
 from .tensor import Coo, sparse_coo_tensor
 
-NAMES = ("BFloat16Tensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor")
+NAMES = ("BFloat16Tensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
+         "LongTensor", "ShortTensor")
 
 
 class TypeOfSparseTensors(type):
@@ -29,7 +30,8 @@ class TypeOfSparseTensors(type):
 
 def type_of(name):
     dtype = next(d for d in BY_NAME.values() if f"{type_name(d)}Tensor" == name)
-    return TypeOfSparseTensors(name, (), {"dtype": dtype, "__module__": "torch.sparse", "__doc__": f"Sparse tensors of {dtype}, by coordinates."})
+    return TypeOfSparseTensors(name, (), {"dtype": dtype, "__module__": "torch.sparse",
+                                          "__doc__": f"Sparse tensors of {dtype}, by coordinates."})
 
 
 globals().update({name: type_of(name) for name in NAMES})

@@ -9,4 +9,5 @@ __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
     """``assert_close`` by its older name, which does not compare dtypes."""
     deprecated("torch.testing.assert_allclose()", "torch.testing.assert_close()", FutureWarning)
-    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, check_device=True, check_stride=False, msg=msg or None)
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, check_device=True,
+                 check_stride=False, msg=msg or None)

@@ -5,12 +5,15 @@ from collections.abc import Mapping, Sequence
 
 import rushlight as torch
 
-TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7)}
+TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
+              "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7)}
 
 
-def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False, check_device=True, check_dtype=True, check_layout=True,
+def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False, check_device=True,
+                 check_dtype=True, check_layout=True,
                  check_stride=False, msg=None):
-    """AssertionError unless ``|actual - expected| <= atol + rtol * |expected|`` everywhere, in tensors, numbers, sequences and mappings of them.
+    """AssertionError unless ``|actual - expected| <= atol + rtol * |expected|`` everywhere, in tensors, numbers,
+    sequences and mappings of them.
 
     Tolerances not given (both or neither) follow from the dtypes.  TypeError for what cannot be compared.
 
@@ -18,8 +21,11 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
     >>> torch.testing.assert_close(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
     """
     if (rtol is None) != (atol is None):
-        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or unspecified, but got no {'rtol' if rtol is None else 'atol'}.")
-    options = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan, "device": check_device, "dtype": check_dtype, "stride": check_stride}
+        raise ValueError(
+            "Both 'rtol' and 'atol' must be either specified or unspecified, but got no "
+            f"{'rtol' if rtol is None else 'atol'}.")
+    options = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan, "device": check_device, "dtype": check_dtype,
+               "stride": check_stride}
     found = difference(actual, expected, options, "")
     if found:
         raise AssertionError(msg(found) if callable(msg) else msg or found)
@@ -30,7 +36,9 @@ def difference(actual, expected, options, where):
     place = f"\n\nThe failure occurred for item {where}" if where else ""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if set(actual) != set(expected):
-            return f"The keys of the mappings do not match:\nMissing keys in the actual mapping: {sorted(set(expected) - set(actual))}\nAdditional keys in the actual mapping: {sorted(set(actual) - set(expected))}{place}"
+            return ("The keys of the mappings do not match:\nMissing keys in the actual mapping: "
+                    f"{sorted(set(expected) - set(actual))}\nAdditional keys in the actual mapping: "
+                    f"{sorted(set(actual) - set(expected))}{place}")
         return first(difference(actual[k], expected[k], options, f"{where}[{k!r}]") for k in actual)
     if is_sequence(actual) and is_sequence(expected):
         if len(actual) != len(expected):
@@ -42,13 +50,16 @@ def difference(actual, expected, options, where):
     if not number and isinstance(actual, torch.Tensor) != isinstance(expected, torch.Tensor):
         raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.")
     if number and not all(isinstance(v, (int, float, complex, bool)) for v in (actual, expected)):
-        raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.{place}")
-    a, e = (torch.tensor(actual, dtype=wide(actual)), torch.tensor(expected, dtype=wide(expected))) if number else (actual.detach(), expected.detach())
+        raise TypeError(
+            f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.{place}")
+    a, e = (torch.tensor(actual, dtype=wide(actual)),
+            torch.tensor(expected, dtype=wide(expected))) if number else (actual.detach(), expected.detach())
     return tensors(a, e, options, place, "Scalars" if number else "Tensor-likes")
 
 
 def wide(number):
-    return torch.bool if isinstance(number, bool) else torch.int64 if isinstance(number, int) else torch.complex128 if isinstance(number, complex) else torch.float64
+    return torch.bool if isinstance(number, bool) else torch.int64 if isinstance(
+        number, int) else torch.complex128 if isinstance(number, complex) else torch.float64
 
 
 def is_sequence(value) -> bool:
@@ -66,7 +77,8 @@ def tensors(a, e, options, place, kind):
     if kind != "Scalars":
         for name in ("dtype", "device"):
             if options[name] and getattr(a, name) != getattr(e, name):
-                return f"The values for attribute '{name}' do not match: {getattr(a, name)} != {getattr(e, name)}.{place}"
+                return (f"The values for attribute '{name}' do not match: {getattr(a, name)} != "
+                        f"{getattr(e, name)}.{place}")
         if options["stride"] and a.stride() != e.stride():
             return f"The values for attribute 'stride()' do not match: {a.stride()} != {e.stride()}.{place}"
     rtol, atol = options["rtol"], options["atol"]
@@ -80,7 +92,10 @@ def tensors(a, e, options, place, kind):
         return None
     exact = rtol == atol == 0
     if kind == "Scalars":
-        return f"Scalars are not {'equal' if exact else 'close'}!\n\nExpected {e.item()} but got {a.item()}.\nAbsolute difference: {abs(a.item() - e.item())} (up to {atol} allowed)\nRelative difference: {abs((a.item() - e.item()) / e.item()) if e.item() else float('inf')} (up to {rtol} allowed){place}"
+        return (f"Scalars are not {'equal' if exact else 'close'}!\n\nExpected {e.item()} but got "
+                f"{a.item()}.\nAbsolute difference: {abs(a.item() - e.item())} (up to {atol} allowed)\nRelative "
+                f"difference: {abs((a.item() - e.item()) / e.item()) if e.item() else float('inf')} (up to {rtol} "
+                f"allowed){place}")
     wrong = int((~close).sum())
     gap = (a.to(torch.float64) - e.to(torch.float64)).abs() if not common.is_complex else (a - e).abs()
     gap = torch.where(close, 0.0, gap)
@@ -88,5 +103,7 @@ def tensors(a, e, options, place, kind):
     relative = torch.where(close, 0.0, gap / (e.abs().to(torch.float64) if not common.is_complex else e.abs()))
     far = tuple(int(k) for k in torch.unravel_index(relative.argmax(), gap.shape)) if gap.dim() else ()
     allowed = "" if exact else f" (up to {atol} allowed)", "" if exact else f" (up to {rtol} allowed)"
-    return (f"Tensor-likes are not {'equal' if exact else 'close'}!\n\nMismatched elements: {wrong} / {a.numel()} ({100 * wrong / a.numel():.1f}%)\n"
-            f"Greatest absolute difference: {gap.max().item()} at index {at}{allowed[0]}\nGreatest relative difference: {relative.max().item()} at index {far}{allowed[1]}{place}")
+    return (f"Tensor-likes are not {'equal' if exact else 'close'}!\n\nMismatched elements: {wrong} / {a.numel()} "
+            f"({100 * wrong / a.numel():.1f}%)\n"
+            f"Greatest absolute difference: {gap.max().item()} at index {at}{allowed[0]}\nGreatest relative "
+            f"difference: {relative.max().item()} at index {far}{allowed[1]}{place}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 import rushlight as torch
 
 
-def make_tensor(*shape, dtype, device=None, low=None, high=None, requires_grad=False, noncontiguous=False, exclude_zero=False, memory_format=None):
-    """A tensor of random values, uniform in [low, high): by default [-9, 9) for floats, [-9, 10) for integers, [0, 2) for bool.
+def make_tensor(*shape, dtype, device=None, low=None, high=None, requires_grad=False, noncontiguous=False,
+                exclude_zero=False, memory_format=None):
+    """A tensor of random values, uniform in [low, high): by default [-9, 9) for floats, [-9, 10) for integers, [0, 2)
+    for bool.
 
     >>> import rushlight as torch
     >>> torch.testing.make_tensor(2, 3, dtype=torch.float32).shape

@@ -19,7 +19,8 @@ MULTIPLE = 8.0  # how much farther from float64 than eager a compiled result may
 
 
 class AccuracyError(RuntimeError):
-    """A compiled graph computes something else than its operators one by one.  ``node`` is the first that differs, ``module`` the graph."""
+    """A compiled graph computes something else than its operators one by one.  ``node`` is the first that differs,
+    ``module`` the graph."""
 
     def __init__(self, text, node, module):
         super().__init__(text)
@@ -27,7 +28,8 @@ class AccuracyError(RuntimeError):
 
 
 def error(found, wanted) -> float:
-    """How far a result is from the wanted one, relative to its size; infinite where shapes, dtypes' kinds or missing numbers differ."""
+    """How far a result is from the wanted one, relative to its size; infinite where shapes, dtypes' kinds or missing
+    numbers differ."""
     if type(found) is not type(wanted) and not (isinstance(found, Tensor) and isinstance(wanted, Tensor)):
         return math.inf
     if not isinstance(found, Tensor):
@@ -69,11 +71,14 @@ def copies(inputs, wide=False) -> list:
 
 
 def results(call, inputs, plain=False) -> list:
-    """What a call returns, what its inputs hold afterwards, and (unless ``plain``) the gradients of the inputs for the sum of all results."""
+    """What a call returns, what its inputs hold afterwards, and (unless ``plain``) the gradients of the inputs for the
+    sum of all results."""
     leaves = list(inputs)
-    given = [x * 1 if isinstance(x, Tensor) and x.requires_grad else x for x in leaves]  # writing into leaves is not allowed
+    # writing into leaves is not allowed
+    given = [x * 1 if isinstance(x, Tensor) and x.requires_grad else x for x in leaves]
     outputs = list(call(*given))
-    carrying = [] if plain else [o for o in outputs if isinstance(o, Tensor) and o.requires_grad and o.dtype.is_floating_point]
+    carrying = [] if plain else [o for o in outputs if isinstance(o, Tensor) and o.requires_grad
+                                 and o.dtype.is_floating_point]
     gradients = []
     if carrying:
         from ..autograd import grad
@@ -93,7 +98,9 @@ def exact_results(graph, inputs, plain):
 
 def widened(node: Node) -> Node:
     """A node whose dtype parameters are double precision."""
-    return Node(node.name, node.op, node.args, {k: WIDER.get(v, v) if v.__hash__ else v for k, v in node.params.items()}, node.meta, node.inside, node.where)
+    return Node(node.name, node.op, node.args,
+                {k: WIDER.get(v, v) if v.__hash__ else v for k, v in node.params.items()}, node.meta, node.inside,
+                node.where)
 
 
 def relinked(graph: Graph, original: Graph) -> Graph:
@@ -102,10 +109,12 @@ def relinked(graph: Graph, original: Graph) -> Graph:
 
     def at(value):
         found = map_nodes(value, lambda n: new.get(n, n))
-        return tuple(WIDER.get(v, v) if isinstance(v, type(float32)) else v for v in found) if isinstance(found, tuple) else found
+        return tuple(WIDER.get(v, v) if isinstance(v, type(float32)) else v
+                     for v in found) if isinstance(found, tuple) else found
 
     for node in graph.nodes:
-        node.args, node.params = at(tuple(node.args)), {k: map_nodes(v, lambda n: new.get(n, n)) for k, v in node.params.items()}
+        node.args, node.params = at(tuple(node.args)), {k: map_nodes(v, lambda n: new.get(n, n))
+                                                        for k, v in node.params.items()}
     return Graph(graph.inputs, graph.nodes, [new.get(o, o) for o in graph.outputs])
 
 
@@ -122,7 +131,8 @@ def differs(graph: Graph, compile, inputs, plain=False):
 
 
 def first_wrong(graph: Graph, compile, inputs, plain):
-    """The first node whose value (or gradient) is wrong when the graph up to it is compiled; None where only the whole is wrong."""
+    """The first node whose value (or gradient) is wrong when the graph up to it is compiled; None where only the whole
+    is wrong."""
     for k, node in enumerate(graph.nodes):
         if isinstance(node.meta, tuple) or node.op.name == "shift":
             continue
@@ -139,9 +149,12 @@ def check(module: GraphModule, compile, inputs):
         return
     position, compiled, eager = found
     node = first_wrong(module.graph, compile, inputs, module.plain)
-    where = f"\nfirst wrong: {render(node)}" + (f"\nat {node.where[0]}:{node.where[1]}" if node.where else "") if node is not None else "\nno operator alone: only the whole graph is"
-    raise AccuracyError(f"a compiled graph differs from its operators run one by one: result {position} is off by {error(compiled, eager):.3g} of its size.{where}\n"
-                        "RUSHLIGHT_CHECK=minify writes a small script that shows it.\n" + str(module.graph), node, module)
+    where = (f"\nfirst wrong: {render(node)}" + (f"\nat {node.where[0]}:{node.where[1]}" if node.where else "")
+             if node is not None else "\nno operator alone: only the whole graph is")
+    raise AccuracyError(
+        f"a compiled graph differs from its operators run one by one: result {position} is off by "
+        f"{error(compiled, eager):.3g} of its size.{where}\n"
+        "RUSHLIGHT_CHECK=minify writes a small script that shows it.\n" + str(module.graph), node, module)
 
 
 def watched(module: GraphModule, compile, mode: str):

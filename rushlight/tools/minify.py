@@ -2,8 +2,8 @@
 
     python -m rushlight.tools.minify train.py [--out minified.py]
 
-runs a script, compares each compiled graph with its operators run one by one, and writes the first that fails, as small as it gets.
-In a program: ``minify(module, inputs, fails)``.
+runs a script, compares each compiled graph with its operators run one by one, and writes the first that fails, as small
+as it gets.  In a program: ``minify(module, inputs, fails)``.
 """
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class Reduction:
     def run(self):
         """Tries everything until nothing makes it smaller."""
         before = None
-        while before != (before := (len(self.module.graph.nodes), len(self.module.graph.output_node().all_input_nodes))):
+        while before != (before := (len(self.module.graph.nodes),
+                                    len(self.module.graph.output_node().all_input_nodes))):
             self.fewer_outputs()
             self.shorter()
             self.inputs_for_values()
@@ -62,11 +63,14 @@ class Reduction:
         """One output instead of many."""
         count = len(self.module.graph.output_node().all_input_nodes)
         if count > 1:
-            any(self.attempt(lambda module, inputs, k=k: only_output(module, inputs, module.graph.output_node().all_input_nodes[k])) for k in range(count))
+            any(self.attempt(lambda module, inputs, k=k: only_output(module, inputs,
+                                                                     module.graph.output_node().all_input_nodes[k]))
+                for k in range(count))
 
     def shorter(self):
         """The shortest beginning of the program that fails."""
-        any(self.attempt(lambda module, inputs, name=name: only_output(module, inputs, named(module, name))) for name in self.names())
+        any(self.attempt(lambda module, inputs, name=name: only_output(module, inputs, named(module, name)))
+            for name in self.names())
 
     def inputs_for_values(self):
         """Inputs in the place of computed values, later ones first: what leads to them goes."""
@@ -113,7 +117,8 @@ def computed(module, inputs) -> dict:
             values[n] = super().run_node(n)
             return values[n]
 
-    Keeping(module, garbage_collect_values=False).run(*(x.detach().clone() if isinstance(x, Tensor) else x for x in inputs))
+    Keeping(module, garbage_collect_values=False).run(*(x.detach().clone() if isinstance(x, Tensor) else x
+                                                        for x in inputs))
     return values
 
 
@@ -158,7 +163,8 @@ def drop_unused(module, inputs):
 def minify(module: GraphModule, inputs, fails):
     """(module, inputs) with as few nodes as it takes to make ``fails(module, inputs)`` true.
 
-    ValueError if it does not fail to begin with.  Inputs are tensors and numbers; what raises in ``fails`` counts as it decides.
+    ValueError if it does not fail to begin with.  Inputs are tensors and numbers; what raises in ``fails`` counts as it
+    decides.
 
     >>> import rushlight as torch
     >>> module = torch.fx.symbolic_trace(lambda x, y: (torch.sin(torch.relu(x) + y).exp(),))
@@ -171,7 +177,7 @@ def minify(module: GraphModule, inputs, fails):
     return Reduction(module, inputs, fails).run()
 
 
-# --- scripts ------------------------------------------------------------------------------------------------------------------------
+# --- scripts ----------------------------------------------------------------------------------------------------------
 def input_text(value) -> str:
     """An input as Python: random numbers of the same kind."""
     if not isinstance(value, Tensor):
@@ -190,13 +196,16 @@ def input_text(value) -> str:
 
 
 def script(module: GraphModule, inputs, saved: str | None = None) -> str:
-    """A script that compiles the program and compares: it ends with an exception where that fails.  ``saved``: a file with the inputs."""
+    """A script that compiles the program and compares: it ends with an exception where that fails.  ``saved``: a file
+    with the inputs."""
     code = module.graph.python_code("self")
     body = code.src.strip().replace("def forward(self, ", "def program(").replace("def forward(self)", "def program()")
-    lines = ["inputs = torch.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), " + repr(saved) + "), weights_only=False)"] if saved else [
+    lines = ["inputs = torch.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), " + repr(saved)
+             + "), weights_only=False)"] if saved else [
         "torch.manual_seed(0)", "inputs = [" + ", ".join(map(input_text, inputs)) + "]"]
     head = ["import rushlight as torch", "from rushlight.tools.minify import hold"]
-    return "\n".join([*(["import os", ""] if saved else []), *head, "", "", body, "", "", *lines, "hold(program, inputs)", ""])
+    return "\n".join([*(["import os", ""] if saved else []), *head, "", "", body, "", "", *lines,
+                      "hold(program, inputs)", ""])
 
 
 def hold(program, inputs):
@@ -236,11 +245,13 @@ def report(captured, compile, inputs, error, out: str = ""):
     save([x.detach() if isinstance(x, Tensor) and not x.requires_grad else x for x in small], path[:-3] + ".pt")
     with open(path, "w") as file:
         file.write(script(module, small, os.path.basename(path)[:-3] + ".pt"))
-    print(f"rushlight: {type(error).__name__} in a compiled graph; {path} shows it in {len(module.graph.nodes)} nodes", file=sys.stderr)
+    print(f"rushlight: {type(error).__name__} in a compiled graph; {path} shows it in {len(module.graph.nodes)} nodes",
+          file=sys.stderr)
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m rushlight.tools.minify", description=__doc__.split("\n\n")[0], epilog="Arguments after -- go to the script.")
+    parser = argparse.ArgumentParser(prog="python -m rushlight.tools.minify", description=__doc__.split("\n\n")[0],
+                                     epilog="Arguments after -- go to the script.")
     parser.add_argument("script")
     parser.add_argument("--out", default=OUT, help="the script to write")
     given = sys.argv[1:] if arguments is None else list(arguments)

@@ -23,7 +23,8 @@ def swap_tensors(t1, t2):
     from .._src.core.native import Tensor
     for t in (t1, t2):
         if t._base is not None or t.grad_fn is not None:
-            raise RuntimeError("swap_tensors: Cannot swap a tensor that is a view, or a result of an operator: others depend on it")
+            raise RuntimeError(
+                "swap_tensors: Cannot swap a tensor that is a view, or a result of an operator: others depend on it")
     first, second = ((t.detach(), t.requires_grad, t.grad, dict(t.__dict__)) for t in (t1, t2))
     t1.__class__, t2.__class__ = type(t2), type(t1)
     for t, (data, wanted, gradient, attributes) in ((t1, second), (t2, first)):

@@ -5,7 +5,8 @@ from .._src.core import devices
 from .._src.core.op import OPS
 
 __all__ = ["DeviceContext"]
-CONSTRUCTORS = ("empty", "ones", "zeros", "full", "rand", "randn", "randint", "randperm", "arange", "linspace", "logspace", "eye", "empty_strided", "tril_indices", "triu_indices")
+CONSTRUCTORS = ("empty", "ones", "zeros", "full", "rand", "randn", "randint", "randperm", "arange", "linspace",
+                "logspace", "eye", "empty_strided", "tril_indices", "triu_indices")
 
 
 class DeviceContext:

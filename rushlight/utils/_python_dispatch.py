@@ -9,7 +9,8 @@ from .._src.core.overriding import DISPATCH, kind_of
 
 
 class TorchDispatchMode(Scope):
-    """Sees every operator that runs in its ``with`` block, as an overload of ``torch.ops``: override ``__torch_dispatch__``.
+    """Sees every operator that runs in its ``with`` block, as an overload of ``torch.ops``: override
+    ``__torch_dispatch__``.
 
     >>> import rushlight as torch
     >>> from rushlight.utils._python_dispatch import TorchDispatchMode
@@ -28,7 +29,8 @@ class TorchDispatchMode(Scope):
         super().__init__()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__(self, func, types, args=(), kwargs=None)")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define __torch_dispatch__(self, func, types, args=(), kwargs=None)")
 
     def __enter__(self):
         place = DispatchMode(self)
@@ -47,7 +49,8 @@ class TorchDispatchMode(Scope):
 
 def is_traceable_wrapper_subclass(t) -> bool:
     """Whether a tensor's class says what tensors it wraps: ``__tensor_flatten__`` and ``__tensor_unflatten__``."""
-    return isinstance(t, Tensor) and kind_of(type(t)) & DISPATCH and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+    return isinstance(t, Tensor) and kind_of(type(t)) & DISPATCH and hasattr(t, "__tensor_flatten__") and hasattr(
+        t, "__tensor_unflatten__")
 
 
 def is_traceable_wrapper_subclass_type(t) -> bool:
@@ -58,7 +61,8 @@ def transform_subclass(t, callback, outer_size=None, outer_stride=None):
     """A wrapper subclass with ``callback(name, inner)`` of each tensor it wraps."""
     names, context = t.__tensor_flatten__()
     inner = {name: callback(name, getattr(t, name)) for name in names}
-    return type(t).__tensor_unflatten__(inner, context, t.size() if outer_size is None else outer_size, t.stride() if outer_stride is None else outer_stride)
+    return type(t).__tensor_unflatten__(inner, context, t.size() if outer_size is None else outer_size,
+                                        t.stride() if outer_stride is None else outer_stride)
 
 
 def return_and_correct_aliasing(func, args, kwargs, out):

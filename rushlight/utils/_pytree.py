@@ -5,21 +5,27 @@ from collections import OrderedDict, deque, namedtuple
 from dataclasses import dataclass
 from typing import Any
 
-from .._src.core.pytree import HANDLERS, LEAF, TreeSpec, container, is_namedtuple, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from .._src.core.pytree import (HANDLERS, LEAF, TreeSpec, container, is_namedtuple, tree_flatten, tree_leaves, tree_map,
+                                tree_structure, tree_unflatten)
 from .._src.core.pytree import register_pytree_node as register
 from .._src.core.pytree import tree_map_only as map_only
 from .._src.core.later import later
 
-__all__ = ["GetAttrKey", "KeyEntry", "KeyPath", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec", "keystr", "key_get", "register_pytree_node", "tree_all",
-           "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
-           "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten", "treespec_pprint"]
+__all__ = ["GetAttrKey", "KeyEntry", "KeyPath", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec", "keystr",
+           "key_get", "register_pytree_node", "tree_all",
+           "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path", "tree_iter",
+           "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
+           "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten",
+           "treespec_pprint"]
 PyTree = Any
 SUPPORTED_NODES = HANDLERS
 CONSTANT_NODES: set = set()  # classes whose instances are part of the nesting
 KEYS: dict = {}  # class -> how to flatten one with the key of each child
 _LEAF_SPEC, _get_node_type = LEAF, container
-for _kind, _name in ((list, "list"), (tuple, "tuple"), (dict, "dict"), (OrderedDict, "ordereddict"), (namedtuple, "namedtuple"), (deque, "deque")):
-    globals().update({f"_{_name}_flatten": HANDLERS[_kind].flatten_fn, f"_{_name}_unflatten": HANDLERS[_kind].unflatten_fn})
+for _kind, _name in ((list, "list"), (tuple, "tuple"), (dict, "dict"), (OrderedDict, "ordereddict"),
+                     (namedtuple, "namedtuple"), (deque, "deque")):
+    globals().update({f"_{_name}_flatten": HANDLERS[_kind].flatten_fn,
+                      f"_{_name}_unflatten": HANDLERS[_kind].unflatten_fn})
 
 
 def LeafSpec():
@@ -27,10 +33,13 @@ def LeafSpec():
     return LEAF
 
 
-def register_pytree_node(cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None, from_dumpable_context=None, flatten_with_keys_fn=None):
-    """Makes a class a container: ``flatten_fn(value) -> (children, context)``, ``unflatten_fn(children, context) -> value``.
+def register_pytree_node(cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None,
+                         from_dumpable_context=None, flatten_with_keys_fn=None):
+    """Makes a class a container: ``flatten_fn(value) -> (children, context)``,
+    ``unflatten_fn(children, context) -> value``.
 
-    With a ``serialized_type_name`` specs of it can be written as text; functions between its context and what JSON has are given both or not at all (ValueError).
+    With a ``serialized_type_name`` specs of it can be written as text; functions between its context and what JSON has
+    are given both or not at all (ValueError).
     """
     if (to_dumpable_context is None) != (from_dumpable_context is None):
         raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
@@ -256,8 +265,11 @@ def is_namedtuple_instance(obj) -> bool:
 
 
 def is_structseq_class(cls) -> bool:
-    """Whether it is a class of tuples with names of the interpreter's own kind (``time.struct_time``), or of PyTorch's (``torch.return_types``)."""
-    return isinstance(cls, type) and issubclass(cls, tuple) and all(isinstance(getattr(cls, name, None), int) for name in ("n_fields", "n_sequence_fields", "n_unnamed_fields"))
+    """Whether it is a class of tuples with names of the interpreter's own kind (``time.struct_time``), or of PyTorch's
+    (``torch.return_types``)."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and all(isinstance(getattr(cls, name, None), int)
+                                                                    for name in ("n_fields", "n_sequence_fields",
+                                                                                 "n_unnamed_fields"))
 
 
 def is_structseq_instance(obj) -> bool:

@@ -24,20 +24,24 @@ def select_unit(seconds: float):
 class TaskSpec:
     """What was timed, in words."""
 
-    def __init__(self, stmt, setup="", label=None, sub_label=None, description=None, env=None, num_threads=1, global_setup=""):
-        self.stmt, self.setup, self.global_setup, self.label, self.sub_label = stmt, setup, global_setup, label, sub_label
+    def __init__(self, stmt, setup="", label=None, sub_label=None, description=None, env=None, num_threads=1,
+                 global_setup=""):
+        self.stmt, self.setup, self.global_setup, self.label, self.sub_label = (stmt, setup, global_setup, label,
+                                                                                sub_label)
         self.description, self.env, self.num_threads = description, env, num_threads
 
     @property
     def title(self) -> str:
-        return f"{self.label}{f': {self.sub_label}' if self.sub_label else ''}" if self.label is not None else self.stmt.splitlines()[0]
+        return (f"{self.label}{f': {self.sub_label}' if self.sub_label else ''}" if self.label is not None
+                else self.stmt.splitlines()[0])
 
 
 class Measurement:
     """Times of one statement: ``times`` in seconds for one run, ``median``, ``mean``, ``iqr``."""
 
     def __init__(self, number_per_run: int, raw_times, task_spec: TaskSpec, metadata=None):
-        self.number_per_run, self.raw_times, self.task_spec, self.metadata = number_per_run, list(raw_times), task_spec, metadata
+        self.number_per_run, self.raw_times, self.task_spec, self.metadata = number_per_run, list(
+            raw_times), task_spec, metadata
         self.times = [t / number_per_run for t in self.raw_times]
 
     median = property(lambda self: statistics.median(self.times))
@@ -72,28 +76,35 @@ class Measurement:
         groups: dict = {}
         for one in measurements:
             spec = one.task_spec
-            groups.setdefault((spec.stmt, spec.setup, spec.label, spec.sub_label, spec.description, spec.env, spec.num_threads), []).append(one)
-        return [Measurement(1, [t for one in group for t in one.times], group[0].task_spec) for group in groups.values()]
+            groups.setdefault((spec.stmt, spec.setup, spec.label, spec.sub_label, spec.description, spec.env,
+                               spec.num_threads), []).append(one)
+        return [Measurement(1, [t for one in group for t in one.times], group[0].task_spec)
+                for group in groups.values()]
 
     def __repr__(self):
         unit, scale = select_unit(self.median)
         lines = [f"<{__name__.replace('rushlight', 'torch')}.Measurement object at {hex(id(self))}>", self.title]
         lines += [self.description] if self.description else []
-        lines += [f"setup:\n{textwrap.indent(self.task_spec.setup, '  ')}"] if self.task_spec.setup not in ("", "pass") else []
+        lines += [f"setup:\n{textwrap.indent(self.task_spec.setup, '  ')}"] if self.task_spec.setup not in (
+            "", "pass") else []
         if len(self.times) == 1:
             lines.append(f"  {self.median / scale:.2f} {unit}")
         else:
             lines += [f"  Median: {self.median / scale:.2f} {unit}", f"  IQR:    {self.iqr / scale:.2f} {unit}"]
         plural = "s" if self.num_threads > 1 else ""
-        lines.append(f"  {len(self.times)} measurement{'s' if len(self.times) > 1 else ''}, {self.number_per_run} runs per measurement, {self.num_threads} thread{plural}")
-        lines += ["  WARNING: the quartiles are far apart: the machine was busy, or the runs are too short"] if self.has_warnings else []
+        lines.append(
+            f"  {len(self.times)} measurement{'s' if len(self.times) > 1 else ''}, {self.number_per_run} runs per "
+            f"measurement, {self.num_threads} thread{plural}")
+        lines += (["  WARNING: the quartiles are far apart: the machine was busy, or the runs are too short"]
+                  if self.has_warnings else [])
         return "\n".join(lines)
 
 
 class Timer:
     """Times a statement: ``Timer("x + 1", globals={"x": x}).blocked_autorange()``.
 
-    It runs with ``num_threads`` threads (1 unless said otherwise), after a run to warm up.  ``label``, ``sub_label`` and ``description`` name it in a Compare.
+    It runs with ``num_threads`` threads (1 unless said otherwise), after a run to warm up.  ``label``, ``sub_label``
+    and ``description`` name it in a Compare.
 
     >>> import rushlight as torch
     >>> from rushlight.utils.benchmark import Timer
@@ -101,7 +112,8 @@ class Timer:
     10
     """
 
-    def __init__(self, stmt="pass", setup="pass", global_setup="", timer=timer, globals=None, label=None, sub_label=None, description=None, env=None,
+    def __init__(self, stmt="pass", setup="pass", global_setup="", timer=timer, globals=None, label=None,
+                 sub_label=None, description=None, env=None,
                  num_threads=1, language="python"):
         if str(getattr(language, "value", language)).lower() not in ("py", "python", "0"):
             raise ValueError(f"cannot time {language}: statements are Python")
@@ -139,8 +151,10 @@ class Timer:
                     callback(number, times[-1])
             return Measurement(number, times, self._task_spec)
 
-    def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0, callback=None) -> Measurement:
-        """Measurements until the quartiles lie within ``threshold`` of the median, or ``max_run_time`` seconds have passed."""
+    def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
+                           callback=None) -> Measurement:
+        """Measurements until the quartiles lie within ``threshold`` of the median, or ``max_run_time`` seconds have
+        passed."""
         with self._threads():
             number = self._block(min_run_time)
             times, began = [], timer()
@@ -149,7 +163,8 @@ class Timer:
                 if callback is not None:
                     callback(number, times[-1])
                 found, passed = Measurement(number, times, self._task_spec), timer() - began
-                if passed >= min_run_time and (len(times) >= 4 and found.iqr / found.median < threshold or passed >= max_run_time):
+                if passed >= min_run_time and (len(times) >= 4 and found.iqr / found.median < threshold
+                                               or passed >= max_run_time):
                     return found
 
     def _block(self, min_run_time: float) -> int:
@@ -204,7 +219,8 @@ class Compare:
 
     def __str__(self):
         merged = Measurement.merge(self.results)
-        return "\n".join(self.table(label, [m for m in merged if m.label == label]) for label in dict.fromkeys(m.label for m in merged))
+        return "\n".join(self.table(label, [m for m in merged if m.label == label])
+                         for label in dict.fromkeys(m.label for m in merged))
 
     def table(self, label, found) -> str:
         """The measurements of one label."""
@@ -216,11 +232,13 @@ class Compare:
             for name in dict.fromkeys((m.env, m.as_row_name) for m in found if m.num_threads == threads):
                 row = {m.description: m for m in found if m.num_threads == threads and (m.env, m.as_row_name) == name}
                 best = min(m.median for m in row.values())
-                lines.append([f"      {name[0] + ': ' if name[0] else ''}{name[1]}", *(self.cell(row.get(c), scale, best) for c in columns)])
+                lines.append([f"      {name[0] + ': ' if name[0] else ''}{name[1]}",
+                              *(self.cell(row.get(c), scale, best) for c in columns)])
         head = ["", *(c or "" for c in columns)]
         width = [max(len(r[k]) if k < len(r) else 0 for r in [head, *lines]) for k in range(len(head))]
         rule = "-" * (sum(width) + 5 * len(columns))
-        shown = ["  |  ".join(f"{r[k] if k < len(r) else '':{'<' if k == 0 else '>'}{width[k]}}" for k in range(len(head) if len(r) > 1 else 1)).rstrip() for r in [head, *lines]]
+        shown = ["  |  ".join(f"{r[k] if k < len(r) else '':{'<' if k == 0 else '>'}{width[k]}}"
+                              for k in range(len(head) if len(r) > 1 else 1)).rstrip() for r in [head, *lines]]
         title = f" {label or ''} ".center(len(rule) - 2, "-")
         times = dict(s="seconds (s)", ms="milliseconds (ms)", us="microseconds (us)", ns="nanoseconds (ns)")[unit]
         return "\n".join([f"[{title}]", shown[0], rule, *shown[1:], "", f"Times are in {times}.", ""])
@@ -233,5 +251,6 @@ class Compare:
         places = max(0, digits - 1 - math.floor(math.log10(max(value, 1e-12)))) if self.trim else 1
         text = f"{value:.{places}f}" + (" (!)" if self.warn and one.has_warnings else "")
         if self.color:
-            text = f"\033[92m{text}\033[0m" if one.median <= best * 1.01 else f"\033[31m{text}\033[0m" if one.median > 2 * best else text
+            text = (f"\033[92m{text}\033[0m" if one.median <= best * 1.01 else f"\033[31m{text}\033[0m"
+                    if one.median > 2 * best else text)
         return text

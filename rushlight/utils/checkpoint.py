@@ -16,7 +16,8 @@ from .._src.core.pytree import tree_leaves
 from .._src.core.random import default_generator
 from .._src.eager.casts import PRECISIONS
 
-__all__ = ["CheckpointPolicy", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "get_device_states", "noop_context_fn", "set_checkpoint_early_stop", "set_device_states"]
+__all__ = ["CheckpointPolicy", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
+           "get_device_states", "noop_context_fn", "set_checkpoint_early_stop", "set_device_states"]
 
 
 class CheckpointError(RuntimeError):
@@ -55,7 +56,8 @@ def noop_context_fn():
 
 
 def get_device_states(*args) -> tuple:
-    """The accelerators on which tensors among the arguments lie, and their random streams: none of either, since there is no accelerator."""
+    """The accelerators on which tensors among the arguments lie, and their random streams: none of either, since there
+    is no accelerator."""
     return [], []
 
 
@@ -86,11 +88,13 @@ class Surroundings:
                 default_generator._place(*before)
 
 
-def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, determinism_check="default", debug=False, early_stop=True, preserve_rng_state=True, **kwargs):
+def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, determinism_check="default",
+               debug=False, early_stop=True, preserve_rng_state=True, **kwargs):
     """``function(*args, **kwargs)``, keeping only its arguments for the backward pass (Chen et al. 2016).
 
-    ``use_reentrant=False`` is the better way: it works with keyword arguments, nested checkpoints, ``autograd.grad`` and double backward.
-    ValueError for arguments that the chosen way does not take; CheckpointError where computing again gives something else.
+    ``use_reentrant=False`` is the better way: it works with keyword arguments, nested checkpoints, ``autograd.grad``
+    and double backward.  ValueError for arguments that the chosen way does not take; CheckpointError where computing
+    again gives something else.
 
     >>> import rushlight as torch
     >>> from rushlight.utils.checkpoint import checkpoint
@@ -100,10 +104,13 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
     tensor([41.1936, 41.1936])
     """
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended; True is assumed.", stacklevel=2)
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+            "recommended; True is assumed.", stacklevel=2)
         use_reentrant = True
     if not use_reentrant:
-        return Frame(function, args, kwargs, context_fn, determinism_check, early_stop and early_stops.on, preserve_rng_state).run()
+        return Frame(function, args, kwargs, context_fn, determinism_check, early_stop and early_stops.on,
+                     preserve_rng_state).run()
     if kwargs:
         raise ValueError(f"Unexpected keyword arguments: {', '.join(kwargs)}; use_reentrant=False takes them")
     if context_fn is not noop_context_fn or debug:
@@ -113,7 +120,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
     return Reentrant.apply(function, preserve_rng_state, *args)
 
 
-# --- without reentrance: saved tensors are places in a list that computing again fills ---------------------------------------------
+# --- without reentrance: saved tensors are places in a list that computing again fills --------------------------------
 class Place:
     """What stands for a tensor that was not kept."""
 
@@ -148,8 +155,10 @@ class Frame:
             self.compute_again()
         tensor = self.found.pop(place.number)
         if self.check != "none" and (tuple(tensor.shape) != place.shape or tensor.dtype is not place.dtype):
-            raise CheckpointError(f"torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass: tensor at position "
-                                  f"{place.number} was {place.dtype} {list(place.shape)}, and is {tensor.dtype} {list(tensor.shape)} now")
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
+                "during the forward pass: tensor at position "
+                f"{place.number} was {place.dtype} {list(place.shape)}, and is {tensor.dtype} {list(tensor.shape)} now")
         return tensor
 
     def compute_again(self):
@@ -170,16 +179,20 @@ class Frame:
             if done.args[0] is not self:
                 raise
         if number > self.count:
-            raise CheckpointError(f"torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass: {number} and {self.count}")
+            raise CheckpointError(
+                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
+                f"forward pass: {number} and {self.count}")
         if number != self.count:
-            raise CheckpointError(f"torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation: {self.count} and {number}")
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation: {self.count} and {number}")
 
 
 def unpack(place):
     return place.frame.value(place)
 
 
-# --- with reentrance: a function whose backward runs a backward pass of its own ------------------------------------------------------
+# --- with reentrance: a function whose backward runs a backward pass of its own ---------------------------------------
 class Reentrant(Function):
     """Runs a function unrecorded; its backward runs it again, recorded, and differentiates that."""
 
@@ -195,8 +208,11 @@ class Reentrant(Function):
     @staticmethod
     def backward(ctx, *gradients):
         from .._src.autograd.backward import backward
-        if mine.run is not None and (mine.run.captures is not None or not mine.run.accumulate):  # gradients of what the function reads would be lost
-            raise RuntimeError("torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(): call checkpoint with use_reentrant=False")
+        # gradients of what the function reads would be lost
+        if mine.run is not None and (mine.run.captures is not None or not mine.run.accumulate):
+            raise RuntimeError(
+                "torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(): "
+                "call checkpoint with use_reentrant=False")
         args = list(ctx.rest)
         for k, tensor in zip(ctx.places, ctx.saved_tensors):
             args[k] = tensor.detach().requires_grad_(tensor.requires_grad)
@@ -211,9 +227,12 @@ class Reentrant(Function):
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
-    """The functions (or modules of a Sequential) one after the other, in so many checkpointed segments; the last is not checkpointed."""
+    """The functions (or modules of a Sequential) one after the other, in so many checkpointed segments; the last is not
+    checkpointed."""
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly; True is assumed.", stacklevel=2)
+        warnings.warn(
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly; "
+            "True is assumed.", stacklevel=2)
         use_reentrant = True
     keep_random = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -229,11 +248,12 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
         return run
 
     for k in range(segments - 1):
-        input = checkpoint(segment(k * size, (k + 1) * size), input, use_reentrant=use_reentrant, preserve_rng_state=keep_random)
+        input = checkpoint(segment(k * size, (k + 1) * size), input, use_reentrant=use_reentrant,
+                           preserve_rng_state=keep_random)
     return segment((segments - 1) * size, len(functions))(input)
 
 
-# --- selective checkpoints: some operators' results are kept --------------------------------------------------------------------------
+# --- selective checkpoints: some operators' results are kept ----------------------------------------------------------
 class CheckpointPolicy(enum.Enum):
     """Whether an operator's results are kept or computed again."""
 
@@ -255,7 +275,8 @@ class SelectiveCheckpointContext:
 
 
 class Selective:
-    """What the two contexts of a selective checkpoint share: for each operator, in order, the results that were kept."""
+    """What the two contexts of a selective checkpoint share: for each operator, in order, the results that were
+    kept."""
 
     def __init__(self, policy):
         self.policy, self.kept = policy, {}
@@ -278,7 +299,8 @@ def selective_mode(shared, again):
 
 
 def keep_results(shared, func, args, kwargs):
-    """Runs an operator and keeps its results, and what its backward step saved, as places among arguments and results."""
+    """Runs an operator and keeps its results, and what its backward step saved, as places among arguments and
+    results."""
     seen = []
     pack, unpack_again = mine.hooks[-1]
     with hooked((lambda tensor: seen.append(tensor) or pack(tensor), unpack_again)):
@@ -309,9 +331,11 @@ def same_memory(a, b) -> bool:
 
 
 def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
-    """The contexts of a checkpoint that keeps the results of some operators: those of a list, or those for which ``policy(ctx, op, *args)`` says so.
+    """The contexts of a checkpoint that keeps the results of some operators: those of a list, or those for which
+    ``policy(ctx, op, *args)`` says so.
 
-    TypeError for anything else.  Use as ``checkpoint(..., use_reentrant=False, context_fn=lambda: create_selective_checkpoint_contexts(policy))``.
+    TypeError for anything else.  Use as ``checkpoint(..., use_reentrant=False, context_fn=lambda:
+    create_selective_checkpoint_contexts(policy))``.
     """
     policy = policy_fn_or_list
     if isinstance(policy, (list, tuple)):

@@ -14,15 +14,18 @@ def get_env_info() -> dict:
     import rushlight
     from .._src.compiler.llvm.features import host
     from .._src.core.settings import Setting, settings
-    found = {"Rushlight version": rushlight.__version__, "OS": platform.platform(), "Python version": sys.version.replace("\n", " "),
-             "CPU": processor(), "Logical processors": str(os.cpu_count()), "Threads": str(rushlight.get_num_threads()), "Instructions": str(host())}
+    found = {"Rushlight version": rushlight.__version__, "OS": platform.platform(),
+             "Python version": sys.version.replace("\n", " "),
+             "CPU": processor(), "Logical processors": str(os.cpu_count()), "Threads": str(rushlight.get_num_threads()),
+             "Instructions": str(host())}
     for name in PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             found[name] = "not installed"
     rows = [(name, row) for name, row in vars(type(settings)).items() if isinstance(row, Setting)]
-    found.update((row.variable, repr(getattr(settings, name))) for name, row in rows if getattr(settings, name) != row.default)
+    found.update((row.variable, repr(getattr(settings, name))) for name, row in rows if getattr(settings, name)
+                 != row.default)
     return found
 
 
@@ -30,7 +33,8 @@ def processor() -> str:
     """The name of the CPU."""
     try:
         with open("/proc/cpuinfo") as file:
-            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.processor())
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")),
+                        platform.processor())
     except OSError:
         return platform.processor() or platform.machine()
 

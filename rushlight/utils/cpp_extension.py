@@ -2,7 +2,9 @@
 from .._src.compat.absent import absent
 
 CUDA_HOME = ROCM_HOME = None
-globals().update(absent("torch.utils.cpp_extension", "the framework has no C++ interface; write an operator with torch.library", "load load_inline CppExtension CUDAExtension "
+globals().update(absent("torch.utils.cpp_extension",
+                        "the framework has no C++ interface; write an operator with torch.library",
+                        "load load_inline CppExtension CUDAExtension "
                         "BuildExtension include_paths library_paths"))
 
 

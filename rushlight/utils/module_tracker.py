@@ -7,7 +7,8 @@ from ..nn.modules.module import register_module_forward_hook, register_module_fo
 
 
 class ModuleTracker:
-    """``parents``: the names of the modules that are being called, within ``with tracker:``; "Global" is always among them.
+    """``parents``: the names of the modules that are being called, within ``with tracker:``; "Global" is always among
+    them.
 
     >>> import rushlight as torch
     >>> seen, tracker, model = [], ModuleTracker(), torch.nn.Sequential(torch.nn.ReLU())

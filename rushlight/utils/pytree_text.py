@@ -23,7 +23,8 @@ class Written:
 
 def of_defaultdict(context):
     factory, keys = context
-    return {"default_factory_module": factory.__module__, "default_factory_name": factory.__qualname__, "dict_context": keys}
+    return {"default_factory_module": factory.__module__, "default_factory_name": factory.__qualname__,
+            "dict_context": keys}
 
 
 def to_defaultdict(text):
@@ -31,8 +32,10 @@ def to_defaultdict(text):
     return getattr(module, text["default_factory_name"]), text["dict_context"]
 
 
-WRITTEN = {list: Written("builtins.list"), tuple: Written("builtins.tuple"), dict: Written("builtins.dict"), OrderedDict: Written("collections.OrderedDict"),
-           defaultdict: Written("collections.defaultdict", of_defaultdict, to_defaultdict), deque: Written("collections.deque")}
+WRITTEN = {list: Written("builtins.list"), tuple: Written("builtins.tuple"), dict: Written("builtins.dict"),
+           OrderedDict: Written("collections.OrderedDict"),
+           defaultdict: Written("collections.defaultdict", of_defaultdict, to_defaultdict),
+           deque: Written("collections.deque")}
 NAMEDTUPLES: dict[str, type] = {}  # name -> class
 
 
@@ -42,14 +45,17 @@ def _register_namedtuple(cls, *, serialized_type_name: str) -> None:
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
-    """The nesting as text.  TypeError for anything but a spec, ValueError for an unknown format, NotImplementedError for a class without a name for it.
+    """The nesting as text.  TypeError for anything but a spec, ValueError for an unknown format, NotImplementedError
+    for a class without a name for it.
 
     >>> from rushlight.utils._pytree import tree_structure, treespec_dumps
     >>> treespec_dumps(tree_structure(3))
     '[1, {"type": null, "context": null, "children_spec": []}]'
     """
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(f"treespec_dumps(treespec, protocol): Expected `treespec` to be instance of TreeSpec but got item of type {type(treespec)}.")
+        raise TypeError(
+            "treespec_dumps(treespec, protocol): Expected `treespec` to be instance of TreeSpec but got item of type "
+            f"{type(treespec)}.")
     if protocol not in (None, PROTOCOL):
         raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{PROTOCOL}]")
     return json.dumps([PROTOCOL, written(treespec)])
@@ -67,15 +73,21 @@ def named(spec: TreeSpec):
     if spec.type is namedtuple:
         name = next((name for name, kind in NAMEDTUPLES.items() if kind is spec.context), None)
         if name is None:
-            raise NotImplementedError(f"Can't serialize TreeSpec of namedtuple class {spec.context}: give it a name with `_register_namedtuple`.")
+            raise NotImplementedError(
+                f"Can't serialize TreeSpec of namedtuple class {spec.context}: give it a name with "
+                "`_register_namedtuple`.")
         return "collections.namedtuple", name
     if spec.type not in WRITTEN:
-        raise NotImplementedError(f"No registered serialization name for {spec.type} found. Please pass `serialized_type_name` to register_pytree_node.")
+        raise NotImplementedError(
+            f"No registered serialization name for {spec.type} found. Please pass `serialized_type_name` to "
+            "register_pytree_node.")
     form = WRITTEN[spec.type]
     try:
         return form.name, form.dump(spec.context)
     except TypeError as error:
-        raise TypeError(f"Unable to serialize context. Please make the context json dump-able, or register a custom serializer with `to_dumpable_context`: {error}") from error
+        raise TypeError(
+            "Unable to serialize context. Please make the context json dump-able, or register a custom serializer "
+            f"with `to_dumpable_context`: {error}") from error
 
 
 def treespec_loads(serialized: str) -> TreeSpec:

@@ -11,16 +11,25 @@ torch = pytest.importorskip("torch")
 TF = torch.nn.functional
 
 CALLS = {
-    "matmul": lambda t, F, x, y: x @ y, "linear": lambda t, F, x, y: F.linear(x, y, t.ones(4)), "addmm": lambda t, F, x, y: t.addmm(t.ones(4), x, y),
-    "bmm": lambda t, F, x, y: t.bmm(x[None], y[None]), "conv1d": lambda t, F, x, y: F.conv1d(x[None], t.ones(2, 4, 3)), "add": lambda t, F, x, y: x + y,
+    "matmul": lambda t, F, x, y: x @ y, "linear": lambda t, F, x, y: F.linear(x, y, t.ones(4)),
+    "addmm": lambda t, F, x, y: t.addmm(t.ones(4), x, y),
+    "bmm": lambda t, F, x, y: t.bmm(x[None], y[None]), "conv1d": lambda t, F, x, y: F.conv1d(x[None], t.ones(2, 4, 3)),
+    "add": lambda t, F, x, y: x + y,
     "conv_transpose2d": lambda t, F, x, y: F.conv_transpose2d(x[None, None], t.ones(1, 2, 3, 3)),
-    "einsum": lambda t, F, x, y: t.einsum("ij,jk->ik", x, y), "softmax": lambda t, F, x, y: F.softmax(x @ y, -1), "layer_norm": lambda t, F, x, y: F.layer_norm(x @ y, (4,)),
-    "attention": lambda t, F, x, y: F.scaled_dot_product_attention(x[None], y[None], y[None]), "mse": lambda t, F, x, y: F.mse_loss(x @ y, y),
-    "cross_entropy": lambda t, F, x, y: F.cross_entropy(x @ y, t.arange(4)), "l1": lambda t, F, x, y: F.l1_loss(x @ y, y), "sum": lambda t, F, x, y: (x @ y).sum(),
-    "kl": lambda t, F, x, y: F.kl_div((x @ y).log_softmax(-1), y.softmax(-1), reduction="sum"), "prod": lambda t, F, x, y: (x @ y).prod(), "trace": lambda t, F, x, y: (x @ y).trace(),
-    "double": lambda t, F, x, y: x.double() @ y.double(), "prelu": lambda t, F, x, y: F.prelu(x, t.tensor([0.3])), "mixed": lambda t, F, x, y: t.cat([x @ y, x]),
-    "gelu": lambda t, F, x, y: F.gelu(x @ y), "norm": lambda t, F, x, y: t.linalg.norm(x @ y), "cdist": lambda t, F, x, y: t.cdist(x @ y, y),
-    "bce": lambda t, F, x, y: F.binary_cross_entropy_with_logits(x @ y, y.sigmoid()), "int": lambda t, F, x, y: x.int() + y.int()}
+    "einsum": lambda t, F, x, y: t.einsum("ij,jk->ik", x, y), "softmax": lambda t, F, x, y: F.softmax(x @ y, -1),
+    "layer_norm": lambda t, F, x, y: F.layer_norm(x @ y, (4,)),
+    "attention": lambda t, F, x, y: F.scaled_dot_product_attention(x[None], y[None], y[None]),
+    "mse": lambda t, F, x, y: F.mse_loss(x @ y, y),
+    "cross_entropy": lambda t, F, x, y: F.cross_entropy(x @ y, t.arange(4)),
+    "l1": lambda t, F, x, y: F.l1_loss(x @ y, y), "sum": lambda t, F, x, y: (x @ y).sum(),
+    "kl": lambda t, F, x, y: F.kl_div((x @ y).log_softmax(-1), y.softmax(-1), reduction="sum"),
+    "prod": lambda t, F, x, y: (x @ y).prod(), "trace": lambda t, F, x, y: (x @ y).trace(),
+    "double": lambda t, F, x, y: x.double() @ y.double(), "prelu": lambda t, F, x, y: F.prelu(x, t.tensor([0.3])),
+    "mixed": lambda t, F, x, y: t.cat([x @ y, x]),
+    "gelu": lambda t, F, x, y: F.gelu(x @ y), "norm": lambda t, F, x, y: t.linalg.norm(x @ y),
+    "cdist": lambda t, F, x, y: t.cdist(x @ y, y),
+    "bce": lambda t, F, x, y: F.binary_cross_entropy_with_logits(x @ y, y.sigmoid()),
+    "int": lambda t, F, x, y: x.int() + y.int()}
 
 
 def operands(t):

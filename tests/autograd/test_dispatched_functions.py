@@ -1,4 +1,5 @@
-"""Derivatives by functions of tensors whose class answers every operator: each tensor that the class sees is one that it made."""
+"""Derivatives by functions of tensors whose class answers every operator: each tensor that the class sees is one that
+it made."""
 import pytest
 import torch
 
@@ -11,7 +12,8 @@ def wrapper(lib):
     class Wrapper(lib.Tensor):
         @staticmethod
         def __new__(cls, elem):
-            made = lib.Tensor._make_wrapper_subclass(cls, elem.size(), strides=elem.stride(), dtype=elem.dtype, device=elem.device, requires_grad=elem.requires_grad)
+            made = lib.Tensor._make_wrapper_subclass(cls, elem.size(), strides=elem.stride(), dtype=elem.dtype,
+                                                     device=elem.device, requires_grad=elem.requires_grad)
             made.elem = elem.detach() if elem.requires_grad else elem
             return made
 
@@ -24,11 +26,15 @@ def wrapper(lib):
 
 
 PROGRAMS = {
-    "hvp": lambda lib, f, x, v: lib.autograd.functional.hvp(f, x, v)[1], "vhp": lambda lib, f, x, v: lib.autograd.functional.vhp(f, x, v)[1],
-    "hessian": lambda lib, f, x, v: lib.autograd.functional.hessian(f, x), "jacobian": lambda lib, f, x, v: lib.autograd.functional.jacobian(f, x),
+    "hvp": lambda lib, f, x, v: lib.autograd.functional.hvp(f, x, v)[1],
+    "vhp": lambda lib, f, x, v: lib.autograd.functional.vhp(f, x, v)[1],
+    "hessian": lambda lib, f, x, v: lib.autograd.functional.hessian(f, x),
+    "jacobian": lambda lib, f, x, v: lib.autograd.functional.jacobian(f, x),
     "hessian of a batch": lambda lib, f, x, v: lib.autograd.functional.hessian(f, x, vectorize=True),
-    "jacobian of a batch": lambda lib, f, x, v: lib.autograd.functional.jacobian(lambda a: a.exp() * a, x, vectorize=True),
-    "vmap": lambda lib, f, x, v: lib.func.vmap(lambda a: lib.stack([a.exp(), a * a]))(x), "grad": lambda lib, f, x, v: lib.func.grad(f)(x),
+    "jacobian of a batch": lambda lib, f, x, v: lib.autograd.functional.jacobian(lambda a: a.exp() * a, x,
+                                                                                 vectorize=True),
+    "vmap": lambda lib, f, x, v: lib.func.vmap(lambda a: lib.stack([a.exp(), a * a]))(x),
+    "grad": lambda lib, f, x, v: lib.func.grad(f)(x),
     "vjp": lambda lib, f, x, v: lib.autograd.functional.vjp(f, x)[1],
 }
 
@@ -41,7 +47,8 @@ def test_as_torch(name):
         x, v = made(lib.tensor([0.5, 1.0, 2.0, 3.0])), lib.ones(4)
         result = PROGRAMS[name](lib, lambda a: 3 * a.narrow(0, 0, 3).exp().sum(), x, made(v))
         seen.append(getattr(result, "elem", result).tolist())  # what answered for the class, or what it gave away
-    assert seen[0] == pytest.approx(seen[1], rel=1e-5) if not isinstance(seen[0][0], list) else all(a == pytest.approx(b, rel=1e-5) for a, b in zip(*seen))
+    assert seen[0] == pytest.approx(seen[1], rel=1e-5) if not isinstance(seen[0][0], list) else all(
+        a == pytest.approx(b, rel=1e-5) for a, b in zip(*seen))
 
 
 @pytest.mark.parametrize("operator", ["mT", "mH", "adjoint", "H"])

@@ -23,8 +23,10 @@ PROGRAMS = {
     "view": lambda t: tangent(t, lambda a: a.reshape(3, 1).expand(3, 2).t()[1:], t.arange(3.0)),
     "softmax": lambda t: tangent(t, lambda a: t.log_softmax(a * a, 0), t.arange(3.0)),
     "detached": lambda t: tangent(t, lambda a: a.detach() * a, t.arange(3.0)),
-    "module": lambda t: [n := t.nn.Linear(3, 2), n.weight.data.fill_(0.5), n.bias.data.zero_(), tangent(t, n, t.arange(3.0))[1].detach()][3],
-    "gradients too": lambda t: [x := t.arange(3.0, requires_grad=True), tangent(t, lambda a: (a ** 3).sum(), x)[1].backward(), x.grad][2],
+    "module": lambda t: [n := t.nn.Linear(3, 2), n.weight.data.fill_(0.5), n.bias.data.zero_(),
+                         tangent(t, n, t.arange(3.0))[1].detach()][3],
+    "gradients too": lambda t: [x := t.arange(3.0, requires_grad=True),
+                                tangent(t, lambda a: (a ** 3).sum(), x)[1].backward(), x.grad][2],
     "no tangent": lambda t: [modules(t).unpack_dual(t.ones(2)).tangent is None],
     "after the level": lambda t: after(t),
 }

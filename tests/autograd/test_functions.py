@@ -52,7 +52,9 @@ def test_what_hooks_packed_is_gone_after_a_backward_pass():
 
 def test_gradient_of_the_wrong_shape():
     Given.gradient = rl.ones(7)
-    with pytest.raises(RuntimeError, match=r"GivenBackward returned an invalid gradient at index 0 - got \[7\] but expected shape compatible with \[4\]"):
+    with pytest.raises(RuntimeError,
+                       match=r"GivenBackward returned an invalid gradient at index 0 - got \[7\] but expected shape "
+                             r"compatible with \[4\]"):
         Given.apply(rl.ones(4, requires_grad=True)).backward()
 
 

@@ -1,4 +1,5 @@
-"""gradcheck finds what is wrong, and nothing else, as PyTorch's does; functions with a context under the forward mode."""
+"""gradcheck finds what is wrong, and nothing else, as PyTorch's does; functions with a context under the forward
+mode."""
 import sys
 
 import pytest
@@ -68,12 +69,16 @@ CASES = {
     "a hook that needs a gradient": lambda t: (lost(t), leaf(t), {}),
     "a leaf read elsewhere": lambda t: (*outside(t), {}),
     "no gradient flows": lambda t: (lambda x: x.detach() * 2, leaf(t), {}),
-    "the shape depends on the values": lambda t: (lambda x: x[x > 0.9], (t.ones(2, dtype=t.float64) * 0.9).requires_grad_(), {}),
+    "the shape depends on the values": lambda t: (lambda x: x[x > 0.9],
+                                                  (t.ones(2, dtype=t.float64) * 0.9).requires_grad_(), {}),
     "the result is the argument": lambda t: (lambda x: x, leaf(t), {}),
     "steps between elements": lambda t: (lambda x: x.sin(), leaf(t, 2, 3).t().detach().requires_grad_(), {}),
     "expanded": lambda t: (lambda x: x.sin(), leaf(t, 1).expand(3), {}),
-    "sparse": lambda t: (lambda x: x.to_dense().sin(), leaf(t, 2, 2).detach().to_sparse().requires_grad_(), dict(masked=True)),
-    "dense and sparse": lambda t: (lambda x, y: x * y.to_dense(), (leaf(t, 2, 2), leaf(t, 2, 2).detach().to_sparse().requires_grad_()), dict(masked=True)),
+    "sparse": lambda t: (lambda x: x.to_dense().sin(), leaf(t, 2, 2).detach().to_sparse().requires_grad_(),
+                         dict(masked=True)),
+    "dense and sparse": lambda t: (lambda x, y: x * y.to_dense(),
+                                   (leaf(t, 2, 2), leaf(t, 2, 2).detach().to_sparse().requires_grad_()),
+                                   dict(masked=True)),
 }
 
 
@@ -82,7 +87,8 @@ def outcome(t, name, fast):
     try:
         return t.autograd.gradcheck(function, inputs, fast_mode=fast, **options)
     except Exception as error:  # compared by its class
-        return next(c.__name__ for c in type(error).__mro__ if c.__name__ in ("GradcheckError", "AssertionError", "RuntimeError", "ValueError", "TypeError"))
+        return next(c.__name__ for c in type(error).__mro__
+                    if c.__name__ in ("GradcheckError", "AssertionError", "RuntimeError", "ValueError", "TypeError"))
 
 
 @pytest.mark.parametrize("fast", [False, True])
@@ -118,7 +124,8 @@ def test_a_view_wants_a_view_as_tangent():
         def jvp(ctx, t):
             return t * 1
 
-    with forward_ad.dual_level(), pytest.raises(RuntimeError, match="returning a view .or an input as-is. but the jvp is not"):
+    with forward_ad.dual_level(), pytest.raises(RuntimeError,
+                                                match="returning a view .or an input as-is. but the jvp is not"):
         Same.apply(forward_ad.make_dual(rl.ones(2), rl.ones(2)))
 
 
@@ -137,7 +144,8 @@ def test_an_argument_written_wants_its_tangent_written():
     with forward_ad.dual_level():
         x = forward_ad.make_dual(rl.ones(2), rl.ones(2)) * 1
         y = Twice.apply(x, False)
-        assert y is x and forward_ad.unpack_dual(x).tangent.tolist() == [2, 2] and forward_ad.unpack_dual(x).primal.tolist() == [2, 2]
+        assert y is x and forward_ad.unpack_dual(x).tangent.tolist() == [2, 2] and forward_ad.unpack_dual(
+            x).primal.tolist() == [2, 2]
         with pytest.raises(RuntimeError, match="not modifying the forward mode gradients inplace"):
             Twice.apply(x, True)
 

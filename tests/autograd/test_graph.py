@@ -16,7 +16,8 @@ def network(t, x, w):
 
 def operands(t):
     rng = np.random.default_rng(0)
-    return t.tensor(rng.standard_normal((3, 4)).astype(np.float32)), t.tensor(rng.standard_normal((4, 4)).astype(np.float32), requires_grad=True)
+    return t.tensor(rng.standard_normal((3, 4)).astype(np.float32)), t.tensor(rng.standard_normal((4, 4))
+                                                                              .astype(np.float32), requires_grad=True)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -79,7 +80,9 @@ def test_the_innermost_hooks_count_and_errors_are_torchs():
         g = t.autograd.graph
         x = t.ones(2, requires_grad=True)
         seen = []
-        with g.saved_tensors_hooks(lambda a: seen.append("outer") or a, lambda a: a), g.saved_tensors_hooks(lambda a: seen.append("inner") or a, lambda a: a):
+        with g.saved_tensors_hooks(lambda a: seen.append("outer") or a,
+                                   lambda a: a), g.saved_tensors_hooks(lambda a: seen.append("inner") or a,
+                                                                       lambda a: a):
             x * x
         assert set(seen) == {"inner"}
         with g.saved_tensors_hooks(lambda a: a, lambda a: 3):

@@ -1,4 +1,5 @@
-"""Results whose derivative is not that of how they are computed, and tangents that are written in place; PyTorch says what is right."""
+"""Results whose derivative is not that of how they are computed, and tangents that are written in place; PyTorch says
+what is right."""
 import pytest
 import torch
 
@@ -13,13 +14,15 @@ def dual(lib, shape=(3,), tangent=2.0):
 
 
 WRITES = {
-    "all": lambda x, lib: x.mul_(3), "part": lambda x, lib: x[0].mul_(3), "copy": lambda x, lib: x.copy_(lib.zeros(3)), "a dual": lambda x, lib: x.add_(dual(lib)[0]),
+    "all": lambda x, lib: x.mul_(3), "part": lambda x, lib: x[0].mul_(3), "copy": lambda x, lib: x.copy_(lib.zeros(3)),
+    "a dual": lambda x, lib: x.add_(dual(lib)[0]),
     "item": lambda x, lib: x.__setitem__(1, 5.0),
 }
 
 
 def tangents(lib, write):
-    """The tangents after a write: of the tensor, of a view made before it, and the tensor that was given as the tangent."""
+    """The tangents after a write: of the tensor, of a view made before it, and the tensor that was given as the
+    tangent."""
     with lib.autograd.forward_ad.dual_level():
         x, given = dual(lib)
         view = x[:2]
@@ -53,7 +56,8 @@ def test_the_memory_of_duals():
         assert primal.tolist() == [2, 2] and x._version > before and x.storage().data_ptr() == primal.data_ptr()
 
 
-RANDOM = {"bernoulli": lambda lib, x: lib.bernoulli(x), "normal mean": lambda lib, x: lib.normal(x, 1.0), "normal std": lambda lib, x: lib.normal(0.0, x),
+RANDOM = {"bernoulli": lambda lib, x: lib.bernoulli(x), "normal mean": lambda lib, x: lib.normal(x, 1.0),
+          "normal std": lambda lib, x: lib.normal(0.0, x),
           "poisson": lambda lib, x: lib.poisson(x), "bernoulli_": lambda lib, x: x.clone().bernoulli_()}
 
 
@@ -62,7 +66,8 @@ def test_random_variables_have_derivatives_of_0(name):
     for lib in LIBRARIES:
         forward = lib.autograd.forward_ad
         with forward.dual_level():
-            assert forward.unpack_dual(RANDOM[name](lib, forward.make_dual(lib.full((3,), 0.5), lib.ones(3)))).tangent.tolist() == [0, 0, 0]
+            assert forward.unpack_dual(RANDOM[name](lib, forward.make_dual(lib.full((3,), 0.5),
+                                                                           lib.ones(3)))).tangent.tolist() == [0, 0, 0]
         x = lib.full((3,), 0.5, requires_grad=True)
         assert lib.autograd.grad(RANDOM[name](lib, x).sum(), x)[0].tolist() == [0, 0, 0]
 
@@ -89,7 +94,9 @@ def test_checkpoints_that_would_lose_gradients():
         checkpoint(lib.exp, x, use_reentrant=True).sum().backward()
 
 
-@pytest.mark.parametrize("name, arguments", [("threshold", (0.5, 0.0)), ("relu", ()), ("leaky_relu", (0.1,)), ("elu", (1.0,)), ("hardtanh", (-1.0, 1.0)), ("selu", ()), ("relu6", ()), ("silu", ()),
+@pytest.mark.parametrize("name, arguments", [("threshold", (0.5, 0.0)), ("relu", ()), ("leaky_relu", (0.1,)),
+                                             ("elu", (1.0,)), ("hardtanh", (-1.0, 1.0)), ("selu", ()), ("relu6", ()),
+                                             ("silu", ()),
                                              ("celu", (1.0,)), ("hardswish", ())])
 def test_in_place_by_position(name, arguments):
     def seen(lib):

@@ -16,7 +16,8 @@ KINDS = {
     "created": lambda t: inferred(t),
     "computed": lambda t: t.inference_mode()(lambda x: x * 2)(t.ones(3)),
     "several": lambda t: t.inference_mode()(lambda x: x.max(0))(t.ones(3, 2)).indices,
-    "composite": lambda t: t.inference_mode()(lambda x: t.nn.functional.cross_entropy(x, t.tensor([0, 1])))(t.ones(2, 3)),
+    "composite": lambda t: t.inference_mode()(lambda x: t.nn.functional.cross_entropy(x, t.tensor([0, 1])))(
+        t.ones(2, 3)),
     "from_numpy": lambda t: t.inference_mode()(lambda: t.from_numpy(__import__("numpy").ones(3)))(),
     "data of numbers": lambda t: t.inference_mode()(lambda: t.tensor([1.0, 2.0]))(),
     "view made inside of a normal tensor": lambda t: t.inference_mode()(lambda x: x[0])(t.ones(3, 4)),
@@ -105,7 +106,8 @@ ALLOWED = {
     "leaf inside": lambda t: t.inference_mode()(lambda: t.ones(3).requires_grad_())(),
     "recording inside": lambda t: t.inference_mode()(t.enable_grad()(lambda x: x * 2))(t.ones(3, requires_grad=True)),
     "mode off within": lambda t: t.no_grad()(t.inference_mode(False)(lambda x: x * 2))(t.ones(3, requires_grad=True)),
-    "recording set inside": lambda t: t.inference_mode()(lambda x: (t.set_grad_enabled(True), x * 2)[1])(t.ones(3, requires_grad=True)),
+    "recording set inside": lambda t: t.inference_mode()(lambda x: (t.set_grad_enabled(True),
+                                                                    x * 2)[1])(t.ones(3, requires_grad=True)),
     "normal tensor written inside, then saved": lambda t: after(t),
 }
 
@@ -139,7 +141,8 @@ def test_a_model_that_was_evaluated_trains():
     results = []
     for evaluate in (False, True):
         rl.manual_seed(0)
-        model = rl.nn.Sequential(rl.nn.Conv2d(3, 8, 3), rl.nn.BatchNorm2d(8), rl.nn.GELU(), rl.nn.Flatten(), rl.nn.LayerNorm(8 * 36), rl.nn.Linear(8 * 36, 5))
+        model = rl.nn.Sequential(rl.nn.Conv2d(3, 8, 3), rl.nn.BatchNorm2d(8), rl.nn.GELU(), rl.nn.Flatten(),
+                                 rl.nn.LayerNorm(8 * 36), rl.nn.Linear(8 * 36, 5))
         x = rl.linspace(-1, 1, 2 * 3 * 64).reshape(2, 3, 8, 8)
         if evaluate:
             with rl.inference_mode():

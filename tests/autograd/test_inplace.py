@@ -9,11 +9,16 @@ BOTH = (rushlight, torch)
 START = [[0.3, -1.2, 0.8], [2.0, 0.1, -0.4]]
 WRITES = {
     "result saved": lambda f, x, w: x.exp_(), "target saved": lambda f, x, w: x.pow_(2),
-    "both saved": lambda f, x, w: x.mul_(w), "argument saved": lambda f, x, w: x.sub_(w).mul_(w), "linear": lambda f, x, w: x.add_(w, alpha=3).neg_(),
-    "constant": lambda f, x, w: x.zero_(), "copied": lambda f, x, w: x.copy_(w), "filled": lambda f, x, w: x.fill_(2.0).mul_(w),
-    "row": lambda f, x, w: x[0].exp_(), "column": lambda f, x, w: x[:, 1].mul_(w[:, 0]), "transposed": lambda f, x, w: x.t().mul_(w.t()), "set": lambda f, x, w: x.__setitem__(0, w[1]),
-    "masked": lambda f, x, w: x.masked_fill_(w > 0, 0.5), "view of a view": lambda f, x, w: x[1][1:].tanh_(), "diagonal": lambda f, x, w: x.diagonal().pow_(3),
-    "one value": lambda f, x, w: x.fill_(w[0, 0]), "drawn": lambda f, x, w: x.uniform_().zero_(), "row of zeros": lambda f, x, w: x[0].zero_(),
+    "both saved": lambda f, x, w: x.mul_(w), "argument saved": lambda f, x, w: x.sub_(w).mul_(w),
+    "linear": lambda f, x, w: x.add_(w, alpha=3).neg_(),
+    "constant": lambda f, x, w: x.zero_(), "copied": lambda f, x, w: x.copy_(w),
+    "filled": lambda f, x, w: x.fill_(2.0).mul_(w),
+    "row": lambda f, x, w: x[0].exp_(), "column": lambda f, x, w: x[:, 1].mul_(w[:, 0]),
+    "transposed": lambda f, x, w: x.t().mul_(w.t()), "set": lambda f, x, w: x.__setitem__(0, w[1]),
+    "masked": lambda f, x, w: x.masked_fill_(w > 0, 0.5), "view of a view": lambda f, x, w: x[1][1:].tanh_(),
+    "diagonal": lambda f, x, w: x.diagonal().pow_(3),
+    "one value": lambda f, x, w: x.fill_(w[0, 0]), "drawn": lambda f, x, w: x.uniform_().zero_(),
+    "row of zeros": lambda f, x, w: x[0].zero_(),
     "broadcast": lambda f, x, w: x.copy_(w[0]),
 }
 
@@ -36,7 +41,9 @@ def test_gradients_through_writes(name):
 
 @pytest.mark.parametrize("wrong", [
     lambda f, a: a.exp_(), lambda f, a: a[0].exp_(), lambda f, a: a.view(-1).mul_(2),
-    lambda f, a: (a * 2).sigmoid_().tanh_().sum().backward(), lambda f, a: by_itself(a * 2).sum().backward(), lambda f, a: write_after(f, a, lambda x: x.exp(), "result"), lambda f, a: write_after(f, a, lambda x: x.pow(2), "argument")])
+    lambda f, a: (a * 2).sigmoid_().tanh_().sum().backward(), lambda f, a: by_itself(a * 2).sum().backward(),
+    lambda f, a: write_after(f, a, lambda x: x.exp(), "result"),
+    lambda f, a: write_after(f, a, lambda x: x.pow(2), "argument")])
 def test_writes_that_are_refused(wrong):
     for framework in BOTH:
         with pytest.raises(RuntimeError):
@@ -67,7 +74,8 @@ def test_a_leaf_that_wants_no_gradient_any_more_gets_none():
 
 @pytest.mark.parametrize("name", ["zero", "fill", "copy", "power of nothing"])
 def test_what_is_overwritten_has_a_gradient_when_compiled_too(name):
-    calls = {"zero": lambda x: x.clone().zero_(), "fill": lambda x: x.clone().fill_(3.0), "copy": lambda x: x.clone().copy_(rushlight.ones(2)),
+    calls = {"zero": lambda x: x.clone().zero_(), "fill": lambda x: x.clone().fill_(3.0),
+             "copy": lambda x: x.clone().copy_(rushlight.ones(2)),
              "power of nothing": lambda x: rushlight.linalg.matrix_power(x, 0)}
     for call in (calls[name], rushlight.compile(calls[name])):
         x = rushlight.full((2, 2), 2.0, requires_grad=True)
@@ -78,9 +86,13 @@ def test_what_is_overwritten_has_a_gradient_when_compiled_too(name):
 
 
 OVERWRITTEN = {
-    "instance_norm": lambda t, x: t.nn.functional.instance_norm(x), "batch_norm": lambda t, x: t.nn.functional.batch_norm(x, None, None, training=True),
-    "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (4,)), "group_norm": lambda t, x: t.nn.functional.group_norm(x, 2), "rms_norm": lambda t, x: t.nn.functional.rms_norm(x, (4,)),
-    "normalize": lambda t, x: t.nn.functional.normalize(x), "div": lambda t, x: 1 / (x + 1), "softsign": lambda t, x: t.nn.functional.softsign(x),
+    "instance_norm": lambda t, x: t.nn.functional.instance_norm(x),
+    "batch_norm": lambda t, x: t.nn.functional.batch_norm(x, None, None, training=True),
+    "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (4,)),
+    "group_norm": lambda t, x: t.nn.functional.group_norm(x, 2),
+    "rms_norm": lambda t, x: t.nn.functional.rms_norm(x, (4,)),
+    "normalize": lambda t, x: t.nn.functional.normalize(x), "div": lambda t, x: 1 / (x + 1),
+    "softsign": lambda t, x: t.nn.functional.softsign(x),
     "local_response_norm": lambda t, x: t.nn.functional.local_response_norm(x, 2),
 }
 

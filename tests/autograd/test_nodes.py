@@ -1,4 +1,5 @@
-"""The graph as users see it: nodes and what they keep, the order of hooks, gradients that do not arrive, `.grad` written and deleted."""
+"""The graph as users see it: nodes and what they keep, the order of hooks, gradients that do not arrive, `.grad`
+written and deleted."""
 import pytest
 
 import rushlight as rl
@@ -125,13 +126,15 @@ def a_retained_gradient_is_that_of_the_value_written_last(t):
 def nodes_keep_notes_and_are_one_object(t):
     y = leaf(t) * 2
     y.grad_fn.metadata["a"] = 1
-    return y.grad_fn.metadata, y.grad_fn is y.grad_fn, y.grad_fn.next_functions[0], hasattr(y.grad_fn, "variable"), isinstance(y.grad_fn, t.autograd.graph.Node)
+    return y.grad_fn.metadata, y.grad_fn is y.grad_fn, y.grad_fn.next_functions[0], hasattr(
+        y.grad_fn, "variable"), isinstance(y.grad_fn, t.autograd.graph.Node)
 
 
 def a_node_gives_what_it_keeps(t):
     x = leaf(t, 2, 3)
     y, z, s = x.exp(), x * x, x.sum((1,), True)
-    return y.grad_fn._saved_result, y.grad_fn._saved_result.grad_fn is y.grad_fn, z.grad_fn._saved_self is x, z.grad_fn._saved_other, s.grad_fn._saved_keepdim
+    return (y.grad_fn._saved_result, y.grad_fn._saved_result.grad_fn is y.grad_fn, z.grad_fn._saved_self is x,
+            z.grad_fn._saved_other, s.grad_fn._saved_keepdim)
 
 
 def what_a_node_keeps_is_gone_after_the_backward_pass(t):
@@ -187,7 +190,8 @@ def gradients_for_a_generator(t):
     module = t.nn.Linear(2, 1)
     with t.no_grad():
         module.weight.fill_(1)
-    return t.autograd.grad(module(t.ones(1, 2)).sum(), module.parameters()), t.autograd.grad((module.bias * n for n in (1, 2)), (module.bias,))
+    return t.autograd.grad(module(t.ones(1, 2)).sum(),
+                           module.parameters()), t.autograd.grad((module.bias * n for n in (1, 2)), (module.bias,))
 
 
 def gradients_for_a_number(t):
@@ -319,7 +323,8 @@ def variables(t):
     return x, x.is_leaf, isinstance(x, t.autograd.Variable), t.autograd.Variable(leaf(t)).requires_grad
 
 
-PROGRAMS = [f for f in list(globals().values()) if getattr(f, "__module__", None) == __name__ and f.__code__.co_varnames[:f.__code__.co_argcount] == ("t",) and f is not half]
+PROGRAMS = [f for f in list(globals().values()) if getattr(f, "__module__", None) == __name__
+            and f.__code__.co_varnames[:f.__code__.co_argcount] == ("t",) and f is not half]
 
 
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)

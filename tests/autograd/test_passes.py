@@ -1,4 +1,5 @@
-"""A backward pass as hooks and functions see it: what runs, what is called afterwards, which steps chosen inputs leave out, and how gradients lie in memory."""
+"""A backward pass as hooks and functions see it: what runs, what is called afterwards, which steps chosen inputs leave
+out, and how gradients lie in memory."""
 import pytest
 
 import rushlight as rl
@@ -17,7 +18,8 @@ def test_hooks_run_where_gradients_are_asked_for(t):
     b = a * 2
     c = (b * 2).sum()
     a.register_hook(lambda g: seen.append("a")), b.register_hook(lambda g: seen.append("b"))
-    b.grad_fn.register_hook(lambda *_: seen.append("after b")), b.grad_fn.register_prehook(lambda g: seen.append("before b"))
+    b.grad_fn.register_hook(lambda *_: seen.append("after b")), b.grad_fn.register_prehook(
+        lambda g: seen.append("before b"))
     for inputs in (b, (a, b), a):
         t.autograd.grad(c, inputs, retain_graph=True)
         seen.append(None)
@@ -71,7 +73,8 @@ def test_a_hook_on_a_gradient_that_is_there_returns_nothing(t):
 
 @both
 def test_hooks_on_saved_tensors_that_are_entered_on_the_way_end_with_the_pass(t):
-    hooks, seen = t.autograd.graph.saved_tensors_hooks(lambda x: seen.append("packed") or x, lambda x: hooks.__enter__() or x), []
+    hooks, seen = t.autograd.graph.saved_tensors_hooks(lambda x: seen.append("packed") or x,
+                                                       lambda x: hooks.__enter__() or x), []
     with hooks:
         out = leaf(t).sin().sum()
     out.backward()
@@ -85,7 +88,8 @@ def test_hooks_on_saved_tensors_that_are_entered_on_the_way_end_with_the_pass(t)
 @pytest.mark.parametrize("layout", ["rows", "columns", "channels last", "part"])
 def test_a_gradient_lies_as_its_leaf(t, create, layout):
     whole = t.ones(2, 3, 4, 5)
-    x = {"rows": whole, "columns": whole.permute(3, 2, 1, 0), "channels last": whole.to(memory_format=t.channels_last), "part": whole[:, :, ::2]}[layout].detach().requires_grad_()
+    x = {"rows": whole, "columns": whole.permute(3, 2, 1, 0), "channels last": whole.to(memory_format=t.channels_last),
+         "part": whole[:, :, ::2]}[layout].detach().requires_grad_()
     for weight in (t.ones(x.shape), t.ones(x.shape[::-1]).permute(3, 2, 1, 0), t.ones(()).expand(x.shape)):
         x.grad = None
         x.backward(weight, create_graph=create)
@@ -98,9 +102,12 @@ def test_what_follows_a_step(t):
     x = leaf(t)
     a = x * 2
     b = a * t.ones(2)
-    assert [node and node.name() for node, _ in (a + x).grad_fn.next_functions] == ["MulBackward0", "torch::autograd::AccumulateGrad"]
+    assert [node and node.name() for node, _ in (a + x).grad_fn.next_functions] == ["MulBackward0",
+                                                                                    "torch::autograd::AccumulateGrad"]
     for made in (b, a + 5, a - 1.5, 2 * a):
-        assert made.grad_fn.next_functions == ((a.grad_fn, 0), (None, 0)) if made is not b else made.grad_fn.next_functions[1] == (None, 0)
+        assert made.grad_fn.next_functions == ((a.grad_fn, 0),
+                                               (None, 0)) if made is not b else made.grad_fn.next_functions[1] == (
+                                                   None, 0)
     assert len(a.pow(2).grad_fn.next_functions) == len(a.sum(0).grad_fn.next_functions) == 1
 
 
@@ -121,7 +128,9 @@ def test_nodes_are_instances_of_a_class_that_they_do_not_derive_from(t):
     made = Same.apply(leaf(t))
     nodes = [made.grad_fn, made.grad_fn.next_functions[0][0], made.exp().grad_fn, *seen]
     assert all(isinstance(node, Node) and Node not in type(node).mro() for node in nodes)
-    assert issubclass(type(nodes[0]), Node) and issubclass(t._C._functions.AccumulateGrad, Node) and not isinstance(1, Node) and not isinstance(Node, Node)
+    assert issubclass(type(nodes[0]), Node) and issubclass(t._C._functions.AccumulateGrad,
+                                                           Node) and not isinstance(1, Node) and not isinstance(
+                                                               Node, Node)
 
 
 @both

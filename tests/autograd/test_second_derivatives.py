@@ -31,7 +31,8 @@ def test_second_derivative(name, index):
     assert gradgradcheck(floats, inputs, check_undefined_grad=False)
 
 
-WRITING = {"mul_": 1, "div_": 1, "pow_": 1, "atan2_": 1, "lerp_": 2, "addcmul_": 2, "addcdiv_": 2, "exp_": 0, "sqrt_": 0, "sigmoid_": 0, "tanh_": 0, "reciprocal_": 0, "log_": 0,
+WRITING = {"mul_": 1, "div_": 1, "pow_": 1, "atan2_": 1, "lerp_": 2, "addcmul_": 2, "addcdiv_": 2, "exp_": 0,
+           "sqrt_": 0, "sigmoid_": 0, "tanh_": 0, "reciprocal_": 0, "log_": 0,
            "square_": 0, "hypot_": 1, "xlogy_": 1}
 
 
@@ -51,5 +52,6 @@ def test_second_derivative_through_a_write(name, part):
     first = rl.autograd.grad(written(*inputs).sum(), inputs, create_graph=True)
     plain = [x[part].sin() if name == "square_" else x[part] if k == 0 else x[part] for k, x in enumerate(inputs)]
     expected = rl.autograd.grad(getattr(plain[0], name.rstrip("_"))(*plain[1:]).sum(), inputs, create_graph=True)
-    mixed = [rl.autograd.grad(sum(g[part].sum() for g in found), inputs, materialize_grads=True) for found in (first, expected)]
+    mixed = [rl.autograd.grad(sum(g[part].sum() for g in found), inputs, materialize_grads=True)
+             for found in (first, expected)]
     assert all(rl.allclose(a[part], b[part]) for a, b in zip(*mixed))

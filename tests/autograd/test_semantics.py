@@ -17,7 +17,8 @@ def same(program):
     """Runs a program under both libraries and compares what it returns."""
     ours, theirs = program(rl), program(torch)
     for a, b in zip(ours, theirs):
-        np.testing.assert_allclose(np.asarray(a.detach().tolist()), np.asarray(b.detach().tolist()), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(a.detach().tolist()), np.asarray(b.detach().tolist()), rtol=1e-5,
+                                   atol=1e-6)
 
 
 def same_or_refused(program):
@@ -121,7 +122,8 @@ def test_tensor_hooks():
 
 
 ANSWERS = {
-    "a tuple": lambda t, g: (g,), "a list": lambda t, g: [g], "a number": lambda t, g: 3, "another shape": lambda t, g: g[:1], "another dtype": lambda t, g: g.double(),
+    "a tuple": lambda t, g: (g,), "a list": lambda t, g: [g], "a number": lambda t, g: 3,
+    "another shape": lambda t, g: g[:1], "another dtype": lambda t, g: g.double(),
     "nothing": lambda t, g: None, "twice": lambda t, g: g * 2}
 
 
@@ -138,7 +140,8 @@ def test_what_hooks_of_tensors_may_answer(name, of_leaf):
 
 
 NODE_ANSWERS = {
-    "a tensor": lambda g: g[0], "a list": lambda g: [g[0]], "a number": lambda g: 3, "too many": lambda g: (*g, g[0]), "no tensor": lambda g: (3, *g[1:]),
+    "a tensor": lambda g: g[0], "a list": lambda g: [g[0]], "a number": lambda g: 3, "too many": lambda g: (*g, g[0]),
+    "no tensor": lambda g: (3, *g[1:]),
     "another shape": lambda g: (g[0][:1], *g[1:]), "twice": lambda g: (g[0] * 2, *g[1:])}
 
 
@@ -248,7 +251,8 @@ def test_gradients_that_pass_through_are_not_shared(run):
 
 @pytest.mark.parametrize("native", ["1", "0"])
 def test_gradients_that_a_hook_or_a_function_keeps_are_not_added_to(native):
-    """Whatever counts references, interpreted or compiled: the second backward pass leaves what was kept of the first one."""
+    """Whatever counts references, interpreted or compiled: the second backward pass leaves what was kept of the first
+    one."""
     source = """if True:
         import rushlight as torch
         kept = []

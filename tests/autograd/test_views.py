@@ -63,9 +63,12 @@ def mask(t):
     return found
 
 
-WRITES = {"masked_fill_": lambda t, x: x.masked_fill_(mask(t), 5.0), "number": lambda t, x: x.__setitem__(mask(t), 5.0), "tensor": lambda t, x: x.__setitem__(mask(t), t.tensor([7.0])),
-          "rows": lambda t, x: x.__setitem__(t.tensor([1]), 5.0), "index_fill_": lambda t, x: x.index_fill_(0, t.tensor([1]), 4.0),
-          "all": lambda t, x: x.masked_fill_(t.ones(3, 4, dtype=t.bool), t.tensor(3.0)), "index_put_": lambda t, x: x.index_put_((t.tensor([0]), t.tensor([1])), t.tensor(3.0))}
+WRITES = {"masked_fill_": lambda t, x: x.masked_fill_(mask(t), 5.0), "number": lambda t, x: x.__setitem__(mask(t), 5.0),
+          "tensor": lambda t, x: x.__setitem__(mask(t), t.tensor([7.0])),
+          "rows": lambda t, x: x.__setitem__(t.tensor([1]), 5.0),
+          "index_fill_": lambda t, x: x.index_fill_(0, t.tensor([1]), 4.0),
+          "all": lambda t, x: x.masked_fill_(t.ones(3, 4, dtype=t.bool), t.tensor(3.0)),
+          "index_put_": lambda t, x: x.index_put_((t.tensor([0]), t.tensor([1])), t.tensor(3.0))}
 
 
 @pytest.mark.parametrize("name", WRITES)

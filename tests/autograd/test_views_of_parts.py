@@ -53,7 +53,8 @@ def places(t):
     y = (w * 1).view(2, 3)
     y[i].mul_(3)
     y.sum().backward()
-    return a.tolist(), b[i].data_ptr() - b.data_ptr(), b[:, i].stride(), b[[0, 1], i].tolist(), b[t.tensor([True, False]), i].tolist(), w.grad.tolist()
+    return a.tolist(), b[i].data_ptr() - b.data_ptr(), b[:, i].stride(), b[[0, 1], i].tolist(), b[
+        t.tensor([True, False]), i].tolist(), w.grad.tolist()
 
 
 def mapped_places(t):
@@ -76,7 +77,8 @@ def test_as_torch(program):
     assert program(rl) == program(torch)
 
 
-@pytest.mark.parametrize("base", [lambda t: t.zeros(2, 2, requires_grad=True), lambda t: t.zeros(2, 2, requires_grad=True).clone()])
+@pytest.mark.parametrize("base", [lambda t: t.zeros(2, 2, requires_grad=True),
+                                  lambda t: t.zeros(2, 2, requires_grad=True).clone()])
 def test_a_view_that_was_not_recorded_is_written(base):
     for t in (torch, rl):
         whole = base(t)
@@ -90,19 +92,25 @@ def test_a_view_that_was_not_recorded_is_written(base):
         assert whole.tolist() == [[2, 2], [0, 0]]
 
 
-@pytest.mark.parametrize("program", [lambda z, i: (z.real.mul_(2), z.imag, z), lambda z, i: (z[i].mul_(2), z[i] + 0, z[i, i])[1:], lambda z, i: (z.real[i].add_(1), z * 2)[1]])
+@pytest.mark.parametrize("program", [lambda z, i: (z.real.mul_(2), z.imag, z),
+                                     lambda z, i: (z[i].mul_(2), z[i] + 0, z[i, i])[1:],
+                                     lambda z, i: (z.real[i].add_(1), z * 2)[1]])
 def test_compiled(program):
     results = []
     for t, run in ((torch, program), (rl, rl.compile(program))):
         z = (t.arange(12.0) * (1 + 1j)).view(3, 4)[1:]
         found = run(z, t.tensor(1))
         found = found if isinstance(found, tuple) else (found,)
-        results.append(([r.tolist() for r in found], z.tolist(), [r.untyped_storage().data_ptr() == z.untyped_storage().data_ptr() and r.data_ptr() - z.data_ptr() for r in found if r.dim() > 1]))
+        results.append(([r.tolist() for r in found], z.tolist(),
+                        [r.untyped_storage().data_ptr() == z.untyped_storage().data_ptr()
+                         and r.data_ptr() - z.data_ptr() for r in found if r.dim() > 1]))
     assert results[0] == results[1]
 
 
 def test_pairs_that_are_no_complex_numbers_are_refused():
-    for make in (lambda t: t.view_as_complex(t.arange(6.0)[1:5].view(2, 2)), lambda t: t.view_as_complex(t.arange(6.0)[::3]), lambda t: t.view_as_complex(t.arange(6.0).view(2, 3)[:, :2])):
+    for make in (lambda t: t.view_as_complex(t.arange(6.0)[1:5].view(2, 2)),
+                 lambda t: t.view_as_complex(t.arange(6.0)[::3]),
+                 lambda t: t.view_as_complex(t.arange(6.0).view(2, 3)[:, :2])):
         for t in (rl, torch):
             with pytest.raises(RuntimeError):
                 make(t)

@@ -1,4 +1,5 @@
-"""What is found on disk is what would be made: operators' samples planned anew, as one of many sizes, and read back, however these follow each other."""
+"""What is found on disk is what would be made: operators' samples planned anew, as one of many sizes, and read back,
+however these follow each other."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -24,10 +25,12 @@ def programs(tmp_path, monkeypatch):
         for operator in (plan.derived, plan.spending, *plan.derived.facts.get("recorded", ())[:1]):
             graph = operator and operator.facts["derived"]
             if graph and not isinstance(graph, store.Underived):
-                identity = operator.facts["identities"][plan.constants] if plan.constants else operator.facts["identity"]
+                identity = operator.facts["identities"][plan.constants] if plan.constants else operator.facts[
+                    "identity"]
                 if plan.constants:  # one operator for all sizes has an identity for each
                     graph = family.Settling(graph, dict(zip(operator.facts["symbols"].values(), plan.constants)))
-                shown = store.deferred(graph)[0], operator.facts.get("spends"), plan.saves[:len(operator.facts["inputs"])]
+                shown = store.deferred(graph)[0], operator.facts.get("spends"), plan.saves[
+                    :len(operator.facts["inputs"])]
                 assert found.setdefault(identity, shown)[:2] == shown[:2]
 
     monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path))
@@ -62,7 +65,8 @@ def test_plans_of_one_identity_are_one_program_whichever_way_they_came_about(pro
         with monkeypatch.context() as patch:
             patch.setattr(family.Call, "symbols", symbols)
             patch.setattr(store, "get", lambda entry: None)
-            patch.setattr(rl.autograd, "grad", lambda results, *_, **__: [])  # another process, which stops before its backward pass
+            # another process, which stops before its backward pass
+            patch.setattr(rl.autograd, "grad", lambda results, *_, **__: [])
             computed()
         same(computed(), first)
     assert len(programs) > 50

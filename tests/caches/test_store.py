@@ -39,8 +39,11 @@ PROGRAM = """
     print(sum(results), len(made))
 """
 MODELS = {
-    "mlp": ("nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.5), nn.Linear(8, 3))", "(5, 4)", 20),
-    "convolutions": ("nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 2))", "(2, 3, 8, 8)", 384),
+    "mlp": ("nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.5), nn.Linear(8, 3))", "(5, 4)",
+            20),
+    "convolutions": (
+        "nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), "
+        "nn.Linear(128, 2))", "(2, 3, 8, 8)", 384),
     "attention": ("nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)", "(2, 5, 8)", 80),
     "by NumPy": ("nn.Sequential(nn.Linear(4, 4), nn.Softmax(-1), nn.Unflatten(1, (2, 2)))", "(5, 4)", 20),
 }
@@ -88,13 +91,14 @@ def test_processes_at_once(tmp_path):
     model, shape, size = MODELS["mlp"]
     program = textwrap.dedent(PROGRAM.format(model=model, shape=shape, size=size, compiled=True))
     environment = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path), "RUSHLIGHT_STORE": "1"}
-    workers = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment) for _ in range(3)]
+    workers = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment)
+               for _ in range(3)]
     results = {worker.communicate()[0].split()[0] for worker in workers}
     assert len(results) == 1 and all(worker.returncode == 0 for worker in workers)
     assert run(program, tmp_path)[1] == "0"
 
 
-# --- within one process ---------------------------------------------------------------------------------------------------------------
+# --- within one process -----------------------------------------------------------------------------------------------
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path))
@@ -102,7 +106,8 @@ def folder(tmp_path, monkeypatch):
         yield tmp_path
 
 
-forget = torch._src.core.op.forget  # plans for all sizes, too, of which tests before had many: they are asked before the disk
+# plans for all sizes, too, of which tests before had many: they are asked before the disk
+forget = torch._src.core.op.forget
 
 
 def entries(folder):
@@ -186,17 +191,21 @@ def test_plans_of_one_key_have_backward_programs_of_their_own(folder):
     for order in (2.0, 1.0, float("inf"), 2.0, 1.0, 3.0, 1.0, float("inf"), 2.0):
         x = torch.tensor([[3.0, -1.0], [4.0, 2.0]], requires_grad=True)
         torch.linalg.vector_norm(x, order, 0).backward(torch.tensor([5.0, 10.0]))
-        wanted = {2.0: [[3.0, -10 / 5 ** 0.5], [4.0, 20 / 5 ** 0.5]], 1.0: [[5.0, -10.0], [5.0, 10.0]], float("inf"): [[0.0, 0.0], [5.0, 10.0]],
+        wanted = {2.0: [[3.0, -10 / 5 ** 0.5], [4.0, 20 / 5 ** 0.5]], 1.0: [[5.0, -10.0], [5.0, 10.0]],
+                  float("inf"): [[0.0, 0.0], [5.0, 10.0]],
                   3.0: [[45 / 91 ** (2 / 3), -10 / 9 ** (2 / 3)], [80 / 91 ** (2 / 3), 40 / 9 ** (2 / 3)]]}[order]
         assert torch.allclose(x.grad, torch.tensor(wanted)), order
     plans_of_keys = [found.function.known for found in vector_norm.plans.values() if found.large == CHOICE]
-    known = [plan.derived.facts["identity"] for alternatives in plans_of_keys for _, plan in alternatives if plan.derived]
+    known = [plan.derived.facts["identity"] for alternatives in plans_of_keys for _, plan in alternatives
+             if plan.derived]
     assert len(known) > 2 and len(set(known)) == len(known)
 
 
 def test_text_tells_values_apart():
-    values = [1, 1.0, True, "1", None, (1,), [1], ((1,),), 0.0, -0.0, float, int, torch.float32, torch.float64, slice(1), torch.device("cpu"),
-              torch.ones(2)._meta, torch.ones(2, 1)._meta, torch.ones(1, 2)._meta, {"a": 1}, torch._src.core.op.OPS["exp"]]
+    values = [1, 1.0, True, "1", None, (1,), [1], ((1,),), 0.0, -0.0, float, int, torch.float32, torch.float64,
+              slice(1), torch.device("cpu"),
+              torch.ones(2)._meta, torch.ones(2, 1)._meta, torch.ones(1, 2)._meta, {"a": 1},
+              torch._src.core.op.OPS["exp"]]
     assert len(set(map(save.text_of, values))) == len(values)
     with pytest.raises(save.Unsaveable):
         save.text_of(lambda: 0)
@@ -232,7 +241,8 @@ def test_artifacts_carry_everything_to_an_empty_cache(tmp_path):
     program = textwrap.dedent(PROGRAM.format(model=model, shape=shape, size=size, compiled=True))
     saving = program + f"\ndata, info = torch.compiler.save_cache_artifacts()\nopen({str(tmp_path / 'artifacts')!r}, 'wb').write(data)\nassert info.artifacts['plan']"
     first = run(saving, tmp_path / "one")
-    loading = f"import rushlight; rushlight.compiler.load_cache_artifacts(open({str(tmp_path / 'artifacts')!r}, 'rb').read())\n" + program
+    loading = (f"import rushlight; rushlight.compiler.load_cache_artifacts(open({str(tmp_path / 'artifacts')!r}, "
+               "'rb').read())\n" + program)
     assert run(loading, tmp_path / "two") == [first[0], "0"]
 
 

@@ -20,10 +20,12 @@ class Near(complex):
 
 
 def shown(value, seen=()):
-    """A value in a form that compares by content: tensors with their gradients, containers, objects by their attributes."""
+    """A value in a form that compares by content: tensors with their gradients, containers, objects by their
+    attributes."""
     if isinstance(value, torch.Tensor):
         grad = None if value.grad_fn is not None or value.grad is None else shown(value.grad)
-        return "tensor", tuple(value.shape), str(value.dtype), bool(value.requires_grad), numbers(value.detach().tolist()), grad
+        return "tensor", tuple(value.shape), str(value.dtype), bool(value.requires_grad), numbers(value.detach()
+                                                                                                  .tolist()), grad
     if id(value) in seen:
         return "again", type(value).__name__
     seen = (*seen, id(value))
@@ -34,7 +36,8 @@ def shown(value, seen=()):
     if isinstance(value, dict):
         return type(value).__name__, [(k, shown(v, seen)) for k, v in value.items()]
     if isinstance(value, torch.nn.Module):
-        return type(value).__name__, shown(dict(value.named_parameters()), seen), shown(dict(value.named_buffers()), seen), attributes(value, seen)
+        return type(value).__name__, shown(dict(value.named_parameters()), seen), shown(dict(value.named_buffers()),
+                                                                                        seen), attributes(value, seen)
     if callable(value) and not isinstance(value, type):
         return "callable"
     return attributes(value, seen) if type(value).__repr__ is object.__repr__ else repr(value)
@@ -42,11 +45,13 @@ def shown(value, seen=()):
 
 def numbers(value):
     """Nested lists with Near in the place of floats and complex numbers."""
-    return [numbers(v) for v in value] if isinstance(value, list) else Near(value) if isinstance(value, (float, complex)) else value
+    return [numbers(v) for v in value] if isinstance(value, list) else Near(value) if isinstance(
+        value, (float, complex)) else value
 
 
 def attributes(value, seen):
-    return type(value).__name__, {k: shown(v, seen) for k, v in getattr(value, "__dict__", {}).items() if not k.startswith("_")}
+    return type(value).__name__, {k: shown(v, seen) for k, v in getattr(value, "__dict__", {}).items()
+                                  if not k.startswith("_")}
 
 
 def outcome(function, args):

@@ -4,7 +4,8 @@ import pytest
 import rushlight as torch
 import rushlight._dynamo.config
 from rushlight._dynamo.backends.common import aot_autograd
-from rushlight._dynamo.testing import AotEagerAndRecordGraphs, CompileCounter, CompileCounterWithBackend, EagerAndRecordGraphs, same
+from rushlight._dynamo.testing import (AotEagerAndRecordGraphs, CompileCounter, CompileCounterWithBackend,
+                                       EagerAndRecordGraphs, same)
 from rushlight._src.core.settings import settings
 from tests.fx.test_operators import close, step, training
 
@@ -17,8 +18,10 @@ def replacing(module, inputs):
     return torch._inductor.compile_fx.compile_fx(module, inputs)
 
 
-BACKENDS = ["eager", "aot_eager", "rushlight", "inductor", lambda module, inputs: module, lambda module, inputs: module.forward,
-            CompileCounterWithBackend("inductor"), CompileCounterWithBackend("aot_eager"), EagerAndRecordGraphs(), AotEagerAndRecordGraphs(),
+BACKENDS = ["eager", "aot_eager", "rushlight", "inductor", lambda module, inputs: module,
+            lambda module, inputs: module.forward,
+            CompileCounterWithBackend("inductor"), CompileCounterWithBackend("aot_eager"), EagerAndRecordGraphs(),
+            AotEagerAndRecordGraphs(),
             aot_autograd(fw_compiler=lambda module, inputs: module), torch._inductor.compile_fx.compile_fx]
 
 
@@ -46,7 +49,8 @@ def losses(backend):
     return [run().item() for _ in range(3)]
 
 
-@pytest.mark.parametrize("backend, check", [("aot_eager", ""), (lambda module, inputs: module, ""), (torch._inductor.compile_fx.compile_fx, ""), ("rushlight", "accuracy")])
+@pytest.mark.parametrize("backend, check", [("aot_eager", ""), (lambda module, inputs: module, ""),
+                                            (torch._inductor.compile_fx.compile_fx, ""), ("rushlight", "accuracy")])
 def test_whole_steps_under_every_backend(backend, check):
     with settings.set(check=check):
         assert losses(backend) == pytest.approx(losses(None), rel=1e-5)
@@ -100,7 +104,9 @@ def test_counters_and_registration():
     def mine_for_test(module, inputs):
         return module.forward
 
-    assert "mine_for_test" in torch.compiler.list_backends() and torch.compile(lambda x: x + 1, backend="mine_for_test")(torch.ones(1)).item() == 2
+    assert "mine_for_test" in torch.compiler.list_backends() and torch.compile(lambda x: x + 1,
+                                                                               backend="mine_for_test")(
+                                                                                   torch.ones(1)).item() == 2
     with pytest.raises(ValueError, match="built in"):
         torch._dynamo.register_backend(mine_for_test, "eager")
 
@@ -122,11 +128,13 @@ def test_config_is_patched_for_a_block():
 
 def test_same():
     x = torch.ones(2)
-    assert same([x, {"a": x}], [x + 1e-7, {"a": x}]) and not same(x, x + 1) and not same((x,), [x]) and not same(x, torch.ones(3))
+    assert same([x, {"a": x}],
+                [x + 1e-7, {"a": x}]) and not same(x, x + 1) and not same((x,), [x]) and not same(x, torch.ones(3))
 
 
 def test_dynamo_export():
-    module, guards = torch._dynamo.export(lambda x, *rest, k=1: {"a": x.sin() + k, "b": rest[0].item(), "n": torch.ones(2 * x.shape[0])})(
+    module, guards = torch._dynamo.export(lambda x, *rest, k=1: {"a": x.sin() + k, "b": rest[0].item(),
+                                                                 "n": torch.ones(2 * x.shape[0])})(
         torch.zeros(2), torch.tensor(4), k=3)
     found = module(torch.zeros(3), torch.tensor(5), k=3)
     assert found["a"].tolist() == [3.0] * 3 and found["b"] == 5 and found["n"].shape == (6,) and guards
@@ -168,7 +176,8 @@ def test_config_of_the_compiler():
     with pytest.raises(AttributeError, match="no setting 'triton.nothing'"):
         config.patch({"triton.nothing": 1})
     assert torch._functorch.config.donated_buffer and torch.compiler.config.job_id is None
-    assert "max_autotune" in torch._inductor.list_options() and torch._inductor.list_mode_options("max-autotune") == {"max_autotune": True}
+    assert "max_autotune" in torch._inductor.list_options() and torch._inductor.list_mode_options("max-autotune") == {
+        "max_autotune": True}
 
 
 def test_backends_of_boxed_functions_whose_results_are_views_of_inputs():
@@ -182,4 +191,5 @@ def test_backends_of_boxed_functions_whose_results_are_views_of_inputs():
         x, y = torch.ones(4, requires_grad=True), torch.arange(4.0, requires_grad=True)
         same, shown, part, total = torch.compile(f, backend=aot_autograd(fw_compiler=compiler))(x, y)
         (total + part.sum()).backward()
-        assert same is x and shown.data_ptr() == y.data_ptr() and torch.equal(x.grad, y.detach()) and y.grad.tolist() == [1, 2, 2, 2]
+        assert same is x and shown.data_ptr() == y.data_ptr() and torch.equal(
+            x.grad, y.detach()) and y.grad.tolist() == [1, 2, 2, 2]

@@ -104,7 +104,8 @@ def on_data(x):
 
 @case("RB002")
 def on_data_in_expressions(x):
-    return x + 1, x * (2 if x.sum() > 0 else 3), [x - 1, x] if x.mean() > 5 else None, x if x.sum() > -100 and n_is_three() else x * 0
+    return x + 1, x * (2 if x.sum() > 0
+                       else 3), [x - 1, x] if x.mean() > 5 else None, x if x.sum() > -100 and n_is_three() else x * 0
 
 
 def n_is_three():

@@ -1,4 +1,5 @@
-"""``view(dtype)`` in compiled functions: the bytes as other numbers, which are read, written, returned and computed with, beside PyTorch."""
+"""``view(dtype)`` in compiled functions: the bytes as other numbers, which are read, written, returned and computed
+with, beside PyTorch."""
 import numpy as np
 import pytest
 import torch
@@ -55,7 +56,8 @@ def writes_into_bytes(lib, a):
     return a * 2
 
 
-PROGRAMS = (read, read_all_sizes, computed_first, returned, returned_with_more, a_part, writes, writes_into_an_argument, writes_into_larger_items, writes_into_bytes)
+PROGRAMS = (read, read_all_sizes, computed_first, returned, returned_with_more, a_part, writes, writes_into_an_argument,
+            writes_into_larger_items, writes_into_bytes)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -63,7 +65,8 @@ def test_in_a_graph(program):
     given, seen = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32), []
     for lib in (torch, rushlight):
         a = lib.tensor(given.copy())
-        call = (lambda a: program(torch, a)) if lib is torch else rushlight.compile(lambda a: program(rushlight, a), fullgraph=True)
+        call = (lambda a: program(torch, a)) if lib is torch else rushlight.compile(lambda a: program(rushlight, a),
+                                                                                    fullgraph=True)
         results = call(a)
         results = results if isinstance(results, tuple) else (results,)
         seen.append([(str(r.dtype), r.numpy().tobytes(), list(r.shape)) for r in (*results, a)])
@@ -74,7 +77,8 @@ def test_in_a_graph(program):
 def test_halves(dtype):
     given = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
     ours, theirs = (lib.tensor(given).to(getattr(lib, dtype)) for lib in (rushlight, torch))
-    seen = rushlight.compile(lambda a: ((a + 1).view(rushlight.int16) * 2, a.view(rushlight.int64)), fullgraph=True)(ours)
+    seen = rushlight.compile(lambda a: ((a + 1).view(rushlight.int16) * 2, a.view(rushlight.int64)),
+                             fullgraph=True)(ours)
     wanted = (theirs + 1).view(torch.int16) * 2, theirs.view(torch.int64)
     assert all(a.tolist() == b.tolist() for a, b in zip(seen, wanted))
     with pytest.raises(RuntimeError, match="divisible"):

@@ -139,7 +139,8 @@ def test_backends_get_a_graph_and_inputs():
     seen = []
 
     def backend(module, inputs, *, options):
-        seen.append((len(module.graph.find_nodes(op="call_function")), [tuple(x.shape) for x in inputs], options["verbose"], "relu" in module.code))
+        seen.append((len(module.graph.find_nodes(op="call_function")), [tuple(x.shape) for x in inputs],
+                     options["verbose"], "relu" in module.code))
         return module.forward
 
     compiled = torch.compile(lambda x, y: (x + y).relu(), backend=backend, options={"verbose": True})
@@ -165,7 +166,8 @@ def test_explain():
     found = torch._dynamo.explain(f)(torch.ones(2))
     assert (found.graph_count, found.graph_break_count, found.op_count) == (2, 1, 2)
     text = str(found)
-    assert "RB001" in text and "add" in text and "V[0]._meta" in text and torch.equal(found.result, torch.full((2,), 4.0))
+    assert "RB001" in text and "add" in text and "V[0]._meta" in text and torch.equal(found.result,
+                                                                                      torch.full((2,), 4.0))
 
 
 def test_reset_and_counters():
@@ -264,7 +266,8 @@ def test_hooks_of_the_compiled_module():
     compiled = torch.compile(nn.Linear(2, 2))
     x = torch.ones(1, 2, requires_grad=True)
     plain = compiled(x).detach()
-    handles = [compiled.register_forward_hook(lambda module, inputs, output: output * 10), compiled.register_full_backward_hook(lambda module, before, after: (before[0] * 3,))]
+    handles = [compiled.register_forward_hook(lambda module, inputs, output: output * 10),
+               compiled.register_full_backward_hook(lambda module, before, after: (before[0] * 3,))]
     y = compiled(x)
     y.sum().backward()
     assert torch.allclose(y, plain * 10) and torch.allclose(x.grad, 30 * compiled.weight.detach().sum(0, keepdim=True))
@@ -288,7 +291,8 @@ def test_copies_of_the_compiled_module(copied):
     x = torch.ones(1, 2)
     before = compiled(x)
     other = copied(compiled)
-    assert torch.equal(other(x), before) and type(other) is type(compiled) and other.owner is not compiled.owner and other.owner.dynamic is False
+    assert torch.equal(other(x), before) and type(other) is type(
+        compiled) and other.owner is not compiled.owner and other.owner.dynamic is False
     with torch.no_grad():
         other.weight.zero_()
     assert torch.equal(compiled(x), before) and not torch.equal(other(x), before)
@@ -305,7 +309,8 @@ def test_compile_in_compiled_code():
 
     @torch.compile(backend=backend, fullgraph=True)
     def f(x):
-        return torch.compile(layer)(torch.compile(inner, backend="eager")(x) + torch.compile(backend="eager")(inner)(x, 3))
+        return torch.compile(layer)(torch.compile(inner, backend="eager")(x)
+                                    + torch.compile(backend="eager")(inner)(x, 3))
 
     x = torch.randn(4, 3)
     torch.testing.assert_close(f(x), layer(x * 5))
@@ -342,7 +347,8 @@ def test_types_of_results_are_made_of_sequences():
 
 @pytest.mark.parametrize("make, x", [
     (lambda: nn.LazyLinear(3), torch.ones(2, 5)), (lambda: nn.LazyConvTranspose2d(4, 3), torch.randn(2, 3, 6, 6)),
-    (lambda: nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2)).eval(), torch.randn(2, 3, 6, 6))])
+    (lambda: nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2)).eval(),
+     torch.randn(2, 3, 6, 6))])
 def test_modules_that_learn_shapes(make, x):
     """They learn them while capturing: one graph."""
     module = make()

@@ -1,4 +1,5 @@
-"""Control flow that data decide: one graph, the results and gradients of uncompiled code, no new capture for other counts."""
+"""Control flow that data decide: one graph, the results and gradients of uncompiled code, no new capture for other
+counts."""
 import numpy as np
 import pytest
 
@@ -19,7 +20,8 @@ def nested(x, w):
 
 
 def trees(x, w):
-    out = torch.cond(x.sum().item() > 0, lambda d, k: {"a": d["x"] + k, "b": (d["x"].t(), None)}, lambda d, k: {"a": d["x"] * k, "b": (d["x"].t() + 1, None)}, ({"x": x}, w.sum()))
+    out = torch.cond(x.sum().item() > 0, lambda d, k: {"a": d["x"] + k, "b": (d["x"].t(), None)},
+                     lambda d, k: {"a": d["x"] * k, "b": (d["x"].t() + 1, None)}, ({"x": x}, w.sum()))
     return out["a"] * 2, out["b"][0] + out["a"].t()
 
 
@@ -31,7 +33,8 @@ def aliases(x, w):
 
 
 def doubling(x, w):
-    n, y = while_loop(lambda n, y: y.abs().sum() < 100, lambda n, y: (n + 1, (y @ w).tanh() + y * 2), (torch.tensor(0), x + 0.1))
+    n, y = while_loop(lambda n, y: y.abs().sum() < 100, lambda n, y: (n + 1, (y @ w).tanh() + y * 2),
+                      (torch.tensor(0), x + 0.1))
     return y * n
 
 
@@ -41,7 +44,8 @@ def cumulated(x, w):
 
 
 def backwards_along(x, w):
-    carry, ys = scan(lambda h, row: (h + row["a"], {"y": h * row["b"]}), torch.zeros(x.shape[0]), {"a": x, "b": x * 2}, dim=1, reverse=True)
+    carry, ys = scan(lambda h, row: (h + row["a"], {"y": h * row["b"]}), torch.zeros(x.shape[0]), {"a": x, "b": x * 2},
+                     dim=1, reverse=True)
     return carry, ys["y"] * w.sum()
 
 
@@ -169,11 +173,16 @@ def test_functions_that_do_more_run_uncompiled(function):
 
 def test_arguments_are_checked():
     x = torch.ones(2)
-    for call, text in [(lambda: torch.cond(1.0, torch.sin, torch.cos, (x,)), "bool or tensor"), (lambda: torch.cond(x > 0, torch.sin, torch.cos, (x,)), "single-element"),
-                       (lambda: torch.cond(True, 1, torch.cos, (x,)), "callable"), (lambda: torch.cond(True, torch.sin, torch.cos, x), "tuple"),
-                       (lambda: while_loop(torch.any, lambda x: x, (x,)), "return a tuple|nested"), (lambda: while_loop(lambda x: x, lambda x: (x,), (x,)), "boolean scalar"),
-                       (lambda: scan(lambda c, x: (c, x), [], x), "init leaves"), (lambda: scan(lambda c, x: (c, x), x, x, dim=1), "dimension"),
-                       (lambda: scan(3, x, x), "callable"), (lambda: map(torch.sin, torch.tensor(1.0)), "Leading"), (lambda: map(torch.sin, ()), "tensors")]:
+    for call, text in [(lambda: torch.cond(1.0, torch.sin, torch.cos, (x,)), "bool or tensor"),
+                       (lambda: torch.cond(x > 0, torch.sin, torch.cos, (x,)), "single-element"),
+                       (lambda: torch.cond(True, 1, torch.cos, (x,)), "callable"),
+                       (lambda: torch.cond(True, torch.sin, torch.cos, x), "tuple"),
+                       (lambda: while_loop(torch.any, lambda x: x, (x,)), "return a tuple|nested"),
+                       (lambda: while_loop(lambda x: x, lambda x: (x,), (x,)), "boolean scalar"),
+                       (lambda: scan(lambda c, x: (c, x), [], x), "init leaves"),
+                       (lambda: scan(lambda c, x: (c, x), x, x, dim=1), "dimension"),
+                       (lambda: scan(3, x, x), "callable"), (lambda: map(torch.sin, torch.tensor(1.0)), "Leading"),
+                       (lambda: map(torch.sin, ()), "tensors")]:
         with pytest.raises(RuntimeError, match=text):
             call()
         with pytest.raises(RuntimeError, match=text):

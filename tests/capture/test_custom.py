@@ -151,7 +151,8 @@ class WithConstants(torch.autograd.Function):
 def test_functions_that_make_tensors_of_numbers(backend):
     mask = torch.tensor([True, False, True])
     found = []
-    for function in (WithConstants.apply, torch.compile(lambda x, m: WithConstants.apply(x, m), fullgraph=True, backend=backend)):
+    for function in (WithConstants.apply, torch.compile(lambda x, m: WithConstants.apply(x, m), fullgraph=True,
+                                                        backend=backend)):
         x = torch.ones(3, requires_grad=True)
         y = function(x, mask)
         y.sum().backward()

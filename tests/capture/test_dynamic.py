@@ -23,7 +23,8 @@ CASES = {
     "chunk": (2, lambda x: sum(c.sum(0) for c in x.chunk(2)), lambda s: (r(2 * s, 3),)),
     "index": (1, lambda x, i: x[i] + x[:, 0].sum(), lambda s: (r(s, 3), torch.arange(s) // 2)),
     "slice": (2, lambda x: x[1:-1, :x.shape[1] - 1] * x.shape[0], lambda s: (r(s, s + 1),)),
-    "view of halves": (2, lambda x: x.view(x.shape[0] // 2, 2, -1).transpose(0, 1).reshape(2, -1), lambda s: (r(2 * s, 6),)),
+    "view of halves": (2, lambda x: x.view(x.shape[0] // 2, 2, -1).transpose(0, 1).reshape(2, -1),
+                       lambda s: (r(2 * s, 6),)),
     "expand": (2, lambda x: x.expand(x.shape[0], 5, x.shape[2]).sum((0, 1)), lambda s: (r(s, 1, 3),)),
     "mask": (2, lambda x: x.masked_fill(torch.ones(x.shape[0], x.shape[0]).tril() == 0, -1.0), lambda s: (r(s, s),)),
     "embedding": (1, lambda t: F.embedding(t, linear.weight).mean(1), lambda s: (torch.randint(0, 8, (2, s)),)),
@@ -33,18 +34,22 @@ CASES = {
     "einsum": (2, lambda x: torch.einsum("bij,bkj->bik", x, x), lambda s: (r(2, s, 4),)),
     "resampled": (2, lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), lambda s: (r(2, 3, s, s + 1),)),
     "resampled to a size": (2, lambda x: F.interpolate(x, size=(5, 7), mode="bicubic"), lambda s: (r(2, 3, s, s + 1),)),
-    "resampled to its size": (2, lambda x: F.interpolate(x.new_ones(1, 1, 3, 3), size=x.shape[-2:], mode="nearest") + x, lambda s: (r(2, 3, s, s + 1),)),
+    "resampled to its size": (2, lambda x: F.interpolate(x.new_ones(1, 1, 3, 3), size=x.shape[-2:], mode="nearest") + x,
+                              lambda s: (r(2, 3, s, s + 1),)),
     "evenly spaced": (2, lambda x: x * torch.linspace(0, 1, x.shape[0])[:, None], lambda s: (r(s, 3),)),
     "cut in three": (2, lambda x: sum(p.sum() for p in torch.tensor_split(x, 3)), lambda s: (r(3 * s, 3),)),
     "inverse": (2, lambda x: torch.linalg.pinv(x), lambda s: (r(s + 2, 3),)),
-    "variance": (4, lambda x: (x.var(-1, correction=8), x.std(0, correction=6.5), torch.cov(x, correction=7)), lambda s: (r(s, s),)),
+    "variance": (4, lambda x: (x.var(-1, correction=8), x.std(0, correction=6.5), torch.cov(x, correction=7)),
+                 lambda s: (r(s, s),)),
     "negated size": (2, lambda x: x[-(x.shape[0] - 1):], lambda s: (r(s, 3),)),
     "recurrent, in time": (2, lambda x: lstm(x)[0], lambda s: (r(2, s, 8),)),
     "head size": (2, lambda q: F.scaled_dot_product_attention(q, q, q), lambda s: (r(1, 2, 5, 4 * s),)),
-    "bags by offsets": (2, lambda i, o: F.embedding_bag(i, linear.weight, o, mode="sum"), lambda s: (torch.randint(0, 8, (2 * s,)), torch.arange(0, 2 * s, 2))),
+    "bags by offsets": (2, lambda i, o: F.embedding_bag(i, linear.weight, o, mode="sum"),
+                        lambda s: (torch.randint(0, 8, (2 * s,)), torch.arange(0, 2 * s, 2))),
     "random integers below": (2, lambda x, n: torch.randint(0, n, (3,)).clamp(0, 0) + x, lambda s: (r(3), s)),
     "evenly spaced up to": (2, lambda x, n: torch.linspace(0, n, 5) + x.sum(), lambda s: (r(3), s)),
-    "resampled by a factor": (2, lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"), lambda s: (r(1, 2, s, s),)),
+    "resampled by a factor": (2, lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"),
+                              lambda s: (r(1, 2, s, s),)),
     "rolled by": (2, lambda x, n: x.roll(n) + x[:n].sum() + x.topk(n).values.sum(), lambda s: (r(20), s)),
     "blended by": (2, lambda x, t: torch.lerp(x, x + 1, t) + torch.add(x, x, alpha=t), lambda s: (r(3), s / 16)),
     "mean by size": (2, lambda x: x.sum(0) / x.shape[0] + x.numel() % 5, lambda s: (r(s, 3),)),
@@ -108,7 +113,8 @@ def test_marks():
             assert torch.allclose(compiled(x), x * size + 3)
         return compiled.owner.stats.segments
 
-    assert captures(lambda x: torch._dynamo.mark_dynamic(x, 0)) == captures(lambda x: torch._dynamo.mark_unbacked(x, 0)) == 1
+    assert captures(lambda x: torch._dynamo.mark_dynamic(x, 0)) == captures(lambda x: torch._dynamo.mark_unbacked(
+        x, 0)) == 1
     assert captures(lambda x: torch._dynamo.mark_static(x)) <= 3
 
 

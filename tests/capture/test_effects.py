@@ -1,4 +1,5 @@
-"""Aliases, writes, hooks and gradients as effects of compiled functions: results, arguments, gradients and errors as uncompiled."""
+"""Aliases, writes, hooks and gradients as effects of compiled functions: results, arguments, gradients and errors as
+uncompiled."""
 import math
 import types
 
@@ -29,7 +30,8 @@ def outcome(function, make, after, compiled):
                 after(result, arguments)
     except Exception as error:
         return type(error).__name__, str(error)
-    return shown(result), [shown(x) for x in arguments], [shown(x.grad) if x.is_leaf and x.grad is not None else None for x in arguments]
+    return shown(result), [shown(x) for x in arguments], [shown(x.grad) if x.is_leaf and x.grad is not None else None
+                                                          for x in arguments]
 
 
 def one():
@@ -184,10 +186,14 @@ def given_gradient(x):
     return x.grad + 1
 
 
-CASES = [(lambda x: x.add_(1), one, None), (written_result, two, summed), (written_by_gradients, lambda: (values(3), leaf(3)), None), (written, same_twice, None),
-         (written, overlapping, None), (lambda x: (x[1:], x.view(2, 2), x, x + 0), lambda: (values(4),), None), (lambda x: (x[1:], x.view(2, 2)), lambda: (leaf(4),), both_views),
-         (lambda x: (x.sin() * x).sum(), lambda: (leaf(4),), second), (product, leaf_twice, None), (retained, one, None), (hooked, one, None), (edited, two, None), (asked, two, None),
-         (unused, two, None), (unused_refused, two, None), (not_scalar, one, None), (weighted, one, None), (written_inside, lambda: (values(3), leaf(3)), None), (two_losses, one, None),
+CASES = [(lambda x: x.add_(1), one, None), (written_result, two, summed),
+         (written_by_gradients, lambda: (values(3), leaf(3)), None), (written, same_twice, None),
+         (written, overlapping, None), (lambda x: (x[1:], x.view(2, 2), x, x + 0), lambda: (values(4),), None),
+         (lambda x: (x[1:], x.view(2, 2)), lambda: (leaf(4),), both_views),
+         (lambda x: (x.sin() * x).sum(), lambda: (leaf(4),), second), (product, leaf_twice, None),
+         (retained, one, None), (hooked, one, None), (edited, two, None), (asked, two, None),
+         (unused, two, None), (unused_refused, two, None), (not_scalar, one, None), (weighted, one, None),
+         (written_inside, lambda: (values(3), leaf(3)), None), (two_losses, one, None),
          (updated, one, None), (stale_leaf, one, None), (wrong_gradient, one, None), (given_gradient, one, None)]
 
 
@@ -205,7 +211,8 @@ def test_values_changed_meanwhile_are_used_as_they_were():
 def test_backward_hooks_of_modules():
     model, seen = nn.Sequential(nn.Linear(3, 3), nn.Tanh()), []
     model[0].register_full_backward_hook(lambda module, given, taken: seen.append(len(taken)) or (given[0] * 2,))
-    results = [outcome(lambda x: model(x).sum(), lambda: (leaf(2, 3),), lambda r, a: r.backward(), compiled) for compiled in (False, True)]
+    results = [outcome(lambda x: model(x).sum(), lambda: (leaf(2, 3),), lambda r, a: r.backward(), compiled)
+               for compiled in (False, True)]
     assert results[0] == results[1] and seen == [1] * 4
 
 

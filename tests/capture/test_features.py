@@ -1,4 +1,5 @@
-"""Every small program of ``features``: the same result, errors, prints and changes compiled as plain, in as many graphs as it says."""
+"""Every small program of ``features``: the same result, errors, prints and changes compiled as plain, in as many graphs
+as it says."""
 import contextlib
 import io
 import warnings
@@ -8,7 +9,8 @@ import pytest
 import rushlight as torch
 
 from .compare import shown
-from .features import (breaks, containers, control, data, errors, functions, leaves, library, networks, objects, output, tensors,  # noqa: F401  (they fill the table)
+from .features import (breaks, containers, control, data, errors, functions, leaves, library, networks, objects, output,
+                       tensors,  # noqa: F401  (they fill the table)
                        texts)
 from .features.table import CASES
 

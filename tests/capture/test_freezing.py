@@ -19,8 +19,10 @@ def trained(model):
 
 
 MODELS = {
-    "convolutions": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, groups=2), nn.BatchNorm2d(8)), (2, 3, 12, 12), 2),
-    "linear": (lambda: nn.Sequential(nn.Linear(20, 30), nn.BatchNorm1d(30, affine=False), nn.Tanh(), nn.Linear(30, 5)), (40, 20), 1),
+    "convolutions": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+                                           nn.Conv2d(8, 8, 3, groups=2), nn.BatchNorm2d(8)), (2, 3, 12, 12), 2),
+    "linear": (lambda: nn.Sequential(nn.Linear(20, 30), nn.BatchNorm1d(30, affine=False), nn.Tanh(), nn.Linear(30, 5)),
+               (40, 20), 1),
     "sequences": (lambda: nn.Sequential(nn.Conv1d(4, 6, 3), nn.BatchNorm1d(6)), (2, 4, 9), 1)}
 
 

@@ -32,7 +32,8 @@ def agrees(function, *calls, **options):
 
 def test_dtype_rank_class_and_gradient():
     x = torch.ones(3)
-    assert agrees(lambda x: x + 1, (x,), (x.double(),), (x[None],), (x.clone().requires_grad_(),), (nn.Parameter(x),), (x,)) == 5
+    assert agrees(lambda x: x + 1, (x,), (x.double(),), (x[None],), (x.clone().requires_grad_(),), (nn.Parameter(x),),
+                  (x,)) == 5
 
 
 def test_sizes_that_are_not_read_are_not_assumed():
@@ -40,11 +41,13 @@ def test_sizes_that_are_not_read_are_not_assumed():
 
 
 def test_size_one_broadcasts_and_is_assumed():
-    assert agrees(lambda x, y: x + y, (torch.ones(3), torch.ones(3)), (torch.ones(3), torch.ones(1)), (torch.ones(5), torch.ones(5))) == 2
+    assert agrees(lambda x, y: x + y, (torch.ones(3), torch.ones(3)), (torch.ones(3), torch.ones(1)),
+                  (torch.ones(5), torch.ones(5))) == 2
 
 
 def test_layout():
-    assert agrees(lambda x: x.contiguous().view(-1), (torch.ones(2, 3),), (torch.ones(3, 2).t(),), (torch.ones(4, 5),)) <= 3
+    assert agrees(lambda x: x.contiguous().view(-1), (torch.ones(2, 3),), (torch.ones(3, 2).t(),),
+                  (torch.ones(4, 5),)) <= 3
 
 
 def test_globals_and_closures_and_attributes():
@@ -90,7 +93,8 @@ def test_containers_of_tensors():
         return sum(d["a"]) * d["b"]
 
     x = torch.ones(2)
-    assert agrees(f, ({"a": [x, x], "b": 1},), ({"a": [x, x + 1], "b": 1},), ({"a": [x], "b": 1},), ({"b": 1, "a": [x]},)) == 4
+    assert agrees(f, ({"a": [x, x], "b": 1},), ({"a": [x, x + 1], "b": 1},), ({"a": [x], "b": 1},),
+                  ({"b": 1, "a": [x]},)) == 4
 
 
 def test_strings_none_and_types():
@@ -124,9 +128,12 @@ def test_an_int_that_counts_in_a_loop_with_breaks():
 
 
 def test_a_size_that_varies():
-    assert agrees(lambda x: (x.view(x.size(0), -1) + x.shape[0], x.shape, len(x)), *[(torch.randn(n, 3, 4),) for n in (2, 3, 4, 5)]) == 2
-    assert agrees(lambda x: (x.reshape(x.shape[0] * x.shape[1], -1).t(), x.shape[0] // 2), *[(torch.randn(n, n + 1, 4),) for n in (2, 3, 4, 5)]) == 2
-    assert agrees(lambda x: x + torch.arange(x.shape[0])[:, None] + torch.zeros(x.shape[0], 1), *[(torch.randn(n, 3),) for n in (2, 3, 4, 5)]) == 2
+    assert agrees(lambda x: (x.view(x.size(0), -1) + x.shape[0], x.shape, len(x)),
+                  *[(torch.randn(n, 3, 4),) for n in (2, 3, 4, 5)]) == 2
+    assert agrees(lambda x: (x.reshape(x.shape[0] * x.shape[1], -1).t(), x.shape[0] // 2),
+                  *[(torch.randn(n, n + 1, 4),) for n in (2, 3, 4, 5)]) == 2
+    assert agrees(lambda x: x + torch.arange(x.shape[0])[:, None] + torch.zeros(x.shape[0], 1),
+                  *[(torch.randn(n, 3),) for n in (2, 3, 4, 5)]) == 2
 
 
 def test_sizes_of_derived_tensors_and_slices():
@@ -223,7 +230,8 @@ def test_one_code_object_many_modules():
 
 
 def test_nan_and_infinity_as_constants():
-    assert agrees(lambda x, s: x.clamp(max=s), (torch.ones(2), float("inf")), (torch.ones(2), float("inf")), dynamic=False) == 1
+    assert agrees(lambda x, s: x.clamp(max=s), (torch.ones(2), float("inf")), (torch.ones(2), float("inf")),
+                  dynamic=False) == 1
     compiled = torch.compile(lambda x, s: x + 1 if s == s else x, dynamic=False)
     for _ in range(3):
         assert torch.equal(compiled(torch.ones(1), float("nan")), torch.ones(1))
@@ -343,7 +351,8 @@ def follows(function, *changes):
     for change in (lambda: None, *changes):
         change()
         got, wanted = compiled(x), function(x)
-        assert got.dtype is wanted.dtype and got.device is wanted.device and (got.is_meta or torch.equal(got, wanted)), change
+        assert got.dtype is wanted.dtype and got.device is wanted.device and (got.is_meta
+                                                                              or torch.equal(got, wanted)), change
 
 
 def test_class_of_a_network():
@@ -362,7 +371,8 @@ def test_what_a_network_did_not_have():
             return x * self.scale if hasattr(self, "scale") else x
 
     model = Optional()
-    follows(model, lambda: model.register_buffer("scale", torch.tensor(3.0)), lambda: delattr(model, "scale"), lambda: setattr(model, "scale", 5))
+    follows(model, lambda: model.register_buffer("scale", torch.tensor(3.0)), lambda: delattr(model, "scale"),
+            lambda: setattr(model, "scale", 5))
 
 
 def test_network_that_stores_in_its_own_way():
@@ -398,7 +408,8 @@ def test_functions_of_the_framework(monkeypatch):
 
 def test_defaults_of_factories():
     try:
-        follows(lambda x: torch.ones(4) * 0.5, lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32),
+        follows(lambda x: torch.ones(4) * 0.5, lambda: torch.set_default_dtype(torch.float64),
+                lambda: torch.set_default_dtype(torch.float32),
                 lambda: torch.set_default_device("meta"), lambda: torch.set_default_device(None))
     finally:
         torch.set_default_dtype(torch.float32)
@@ -408,8 +419,10 @@ def test_defaults_of_factories():
 def test_settings_that_are_asked():
     before = torch.get_num_threads()
     try:
-        follows(lambda x: x * torch.get_num_threads() + len(torch.get_float32_matmul_precision()) + int(torch.are_deterministic_algorithms_enabled()),
-                lambda: torch.set_num_threads(1), lambda: torch.set_num_threads(2), lambda: torch.set_float32_matmul_precision("medium"),
+        follows(lambda x: x * torch.get_num_threads() + len(torch.get_float32_matmul_precision())
+                + int(torch.are_deterministic_algorithms_enabled()),
+                lambda: torch.set_num_threads(1), lambda: torch.set_num_threads(2),
+                lambda: torch.set_float32_matmul_precision("medium"),
                 lambda: torch.use_deterministic_algorithms(True))
     finally:
         torch.set_num_threads(before)
@@ -418,7 +431,8 @@ def test_settings_that_are_asked():
 
 
 def test_settings_do_not_break_the_graph():
-    compiled = torch.compile(lambda x: x * (torch.cuda.device_count() + int(torch.distributed.is_initialized()) + 1), fullgraph=True)
+    compiled = torch.compile(lambda x: x * (torch.cuda.device_count() + int(torch.distributed.is_initialized()) + 1),
+                             fullgraph=True)
     assert torch.equal(compiled(torch.ones(2)), torch.ones(2))
 
 
@@ -431,13 +445,15 @@ def test_members_and_objects_by_identity():
     holder = Holder()
     holder.kind = holder.mark = Kind.ADD
     unset, other = object(), object()
-    follows(lambda x: (x + 2 if holder.kind is Kind.ADD else x * 2) + (holder.mark is unset), lambda: setattr(holder, "kind", Kind.MULTIPLY),
+    follows(lambda x: (x + 2 if holder.kind is Kind.ADD else x * 2) + (holder.mark is unset),
+            lambda: setattr(holder, "kind", Kind.MULTIPLY),
             lambda: setattr(holder, "mark", other), lambda: setattr(holder, "mark", unset))
 
 
 def test_operators_kept_in_containers():
     table = {"f": torch.sin, "g": torch.add}
-    follows(lambda x: table["g"](table["f"](x), 2), lambda: table.update(f=torch.cos), lambda: table.update(g=torch.mul), lambda: table.update(f=lambda x: x * 3))
+    follows(lambda x: table["g"](table["f"](x), 2), lambda: table.update(f=torch.cos),
+            lambda: table.update(g=torch.mul), lambda: table.update(f=lambda x: x * 3))
 
 
 def test_generators_that_are_replaced():
@@ -449,12 +465,14 @@ def test_generators_that_are_replaced():
     compiled = torch.compile(lambda: torch.rand(3, generator=source.generator))
     first = compiled()
     source.generator = torch.Generator().manual_seed(2)
-    assert torch.equal(compiled(), torch.rand(3, generator=torch.Generator().manual_seed(2))) and not torch.equal(first, compiled())
+    assert torch.equal(compiled(), torch.rand(3, generator=torch.Generator()
+                                              .manual_seed(2))) and not torch.equal(first, compiled())
 
 
 def test_what_stands_for_a_tensor_hides_nothing_of_it():
     from rushlight._src.capture.record import Fake
-    hidden = [name for name, value in vars(Fake).items() if not name.startswith("_") and hasattr(torch.Tensor, name) and not callable(value) and not isinstance(value, property)]
+    hidden = [name for name, value in vars(Fake).items() if not name.startswith("_") and hasattr(torch.Tensor, name)
+              and not callable(value) and not isinstance(value, property)]
     assert not hidden
 
 
@@ -469,7 +487,8 @@ def test_flags_and_the_seed():
     flags = torch.backends.cudnn
     before = flags.benchmark
     try:
-        follows(lambda x: x * (2 if torch.backends.cudnn.benchmark else 3) + torch.initial_seed(), lambda: setattr(flags, "benchmark", not before), lambda: torch.manual_seed(7))
+        follows(lambda x: x * (2 if torch.backends.cudnn.benchmark else 3) + torch.initial_seed(),
+                lambda: setattr(flags, "benchmark", not before), lambda: torch.manual_seed(7))
     finally:
         flags.benchmark = before
 
@@ -496,7 +515,8 @@ def test_which_function_it_is_matters_where_it_is_asked():
         return x + 1 if other is known[0] else x + 2 if other in known else x + {first[0]: 10}.get(other, 20)
 
     compiled = torch.compile(f, backend="eager")
-    for given in ((first[0], first), (first[1], first), (adder(1), first), (first[0], [adder(1)]), (adder(1), [adder(1)]), (first[0], first)):
+    for given in ((first[0], first), (first[1], first), (adder(1), first), (first[0], [adder(1)]),
+                  (adder(1), [adder(1)]), (first[0], first)):
         assert torch.equal(compiled(torch.ones(1), *given), f(torch.ones(1), *given))
 
 

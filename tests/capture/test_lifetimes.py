@@ -32,11 +32,16 @@ def calls(function):
 
 
 CASES = {
-    "step": lambda: steps("eager"), "compiled step": lambda: steps("rushlight"), "eager backend": lambda: calls(torch.compile(lambda x: torch.cat([x, x.sin()]), backend="eager")),
-    "compiled": lambda: calls(torch.compile(lambda x: x.sin() + 1)), "tree_map": lambda: calls(lambda x: pytree.tree_map(lambda v: v + 1, {"a": [x, (x,)]})),
-    "tree_flatten": lambda: calls(lambda x: pytree.tree_unflatten(*pytree.tree_flatten([x, {"b": x}]))), "paths": lambda: calls(lambda x: pytree.tree_flatten_with_path([x, {"b": x}])),
-    "vmap": lambda: calls(torch.vmap(lambda x: x * 2)), "grad": lambda: calls(torch.func.grad(lambda x: (x * x).sum())), "list of tensors": lambda: calls(lambda x: torch.stack([x, x])),
-    "functional_call": lambda: calls(lambda x: torch.func.functional_call(torch.nn.Linear(4, 4), {"weight": x.expand(4, 4)}, torch.ones(4)))}
+    "step": lambda: steps("eager"), "compiled step": lambda: steps("rushlight"),
+    "eager backend": lambda: calls(torch.compile(lambda x: torch.cat([x, x.sin()]), backend="eager")),
+    "compiled": lambda: calls(torch.compile(lambda x: x.sin() + 1)),
+    "tree_map": lambda: calls(lambda x: pytree.tree_map(lambda v: v + 1, {"a": [x, (x,)]})),
+    "tree_flatten": lambda: calls(lambda x: pytree.tree_unflatten(*pytree.tree_flatten([x, {"b": x}]))),
+    "paths": lambda: calls(lambda x: pytree.tree_flatten_with_path([x, {"b": x}])),
+    "vmap": lambda: calls(torch.vmap(lambda x: x * 2)), "grad": lambda: calls(torch.func.grad(lambda x: (x * x).sum())),
+    "list of tensors": lambda: calls(lambda x: torch.stack([x, x])),
+    "functional_call": lambda: calls(lambda x: torch.func.functional_call(torch.nn.Linear(4, 4),
+                                                                          {"weight": x.expand(4, 4)}, torch.ones(4)))}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -68,7 +73,9 @@ def test_state_goes_with_its_optimizer(kind, backend):
         step()
     entry, = step.owner.entries.values()
     assert entry.segments
-    gone = [weakref.ref(held[0]), *(weakref.ref(v) for state in held[0].state.values() for v in state.values() if isinstance(v, torch.Tensor))]
+    gone = [weakref.ref(held[0]),
+            *(weakref.ref(v) for state in held[0].state.values() for v in state.values()
+              if isinstance(v, torch.Tensor))]
     gc.collect()
     gc.disable()
     try:

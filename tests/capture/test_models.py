@@ -22,7 +22,8 @@ class MLP(nn.Module):
 class Convolutions(nn.Module):
     def __init__(self):
         super().__init__()
-        self.c, self.bn, self.p, self.f = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.MaxPool2d(2), nn.Linear(128, 5)
+        self.c, self.bn, self.p, self.f = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.MaxPool2d(2), nn.Linear(
+            128, 5)
 
     def forward(self, x):
         return self.f(self.p(F.relu(self.bn(self.c(x)))).flatten(1))
@@ -53,9 +54,11 @@ def hooked():
 MODELS = {
     "mlp": (MLP, lambda: torch.randn(4, 8)), "convolutions": (Convolutions, lambda: torch.randn(2, 3, 8, 8)),
     "attention": (Attention, lambda: torch.randint(0, 20, (2, 6))), "hooks": (hooked, lambda: torch.randn(4, 8)),
-    "blocks": (lambda: nn.Sequential(*[nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.BatchNorm1d(8)) for _ in range(3)]), lambda: torch.randn(4, 8)),
+    "blocks": (lambda: nn.Sequential(*[nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.BatchNorm1d(8)) for _ in range(3)]),
+               lambda: torch.randn(4, 8)),
     "module_dict": (lambda: Branches(), lambda: torch.randn(4, 8)),
-    "group_norm": (lambda: nn.Sequential(nn.GroupNorm(2, 4), nn.SiLU(), nn.AvgPool2d(2)), lambda: torch.randn(2, 4, 4, 4))}
+    "group_norm": (lambda: nn.Sequential(nn.GroupNorm(2, 4), nn.SiLU(), nn.AvgPool2d(2)),
+                   lambda: torch.randn(2, 4, 4, 4))}
 
 
 class Branches(nn.Module):
@@ -136,7 +139,8 @@ def test_dropout_draws_anew_and_follows_the_seed():
 
 
 def test_random_functions_follow_the_seed():
-    stats = same(lambda x: (torch.rand(3) + torch.randn_like(x), torch.randint(0, 9, (2,))), torch.ones(3), setup=lambda: torch.manual_seed(5))
+    stats = same(lambda x: (torch.rand(3) + torch.randn_like(x), torch.randint(0, 9, (2,))), torch.ones(3),
+                 setup=lambda: torch.manual_seed(5))
     assert not stats.breaks
 
 
@@ -185,7 +189,9 @@ def test_module_state_is_changed():
     for k in range(4):
         x = torch.ones(2) * k
         assert torch.equal(plain(x), compiled(x))
-    assert other.calls == 4 and other.seen == plain.seen and torch.equal(other.total, plain.total) and torch.equal(other.last, plain.last)
+    assert other.calls == 4 and other.seen == plain.seen and torch.equal(other.total,
+                                                                         plain.total) and torch.equal(
+                                                                             other.last, plain.last)
 
 
 def test_the_wrapper_is_the_module():
@@ -277,8 +283,11 @@ def test_hessian_vector_products():
     assert torch.allclose(second, 6 * x)
 
 
-@pytest.mark.parametrize("make, shape", [(lambda: nn.LSTM(6, 5, 2), (7, 3, 6)), (lambda: nn.GRU(6, 5, bidirectional=True), (7, 3, 6)), (lambda: nn.RNN(6, 5), (7, 3, 6)),
-                                         (lambda: nn.LSTMCell(6, 5), (3, 6)), (lambda: nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True), (2, 5, 16))])
+@pytest.mark.parametrize("make, shape",
+                         [(lambda: nn.LSTM(6, 5, 2), (7, 3, 6)), (lambda: nn.GRU(6, 5, bidirectional=True), (7, 3, 6)),
+                          (lambda: nn.RNN(6, 5), (7, 3, 6)),
+                          (lambda: nn.LSTMCell(6, 5), (3, 6)),
+                          (lambda: nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True), (2, 5, 16))])
 def test_recurrent_and_transformer_modules(make, shape):
     torch.manual_seed(0)
     model, x = make(), torch.randn(*shape)

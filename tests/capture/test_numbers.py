@@ -1,4 +1,5 @@
-"""Python numbers that change from call to call: the second value makes them run-time numbers, and no third capture is made."""
+"""Python numbers that change from call to call: the second value makes them run-time numbers, and no third capture is
+made."""
 import math
 
 import pytest
@@ -37,16 +38,19 @@ FLOATS = {
     "comparison": lambda x, v: (x > v) & (x != v),
     "filled": lambda x, v: torch.full((3,), v).sum() + torch.full_like(x, v),
     "filled in place": lambda x, v: x.clone().fill_(v).mul_(v).add_(v),
-    "tensor": lambda x, v: torch.tensor(v) * x + torch.tensor([[v, 1], [2, v]]).sum() + torch.as_tensor([v, True]).sum(),
+    "tensor": lambda x, v: torch.tensor(v) * x + torch.tensor([[v, 1], [2, v]]).sum()
+    + torch.as_tensor([v, True]).sum(),
     "evenly spaced": lambda x, v: torch.linspace(0, v, 6) + x,
     "huber": lambda x, v: F.huber_loss(x, x * 2, delta=v),
     "smoothed labels": lambda x, v: F.cross_entropy(x, torch.arange(4), label_smoothing=v),
-    "margin": lambda x, v: F.margin_ranking_loss(x, x + 1, x - 1, margin=v) + F.triplet_margin_loss(x, x + 1, x - 1, margin=v),
+    "margin": lambda x, v: F.margin_ranking_loss(x, x + 1, x - 1, margin=v)
+    + F.triplet_margin_loss(x, x + 1, x - 1, margin=v),
     "close": lambda x, v: torch.isclose(x, x + 0.1, atol=v),
     "logit": lambda x, v: torch.logit(x.sigmoid(), eps=v / 10),
     "weights": lambda x, v: torch.addmm(x[:, :4], x, x.t(), alpha=v, beta=v) + torch.addcmul(x, x, x, value=v)[:, :4],
     "quantile": lambda x, v: torch.quantile(x, v),
-    "drawn": lambda x, v: x.new_empty(3).uniform_(0.0, v).clamp(0, 0) + x.new_empty(3).normal_(0.0, v) * 0 + torch.bernoulli(torch.full((3,), v)) * 0,
+    "drawn": lambda x, v: x.new_empty(3).uniform_(0.0, v).clamp(0, 0) + x.new_empty(3).normal_(0.0, v) * 0
+    + torch.bernoulli(torch.full((3,), v)) * 0,
     "of many": lambda x, v: torch._foreach_add([x, x * 2], [x, x], alpha=v)[0] + sum(x * k for k in [v, v * 2]),
     "math": lambda x, v: x * math.sqrt(v) + math.exp(-v) * x - math.cos(math.pi * v),
     "decay": lambda x, v: x * v ** 3 + x * 0.5 ** (v * 10) + x * (v // 0.05) + x * (v % 0.05),
@@ -69,7 +73,8 @@ INTS = {
     "new": (WHOLES, lambda x, n: torch.zeros(n, 2).sum() + x.new_ones(n).sum() + torch.eye(n).sum() + x),
     "causal": (WHOLES, lambda x, n: torch.full((n, n), -5.0).triu(1) + x.sum()),
     "slices": (WHOLES, lambda x, n: x[:n].sum() + x[-n:].sum() + x[n] + x.narrow(0, 1, n).sum() + x[n:].sum()),
-    "a slice set": (WHOLES, lambda x, n: torch.zeros(60).index_fill(0, torch.tensor([0]), n).slice_scatter(x[:n], 0, 0, n)),
+    "a slice set": (WHOLES, lambda x, n: torch.zeros(60).index_fill(0, torch.tensor([0]), n).slice_scatter(x[:n], 0, 0,
+                                                                                                           n)),
     "top": (WHOLES, lambda x, n: x.topk(n).values.sum() + x.kthvalue(n).values),
     "roll": (WHOLES, lambda x, n: x.roll(n)),
     "unfold": (WHOLES, lambda x, n: x.unfold(0, n, 1).sum()),
@@ -95,7 +100,8 @@ def captures(function, x, values, backward=False):
     for v in values:
         a, b = (x.clone().requires_grad_(backward) for _ in range(2))
         wanted, got = function(a, v), compiled(b, v)
-        assert got.dtype is wanted.dtype and got.shape == wanted.shape and torch.allclose(got.double(), wanted.double(), atol=1e-4), v
+        assert got.dtype is wanted.dtype and got.shape == wanted.shape and torch.allclose(got.double(), wanted.double(),
+                                                                                          atol=1e-4), v
         if backward and wanted.requires_grad:
             wanted.sum().backward(), got.sum().backward()
             assert torch.allclose(a.grad, b.grad, atol=1e-4), v
@@ -133,7 +139,8 @@ def test_what_an_operator_decides_by_a_number_is_a_guard():
         compiled(torch.ones(2), v)
     with pytest.raises(ValueError, match="min_val"):
         compiled(torch.ones(2), -1.0)
-    assert captures(lambda x, v: torch.linalg.vector_norm(x, v) + x, torch.rand(3) + 1, (0.5, 3.0, 2.5, 1.0, 2.0, math.inf, 4.5, 1.5, 1.0, 2.0)) <= 7
+    assert captures(lambda x, v: torch.linalg.vector_norm(x, v) + x, torch.rand(3) + 1,
+                    (0.5, 3.0, 2.5, 1.0, 2.0, math.inf, 4.5, 1.5, 1.0, 2.0)) <= 7
 
 
 def test_dropout_in_training_is_captured_for_all_probabilities():
@@ -171,7 +178,8 @@ def test_a_power_that_becomes_complex_or_too_large():
 
 def test_dtypes_are_those_of_numbers():
     def f(x, i, v):
-        return x * v, i * v, i + v, torch.where(x > 0, v, 1.0), torch.full((2,), v), torch.tensor([v, 1]), x.clamp(min=v)
+        return x * v, i * v, i + v, torch.where(x > 0, v, 1.0), torch.full((2,), v), torch.tensor([v, 1]), x.clamp(
+            min=v)
 
     x, i, compiled = torch.ones(2, dtype=torch.float16), torch.arange(2), torch.compile(f)
     for v in (0.25, 0.5, 0.75):

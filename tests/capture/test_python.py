@@ -220,7 +220,8 @@ def dicts(x):
     plain = {"k": 1, **{"z": x}}
     plain.setdefault("q", []).append(2)
     removed = plain.pop("k")
-    return list(d), d, many["a"][0] + d["b"], len(many), plain, removed, plain.get("nothing", 5), {"a": 1} | {"b": 2}, dict.fromkeys("ab", 0)
+    return list(d), d, many["a"][0] + d["b"], len(many), plain, removed, plain.get("nothing", 5), {"a": 1} | {
+        "b": 2}, dict.fromkeys("ab", 0)
 
 
 @case
@@ -256,19 +257,23 @@ def partials(x):
 @case
 def iterators(x):
     pairs = sum(a * b for a, b in itertools.product([x, x + 1], [1, 2]))
-    return pairs, [list(v) for v in itertools.chain([(x,)], [[x]])], list(itertools.accumulate([1, 2, 3])), list(itertools.islice(itertools.count(2), 3)), [
-        a + b for a, b in zip([x, x + 1], [1, 2])], list(itertools.pairwise([1, 2, 3])), list(itertools.chain.from_iterable([[1], [2]]))
+    return pairs, [list(v) for v in itertools.chain([(x,)], [[x]])], list(itertools.accumulate([1, 2, 3])), list(
+        itertools.islice(itertools.count(2), 3)), [
+        a + b for a, b in zip([x, x + 1], [1, 2])], list(itertools.pairwise([1, 2, 3])), list(
+            itertools.chain.from_iterable([[1], [2]]))
 
 
 @case
 def functional(x):
-    return (list(map(lambda a, b: a + b, [x, x], [1, 2])), list(filter(None, [0, 1, 2])), max([1, 3, 2]), min(3, 1), max([x.sum() * 0], key=lambda v: 1),
+    return (list(map(lambda a, b: a + b, [x, x], [1, 2])), list(filter(None, [0, 1, 2])), max([1, 3, 2]), min(3, 1),
+            max([x.sum() * 0], key=lambda v: 1),
             any(v > 2 for v in [1, 3]), all([]), functools.reduce(lambda a, b: a + b, [x, x, x]))
 
 
 @case
 def texts(x):
-    return (x, "a,b".split(","), "{} {b}".format(1, b=2), "%d" % 3, f"{3.14159:.2f} {x.shape[0]!r:>4}", ",".join(str(i) for i in range(3)), "abc"[1],
+    return (x, "a,b".split(","), "{} {b}".format(1, b=2), "%d" % 3, f"{3.14159:.2f} {x.shape[0]!r:>4}",
+            ",".join(str(i) for i in range(3)), "abc"[1],
             "abc".upper().startswith("A"), str(Rich()), f"{Rich()}")
 
 
@@ -277,7 +282,8 @@ def protocols(x):
     h = Rich.make()
     h.plus = 5
     h.double = 8
-    return (x * h.plus, h.hundred + h.hundred, Rich.next(1), len(h), h(x), h == Rich(), list(h), 9 in h, h[4], bool(h), (h + 1).v, (1 + h).v, h.anything, h.double,
+    return (x * h.plus, h.hundred + h.hundred, Rich.next(1), len(h), h(x), h == Rich(), list(h), 9 in h, h[4], bool(h),
+            (h + 1).v, (1 + h).v, h.anything, h.double,
             sorted([h, Rich()])[0].v, h < Rich())
 
 
@@ -290,7 +296,8 @@ def slots(x):
 
 @case
 def generators(x):
-    return [x * i for i in delegating(3)], dict((i, x + i) for i in steps(2)), next(steps(3)), next(iter([]), None), list(UpTo(3)), sum(UpTo(2))
+    return [x * i for i in delegating(3)], dict((i, x + i) for i in steps(2)), next(steps(3)), next(
+        iter([]), None), list(UpTo(3)), sum(UpTo(2))
 
 
 @case
@@ -405,7 +412,8 @@ def loops(x):
         x = x * k if k else x
     else:
         x = x + 100
-    return x, [y := x + 1, y * 2], [x + i for i in range(3) if i != 1], {i: x for i in range(2)}, tuple(v * 2 for v in [1, 2])
+    return x, [y := x + 1, y * 2], [x + i for i in range(3)
+                                    if i != 1], {i: x for i in range(2)}, tuple(v * 2 for v in [1, 2])
 
 
 @case
@@ -417,19 +425,23 @@ def unpacking(x):
 
 @case
 def truth_and_comparison(x):
-    return (x if x is not None and x.shape[0] > 2 or False else None, not [], [1, 2] == [1, 2], (1, x) == (1, x), "a" in ["a"], x is x, [x, 1] != [1], 1 < 2 < 3,
+    return (x if x is not None and x.shape[0] > 2 or False else None, not [], [1, 2] == [1, 2], (1, x) == (1, x),
+            "a" in ["a"], x is x, [x, 1] != [1], 1 < 2 < 3,
             None == x, 3 not in {3: 1})
 
 
 @case
 def numbers(x):
-    return x * math.sqrt(4) + math.pi, operator.add(x, 1), round(2.6), divmod(7, 2), abs(-3), int("3"), float(2), 7 // 2, -5 % 3, 2 ** 3, 1 << 4
+    return x * math.sqrt(4) + math.pi, operator.add(x, 1), round(2.6), divmod(7, 2), abs(-3), int("3"), float(
+        2), 7 // 2, -5 % 3, 2 ** 3, 1 << 4
 
 
 @case
 def types_of_things(x):
-    return (isinstance(x, torch.Tensor), type(x) is torch.Tensor, isinstance(3, (int, float)), callable(steps), type(x).__name__, x.is_floating_point(),
-            torch.is_tensor(x), x.dtype == torch.float32, issubclass(Answer, dict), hasattr(x, "nothing"), getattr(x, "nothing", 4))
+    return (isinstance(x, torch.Tensor), type(x) is torch.Tensor, isinstance(3, (int, float)), callable(steps),
+            type(x).__name__, x.is_floating_point(),
+            torch.is_tensor(x), x.dtype == torch.float32, issubclass(Answer, dict), hasattr(x, "nothing"),
+            getattr(x, "nothing", 4))
 
 
 @case

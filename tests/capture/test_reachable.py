@@ -1,4 +1,5 @@
-"""No wrong guard is reachable: whatever is changed between calls, the compiled function does what the plain one does."""
+"""No wrong guard is reachable: whatever is changed between calls, the compiled function does what the plain one
+does."""
 import types
 
 import pytest
@@ -31,7 +32,8 @@ def world():
     model.note, model.extra = 1, {"gain": 2}
     module = types.ModuleType("world")
     module.torch = torch
-    module.LEVEL, module.TABLE, module.settings, module.model, module.tensor = 1, {"x": 1}, Settings(), model, torch.ones(3)
+    module.LEVEL, module.TABLE, module.settings, module.model, module.tensor = 1, {
+        "x": 1}, Settings(), model, torch.ones(3)
     exec(SOURCE, module.__dict__)
     return module
 
@@ -105,7 +107,8 @@ CHANGES = {
     "defaults": lambda w: setattr(w.f, "__defaults__", (w.f.__defaults__[0] + 1,)),
     "keyword default": lambda w: w.f.__kwdefaults__.__setitem__("key", {"v": 3}),
 }
-CALLS = [lambda x: ((x,), {}), lambda x: ((x, 2), {}), lambda x: ((x, 3, 4), {}), lambda x: ((x, 2.5), {}), lambda x: ((x[:1],), {}), lambda x: ((x.double().float().t().t(),), {}),
+CALLS = [lambda x: ((x,), {}), lambda x: ((x, 2), {}), lambda x: ((x, 3, 4), {}), lambda x: ((x, 2.5), {}),
+         lambda x: ((x[:1],), {}), lambda x: ((x.double().float().t().t(),), {}),
          lambda x: ((x,), {"key": {"v": 2}}), lambda x: ((x,), {"key": {}})]
 
 
@@ -119,7 +122,8 @@ def result(function, call):
 
 @pytest.mark.filterwarnings("ignore:.*was captured")  # changes without end reach the limit
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.sampled_from(sorted(CHANGES)), st.sampled_from(range(len(CALLS)))), min_size=1, max_size=8))
+@given(st.lists(st.tuples(st.sampled_from(sorted(CHANGES)), st.sampled_from(range(len(CALLS)))), min_size=1,
+                max_size=8))
 def test_changes_between_calls(steps):
     level, power = Settings.level, Settings.power
     try:

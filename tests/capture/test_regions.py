@@ -11,7 +11,8 @@ WIDTH = 20
 class Layer(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.norm, self.inner, self.outer = torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, 44), torch.nn.Linear(44, WIDTH)
+        self.norm, self.inner, self.outer = torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, 44), torch.nn.Linear(
+            44, WIDTH)
 
     def forward(self, x):
         return x + self.outer(torch.nn.functional.silu(self.inner(self.norm(x))))

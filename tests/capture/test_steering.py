@@ -1,4 +1,5 @@
-"""What steers compiled code: default backends, functions that stand for others, filters of guards, stances, forbidden functions."""
+"""What steers compiled code: default backends, functions that stand for others, filters of guards, stances, forbidden
+functions."""
 import operator
 import warnings
 
@@ -58,7 +59,8 @@ def test_numpy_functions():
         f(torch.ones(2, requires_grad=True), {"b": torch.ones(2)})
 
 
-@pytest.mark.parametrize("keep,stale", [("skip_guard_on_globals_unsafe", True), ("skip_all_guards_unsafe", True), ("keep_tensor_guards_unsafe", True),
+@pytest.mark.parametrize("keep,stale", [("skip_guard_on_globals_unsafe", True), ("skip_all_guards_unsafe", True),
+                                        ("keep_tensor_guards_unsafe", True),
                                         ("skip_guard_on_all_nn_modules_unsafe", False)])
 def test_filters_of_guards(keep, stale):
     global SCALE

@@ -12,7 +12,8 @@ def network():
 
 
 def both(make, times=3):
-    """``make() -> (loss function, tensors whose gradients count)``, by the engine and compiled; how many tapes were captured."""
+    """``make() -> (loss function, tensors whose gradients count)``, by the engine and compiled; how many tapes were
+    captured."""
     results = []
     for compiled in (False, True):
         torch._dynamo.reset()
@@ -54,7 +55,8 @@ def test_compiled_and_eager_parts_together():
     def make():
         model = network()
         first = torch.compile(model[0])
-        return lambda k: torch.compile(model[2])(model[1](first(torch.randn(5, 4)))).square().sum(), list(model.parameters())
+        return lambda k: torch.compile(model[2])(model[1](first(torch.randn(5, 4)))).square().sum(), list(
+            model.parameters())
     both(make)
 
 

@@ -34,7 +34,8 @@ def both(make, times=4, segments=1, backend="rushlight", between=lambda optimize
             values.append(out.detach().tolist() if isinstance(out, torch.Tensor) else out)
             between(optimizer)
         gradients = [None if p.grad is None else p.grad.tolist() for p in model.parameters()]
-        counts = [{k: v.tolist() for k, v in s.items() if isinstance(v, torch.Tensor)} for s in optimizer.state.values()]
+        counts = [{k: v.tolist() for k, v in s.items() if isinstance(v, torch.Tensor)}
+                  for s in optimizer.state.values()]
         results.append((values, [p.detach().tolist() for p in model.parameters()], gradients, counts))
     plain, got = results
     for a, b in zip(plain, got):
@@ -53,8 +54,10 @@ def close(a, b):
     return a == b or abs(a - b) <= 1e-5 + 1e-4 * abs(a)
 
 
-OPTIMIZERS = [("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {"amsgrad": True}), ("AdamW", {"maximize": True}), ("Adamax", {}), ("NAdam", {}),
-              ("RAdam", {"betas": (0.5, 0.6)}), ("Adagrad", {}), ("Adadelta", {}), ("RMSprop", {"centered": True, "momentum": 0.9}), ("Rprop", {}), ("ASGD", {}),
+OPTIMIZERS = [("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {"amsgrad": True}),
+              ("AdamW", {"maximize": True}), ("Adamax", {}), ("NAdam", {}),
+              ("RAdam", {"betas": (0.5, 0.6)}), ("Adagrad", {}), ("Adadelta", {}),
+              ("RMSprop", {"centered": True, "momentum": 0.9}), ("Rprop", {}), ("ASGD", {}),
               ("Adafactor", {})]
 
 
@@ -375,8 +378,10 @@ def test_averages_of_weights_in_a_step():
     both(make, segments=0)
 
 
-SCHEDULES = [lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10), lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=20),
-             lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda epoch: 0.9 ** epoch), lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=0)]
+SCHEDULES = [lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10),
+             lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=20),
+             lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda epoch: 0.9 ** epoch),
+             lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=0)]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -26,7 +26,9 @@ def step(case, library, state, compiled=False):
         found = [case.loss(library.nn.functional, run(*inputs), *targets)]
         found[0].backward()
     gradients = {name: p.grad.numpy() for name, p in model.named_parameters() if p.grad is not None}
-    return [x.detach().numpy() for x in found], gradients, {name: b.numpy() for name, b in model.named_buffers()}, getattr(run, "owner", None)
+    return [x.detach().numpy() for x in found], gradients, {name: b.numpy()
+                                                            for name, b in model.named_buffers()}, getattr(run, "owner",
+                                                                                                           None)
 
 
 def close(found, expected, what):

@@ -137,7 +137,8 @@ def test_results_share_memory_as_they_do_uncompiled(function, dynamic):
                 sum((r * r).sum() for r in results).backward()
             with rl.no_grad():
                 results[0].mul_(-1)
-            found.append(([r.tolist() for r in results], [r.requires_grad for r in results], None if x.grad is None else x.grad.tolist()))
+            found.append(([r.tolist() for r in results], [r.requires_grad for r in results],
+                          None if x.grad is None else x.grad.tolist()))
         assert found[0] == found[1]
 
 

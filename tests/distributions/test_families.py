@@ -59,7 +59,8 @@ def test_expanding_twice_and_flags(name):
 
 
 @pytest.mark.parametrize("given", [{}, {"probs": 0.5, "logits": 0.0}])
-@pytest.mark.parametrize("family", [d.Bernoulli, d.Geometric, d.ContinuousBernoulli, lambda **k: d.Binomial(2, **k), lambda **k: d.NegativeBinomial(2, **k),
+@pytest.mark.parametrize("family", [d.Bernoulli, d.Geometric, d.ContinuousBernoulli, lambda **k: d.Binomial(2, **k),
+                                    lambda **k: d.NegativeBinomial(2, **k),
                                     lambda **k: d.RelaxedBernoulli(0.5, **k)])
 def test_exactly_one_of_the_alternatives(family, given):
     with pytest.raises(ValueError, match="exactly one of probs, logits"):
@@ -80,9 +81,12 @@ def test_numbers_take_the_dtype_beside_them():
 def test_families_compile_into_one_graph():
     def program(a, b, x):
         normal = d.Normal(a, b)
-        total = normal.log_prob(x).sum() + d.kl_divergence(normal, d.Normal(b, b.exp())).sum() + d.LogNormal(a, b).entropy().sum()
+        total = normal.log_prob(x).sum() + d.kl_divergence(normal, d.Normal(b, b.exp())).sum() + d.LogNormal(
+            a, b).entropy().sum()
         vectors = d.MultivariateNormal(a, scale_tril=torch.diag(b))
-        return total + d.Independent(d.Laplace(a, b), 1).log_prob(x) + vectors.log_prob(x) + d.Categorical(logits=a).log_prob(torch.tensor(1))
+        return total + d.Independent(d.Laplace(a, b),
+                                     1).log_prob(x) + vectors.log_prob(x) + d.Categorical(logits=a).log_prob(
+                                         torch.tensor(1))
 
     arguments = torch.randn(4), torch.rand(4) + 0.1, torch.randn(4)
     assert torch.allclose(torch.compile(program, fullgraph=True)(*arguments), program(*arguments), rtol=1e-5)

@@ -4,7 +4,6 @@ import importlib
 import re
 import textwrap
 
-import rushlight as torch
 from rushlight import nn
 from rushlight._src.core.op import OPS
 from tests.docs.test_names import ROOT
@@ -19,13 +18,13 @@ def block(beginning):
 
 def test_the_operator_that_is_added(monkeypatch):
     family = importlib.import_module("rushlight._src.ops.activation")
-    monkeypatch.setattr(family, "__name__", family.__name__)
     names = dict(vars(family))
     try:
         exec(block("@op"), names)
         monkeypatch.setattr(nn.functional, "softroot", names["softroot"], raising=False)
-        text = block(">>>").replace("import torch\n", "").replace("from torch.nn import", "from rushlight.nn import")
-        found = doctest.DocTestParser().get_doctest(re.sub(r">>> +\n?(?=>>>)", "", text), {"torch": torch}, "CONTRIBUTING.md", None, 0)
+        text = block(">>>").replace("import torch\n", "import rushlight as torch\n").replace("from torch.nn import",
+                                                                                             "from rushlight.nn import")
+        found = doctest.DocTestParser().get_doctest(text, {}, "CONTRIBUTING.md", None, 0)
         told = []
         doctest.DocTestRunner().run(found, out=told.append)
         assert not told, "".join(told)

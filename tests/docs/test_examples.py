@@ -17,6 +17,7 @@ WITH_EXAMPLES = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesu
 def test_examples(name):
     module = importlib.import_module(name)
     names = {k: v for k, v in vars(module).items() if not k.startswith("__")}
-    given = {**names, "torch": torch, "__name__": "__main__", "__package__": module.__package__}  # capture follows functions of users only
+    # capture follows functions of users only
+    given = {**names, "torch": torch, "__name__": "__main__", "__package__": module.__package__}
     failed, _ = doctest.testmod(module, globs=given)
     assert not failed

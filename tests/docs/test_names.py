@@ -41,7 +41,8 @@ def test_links_lead_somewhere(page):
 def test_paths_exist(page, files):
     for span in SPAN.findall(page.read_text()):
         for path in re.findall(r"[\w./-]+\.(?:py|md|json)\b", span):
-            assert any(f"/{name}".endswith(f"/{path}") for name in files) or path in ("train.py", "script.py", "program.py"), span
+            assert any(f"/{name}".endswith(f"/{path}") for name in files) or path in ("train.py", "script.py",
+                                                                                      "program.py"), span
         if re.fullmatch(r"\w+(/\w+)*/", span):
             assert any(span in name for name in files), span
 
@@ -52,7 +53,8 @@ def test_names_exist(page, words):
     shown = set(re.findall(r"\w+", "\n".join(re.findall(r"^ {4}.*", text, flags=re.MULTILINE))))
     for span in SPAN.findall(text):
         if re.fullmatch(r"[\w.]+(\(.*\))?", span):
-            missing = [word for word in re.findall(r"[A-Za-z_]\w+", span.partition("(")[0]) if word not in words | shown and not keyword.iskeyword(word)]
+            missing = [word for word in re.findall(r"[A-Za-z_]\w+", span.partition("(")[0])
+                       if word not in words | shown and not keyword.iskeyword(word)]
             assert not missing, span
 
 
@@ -61,7 +63,8 @@ def test_rooms_of_the_design_exist():
     table = (ROOT / "docs" / "design.md").read_text().partition("## Rooms")[2].partition("\n## ")[0]
     rooms = re.findall(r"^ +(\w[\w/]*)/(?= )", table, flags=re.MULTILINE)
     assert len(rooms) > 15
-    assert [room for room in rooms if not any((ROOT / "rushlight" / parent / room).is_dir() for parent in ("", "_src", "_src/core", "_src/compiler"))] == []
+    assert [room for room in rooms if not any((ROOT / "rushlight" / parent / room).is_dir()
+                                              for parent in ("", "_src", "_src/core", "_src/compiler"))] == []
 
 
 def test_the_first_page_counts_right():

@@ -8,7 +8,8 @@ from llvmlite import binding
 from . import walk
 
 # what depends on more than the package
-ELSEWHERE = {"bytecode": sys.version_info[:2] == (3, 11), "loop": platform.machine() == "x86_64" and binding.llvm_version_info[0] == 20}
+ELSEWHERE = {"bytecode": sys.version_info[:2] == (3, 11), "loop": platform.machine() == "x86_64"
+             and binding.llvm_version_info[0] == 20}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""What each room makes of the program of ``docs/walk.md``.  ``python -m tests.docs.walk`` writes it into the page anew."""
+"""What each room makes of the program of ``docs/walk.md``.  ``python -m tests.docs.walk`` writes it into the page
+anew."""
 import os
 import pathlib
 import re
@@ -15,7 +16,8 @@ SETTINGS = {"RUSHLIGHT_CPU": "avx2", "RUSHLIGHT_NUM_THREADS": "2", "RUSHLIGHT_CA
 
 def shown(page: str) -> dict:
     """The pieces that the page shows, by name."""
-    return {name: "".join(line[4:] or "\n" for line in body.strip("\n").splitlines(keepends=True)) + "\n" for name, body in MARK.findall(page)}
+    return {name: "".join(line[4:] or "\n" for line in body.strip("\n").splitlines(keepends=True)) + "\n"
+            for name, body in MARK.findall(page)}
 
 
 def rewritten(page: str, pieces: dict) -> str:
@@ -32,13 +34,17 @@ def made(program: str) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         script, stages = pathlib.Path(folder, "program.py"), pathlib.Path(folder, "stages")
         script.write_text(program)
-        subprocess.run([sys.executable, script], check=True, env={**os.environ, **SETTINGS, "RUSHLIGHT_DEBUG": str(stages)})
-        found = {kind.name.partition("_")[2]: {file.stem: file.read_text().replace(f"{folder}/", "") for file in kind.iterdir()} for kind in stages.iterdir()}
+        subprocess.run([sys.executable, script], check=True,
+                       env={**os.environ, **SETTINGS, "RUSHLIGHT_DEBUG": str(stages)})
+        found = {kind.name.partition("_")[2]: {file.stem: file.read_text().replace(f"{folder}/", "")
+                                               for file in kind.iterdir()} for kind in stages.iterdir()}
     forward, backward = found["compiled"], found["compiled.backward"]
     captured, primitives = programs(forward["graph"])
     segment, host = programs(forward["output"])
-    return {"program": program, "bytecode": bytecode(program), "guards": rest(forward["guards"]), "captured": captured, "primitives": primitives,
-            "backward": programs(forward["aot"])[0], "kernel": forward["kernels"], "loop": busiest_loop(forward["asm"]), "host": host,
+    return {"program": program, "bytecode": bytecode(program), "guards": rest(forward["guards"]), "captured": captured,
+            "primitives": primitives,
+            "backward": programs(forward["aot"])[0], "kernel": forward["kernels"], "loop": busiest_loop(forward["asm"]),
+            "host": host,
             "segment": segment, "gradient": backward["kernels"]}
 
 

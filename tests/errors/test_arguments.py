@@ -42,17 +42,21 @@ INVALID = {
     "adaptive_max_pool1d: no size": lambda t: t.nn.functional.adaptive_max_pool1d(t.zeros(1, 2, 3), []),
     "adaptive_max_pool3d: too few dims": lambda t: t.nn.functional.adaptive_max_pool3d(t.zeros(2, 2, 2), [2, 2, 2]),
     "rms_norm: weight of another shape": lambda t: t.nn.functional.rms_norm(t.zeros(1, 2, 3), (1, 2, 3), t.zeros(1, 2)),
-    "multi_margin_loss: reduction": lambda t: t.nn.functional.multi_margin_loss(t.zeros(5, 4), t.zeros(5), reduction="abc"),
-    "multi_margin_loss: weight": lambda t: t.nn.functional.multi_margin_loss(t.zeros(5, 4), t.zeros(5).long(), weight=t.zeros(())),
+    "multi_margin_loss: reduction": lambda t: t.nn.functional.multi_margin_loss(t.zeros(5, 4), t.zeros(5),
+                                                                                reduction="abc"),
+    "multi_margin_loss: weight": lambda t: t.nn.functional.multi_margin_loss(t.zeros(5, 4), t.zeros(5).long(),
+                                                                             weight=t.zeros(())),
     "max_pool1d: dilation 0": lambda t: t.nn.functional.max_pool1d(t.zeros(3, 3, 3), 1, 1, 0, 0),
-    "max_unpool2d: indices of another shape": lambda t: t.nn.functional.max_unpool2d(t.zeros(1, 1, 4, 4), t.zeros(1, 1, 4, 1).long(), 3, 2),
+    "max_unpool2d: indices of another shape": lambda t: t.nn.functional.max_unpool2d(t.zeros(1, 1, 4, 4),
+                                                                                     t.zeros(1, 1, 4, 1).long(), 3, 2),
     "prelu: channels of a 0-dim tensor": lambda t: t.nn.functional.prelu(t.zeros(()), t.zeros(2)),
     "narrow: start a bool tensor": lambda t: t.zeros(5).narrow(0, t.tensor(True), 2),
     "index_add: source of another shape": lambda t: t.zeros(3, 2).index_add(0, t.tensor([0, 1]), t.zeros(2)),
     "empty_permuted: order too long": lambda t: t.empty_permuted([2], [0, 1]),
     "_chunk_cat into no chunks": lambda t: t._chunk_cat([t.zeros(2), t.zeros(3)], 0, 0),
     "as_strided_scatter beyond input": lambda t: t.as_strided_scatter(t.zeros(4, 4), t.zeros(2, 2), [2, 2], [200, 200]),
-    "linear_cross_entropy: one sample of several losses": lambda t: t.nn.functional.linear_cross_entropy(t.zeros(3), t.zeros(2, 4, 3), t.zeros(2, 4)),
+    "linear_cross_entropy: one sample of several losses": lambda t: t.nn.functional.linear_cross_entropy(
+        t.zeros(3), t.zeros(2, 4, 3), t.zeros(2, 4)),
     "signal.windows.hann: sparse": lambda t: t.signal.windows.hann(3, layout=t.sparse_coo),
     "hstack of nothing": lambda t: t.hstack([]),
     "vstack of nothing": lambda t: t.vstack([]),
@@ -75,7 +79,8 @@ INVALID = {
     "bernoulli: beyond 1": lambda t: t.bernoulli(t.tensor([2.0])),
     "bernoulli: nan": lambda t: t.bernoulli(t.tensor([float("nan")])),
     "normal: negative std": lambda t: t.normal(0.0, -1.0, (2,)),
-    "bce with logits: integers": lambda t: t.nn.functional.binary_cross_entropy_with_logits(t.zeros(3), t.tensor([1, 0, 1])),
+    "bce with logits: integers": lambda t: t.nn.functional.binary_cross_entropy_with_logits(
+        t.zeros(3), t.tensor([1, 0, 1])),
     "cross entropy: classes as floats": lambda t: t.nn.functional.cross_entropy(t.zeros(3, 4), t.zeros(3)),
     "einsum: an operand too few": lambda t: t.einsum("ij,jk", t.ones(2, 3)),
     "add: with and without data": lambda t: t.ones(2, device="meta") + t.ones(2),
@@ -90,7 +95,8 @@ INVALID = {
     "int of several": lambda t: int(t.ones(2)),
     "float of several": lambda t: float(t.ones(2)),
     "float of an imaginary part": lambda t: float(t.tensor(1 + 2j)),
-    "gather: out of another dtype": lambda t: t.gather(t.zeros(2, 2), 1, t.zeros(2, 2).long(), out=t.zeros(2, 2, dtype=t.float64)),
+    "gather: out of another dtype": lambda t: t.gather(t.zeros(2, 2), 1, t.zeros(2, 2).long(),
+                                                       out=t.zeros(2, 2, dtype=t.float64)),
 }
 
 
@@ -105,7 +111,9 @@ def test_raises_the_type_that_pytorch_raises(name):
 def test_wrong_index_tells_what_was_given():
     with pytest.raises(IndexError, match=r"from 0 to 9, where the tensor has the shape \[3, 2\]"):
         rl.ones(3, 2)[rl.tensor([0, 9])]
-    with pytest.raises(IndexError, match=r"embedding: an index is out of range: from 5 to 5, where the tensor has the shape \[5, 3\]"):
+    with pytest.raises(
+            IndexError, match=r"embedding: an index is out of range: from 5 to 5, where the tensor has the shape \[5, "
+                              r"3\]"):
         rl.nn.functional.embedding(rl.tensor([5]), rl.ones(5, 3))
 
 

@@ -110,6 +110,7 @@ def test_memory_behind_an_output_that_is_too_small_is_not_its_own():
 def test_an_output_that_grows_within_its_memory():
     """Also where NumPy's views show it: whatever the operator reads there would be overwritten."""
     ours, arrays = rl.arange(3), np.arange(3)
-    for source, index, out in ((ours, ours[1:], ours[:1]), (rl.from_numpy(arrays), rl.from_numpy(arrays[1:]), rl.from_numpy(arrays[:1]))):
+    for source, index, out in ((ours, ours[1:], ours[:1]),
+                               (rl.from_numpy(arrays), rl.from_numpy(arrays[1:]), rl.from_numpy(arrays[:1]))):
         with pytest.raises(RuntimeError, match="unsupported operation"):
             rl.gather(source, 0, index, out=out)

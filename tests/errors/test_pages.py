@@ -7,14 +7,17 @@ import pytest
 from rushlight._src.core import errors
 
 PAGES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "errors"
-NUMBERED = {c.number: c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.Numbered) and c.number is not None}
-KINDS = {1: RuntimeError, 4: RuntimeError, 5: RuntimeError, 6: RuntimeError, 7: NotImplementedError, 3: IndexError, 10: NotImplementedError}
+NUMBERED = {c.number: c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.Numbered)
+            and c.number is not None}
+KINDS = {1: RuntimeError, 4: RuntimeError, 5: RuntimeError, 6: RuntimeError, 7: NotImplementedError, 3: IndexError,
+         10: NotImplementedError}
 
 
 def test_numbers_and_pages_are_the_same():
     assert sorted(int(p.stem) for p in PAGES.glob("[0-9]*.md")) == sorted(NUMBERED)
     listed = re.findall(r"\[(\d+)\]\((\d+)\.md\) (\w+)", (PAGES / "index.md").read_text())
-    assert [(int(n), int(m), name) for n, m, name in listed] == [(n, n, c.__name__) for n, c in sorted(NUMBERED.items())]
+    assert [(int(n), int(m), name) for n, m, name in listed] == [(n, n, c.__name__)
+                                                                 for n, c in sorted(NUMBERED.items())]
 
 
 @pytest.mark.parametrize("number", sorted(NUMBERED))

@@ -15,7 +15,9 @@ class Spoiled:
 
     def __reduce_ex__(self, protocol):
         lib = self.lib
-        return lib._utils._rebuild_sparse_tensor, (getattr(lib, self.layout), (lib.tensor([3, 1, 2]), lib.tensor([0, 1]), lib.ones(2), lib.Size([2, 2])))
+        return lib._utils._rebuild_sparse_tensor, (getattr(lib, self.layout),
+                                                   (lib.tensor([3, 1, 2]), lib.tensor([0, 1]), lib.ones(2),
+                                                    lib.Size([2, 2])))
 
 
 def loaded(lib, layout):
@@ -37,26 +39,36 @@ def clipped(lib):
 
 
 REFUSED = {
-    "one value per group": (lambda t: t.nn.functional.group_norm(t.zeros(1, 4, 1), 4), ValueError, "more than 1 value per channel"),
-    "vector for a matrix": (lambda t: t.nn.functional.cosine_embedding_loss(t.zeros(0, 0), t.zeros(0), t.zeros(0)), RuntimeError, "expects 2D"),
+    "one value per group": (lambda t: t.nn.functional.group_norm(t.zeros(1, 4, 1), 4), ValueError,
+                            "more than 1 value per channel"),
+    "vector for a matrix": (lambda t: t.nn.functional.cosine_embedding_loss(t.zeros(0, 0), t.zeros(0), t.zeros(0)),
+                            RuntimeError, "expects 2D"),
     "two hooks": (weighted_twice, RuntimeError, "register two weight_norm hooks"),
     "order of a norm": (clipped, RuntimeError, "total norm of order 1.0 for gradients"),
-    "csr from a file": (lambda t: loaded(t, "sparse_csr"), RuntimeError, r"`crow_indices\[..., 0\] == 0` is not satisfied"),
-    "csc from a file": (lambda t: loaded(t, "sparse_csc"), RuntimeError, r"`ccol_indices\[..., 0\] == 0` is not satisfied"),
-    "nested from a vector": (lambda t: t.nested.as_nested_tensor(t.zeros(3), layout=t.jagged), RuntimeError, "Expected tensor argument to have dim"),
-    "nested from a number": (lambda t: t.nested.as_nested_tensor(t.zeros(()), layout=t.jagged), RuntimeError, "Expected tensor argument to have dim"),
-    "map2_ with history": (lambda t: t.zeros(2).map2_(t.zeros(2), t.zeros(2, requires_grad=True), lambda a, b, c: a), RuntimeError, "requires grad"),
+    "csr from a file": (lambda t: loaded(t, "sparse_csr"), RuntimeError,
+                        r"`crow_indices\[..., 0\] == 0` is not satisfied"),
+    "csc from a file": (lambda t: loaded(t, "sparse_csc"), RuntimeError,
+                        r"`ccol_indices\[..., 0\] == 0` is not satisfied"),
+    "nested from a vector": (lambda t: t.nested.as_nested_tensor(t.zeros(3), layout=t.jagged), RuntimeError,
+                             "Expected tensor argument to have dim"),
+    "nested from a number": (lambda t: t.nested.as_nested_tensor(t.zeros(()), layout=t.jagged), RuntimeError,
+                             "Expected tensor argument to have dim"),
+    "map2_ with history": (lambda t: t.zeros(2).map2_(t.zeros(2), t.zeros(2, requires_grad=True), lambda a, b, c: a),
+                           RuntimeError, "requires grad"),
     "subclass of a type": (lambda t: type("Mine", (t.FloatTensor,), {}), TypeError, "is not an acceptable base type"),
-    "condition of numbers": (lambda t: t._check_tensor_all(t.ones(1)), TypeError, "cond tensor must have dtype torch.bool"),
+    "condition of numbers": (lambda t: t._check_tensor_all(t.ones(1)), TypeError,
+                             "cond tensor must have dtype torch.bool"),
     "new of another dtype": (lambda t: t.zeros(1).new(t.zeros(1, dtype=t.int32)), TypeError, "expected"),
-    "types of a convolution": (lambda t: t.nn.functional.conv1d(t.zeros(1, 1, 3), t.zeros(1, 1, 3, dtype=t.complex64)), RuntimeError, "(?=.*Float)(?=.*ComplexFloat)"),
+    "types of a convolution": (lambda t: t.nn.functional.conv1d(t.zeros(1, 1, 3), t.zeros(1, 1, 3, dtype=t.complex64)),
+                               RuntimeError, "(?=.*Float)(?=.*ComplexFloat)"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
     call, error, words = REFUSED[name]
-    for lib in (torch, rushlight) if "file" not in name else (rushlight,):  # PyTorch checks files where invariants are asked for
+    # PyTorch checks files where invariants are asked for
+    for lib in (torch, rushlight) if "file" not in name else (rushlight,):
         with pytest.raises(error, match=words):
             call(lib)
 
@@ -73,14 +85,18 @@ def test_new_shares_memory_and_takes_elements():
         x = lib.tensor([1.0, 2.0])
         shared = x.new(x)
         shared[0] = 5
-        return x.tolist(), x.new((3, 4)).tolist(), tuple(x.new(lib.Size([3, 4])).shape), tuple(x.new(()).shape), tuple(x.new().shape), tuple(x.new(size=(2, 1)).shape)
+        return x.tolist(), x.new((3, 4)).tolist(), tuple(x.new(lib.Size([3, 4]))
+                                                         .shape), tuple(x.new(()).shape), tuple(x.new().shape), tuple(
+                                                             x.new(size=(2, 1)).shape)
 
     assert seen(rushlight) == seen(torch)
 
 
 def test_ragged_sizes_are_symbols():
     nested = rushlight.nested.as_nested_tensor(rushlight.ones(2, 3, 5), layout=rushlight.jagged)
-    assert isinstance(nested.shape[1], rushlight.SymInt) and not isinstance(nested.shape[1], rushlight.SymFloat) and not isinstance(nested.shape[0], rushlight.SymInt)
+    assert isinstance(nested.shape[1], rushlight.SymInt) and not isinstance(nested.shape[1],
+                                                                            rushlight.SymFloat) and not isinstance(
+                                                                                nested.shape[0], rushlight.SymInt)
 
 
 def test_random_numbers_into_integers():

@@ -36,9 +36,13 @@ def test_signature_and_state(case):
     program = export(model, args)
     signature = program.graph_signature
     assert signature.parameters == ("linear.weight", "linear.bias") and signature.buffers == ("shift", "hidden")
-    assert signature.non_persistent_buffers == {"hidden"} and len(signature.lifted_tensor_constants) == 1 and signature.user_inputs == ("x", "more_0")
-    assert set(program.state_dict) == {"linear.weight", "linear.bias", "shift"} and dict(program.named_parameters())["linear.weight"] is model.linear.weight
-    assert [s.kind for s in signature.input_specs] == [InputKind.PARAMETER] * 2 + [InputKind.BUFFER] * 2 + [InputKind.CONSTANT_TENSOR] + [InputKind.USER_INPUT] * 2
+    assert signature.non_persistent_buffers == {"hidden"} and len(
+        signature.lifted_tensor_constants) == 1 and signature.user_inputs == ("x", "more_0")
+    assert set(program.state_dict) == {"linear.weight", "linear.bias",
+                                       "shift"} and dict(program.named_parameters())[
+                                           "linear.weight"] is model.linear.weight
+    assert [s.kind for s in signature.input_specs] == [InputKind.PARAMETER] * 2 + [InputKind.BUFFER] * 2 + [
+        InputKind.CONSTANT_TENSOR] + [InputKind.USER_INPUT] * 2
     program.graph.lint()
     assert "p_linear_weight: PARAMETER target='linear.weight'" in str(program)
 
@@ -50,7 +54,8 @@ def test_it_runs_also_decomposed_and_loaded(case):
     buffer = io.BytesIO()
     save(program, buffer)
     buffer.seek(0)
-    for one in (program, program.run_decompositions(), load(buffer), program.run_decompositions({torch.ops.aten.relu.default: lambda x: x.clamp(min=0)})):
+    for one in (program, program.run_decompositions(), load(buffer),
+                program.run_decompositions({torch.ops.aten.relu.default: lambda x: x.clamp(min=0)})):
         found = one.module()(*args)
         assert torch.allclose(found["y"], wanted["y"]) and found["n"] == 3 and torch.equal(found["x"], args[0])
     prims = program.run_decompositions().graph
@@ -78,7 +83,8 @@ def test_inputs_are_checked(case):
         export(model, (x, more))(x, more)
 
 
-@pytest.mark.parametrize("shapes", [{"x": {0: Dim("batch", max=8)}, "more": {"y": None}}, ((Dim("batch", max=8), None), {"y": None})])
+@pytest.mark.parametrize("shapes", [{"x": {0: Dim("batch", max=8)}, "more": {"y": None}},
+                                    ((Dim("batch", max=8), None), {"y": None})])
 def test_sizes_vary(case, shapes):
     model, (x, more) = case
     module = export(model, (x, more), dynamic_shapes=shapes).module()
@@ -114,7 +120,9 @@ def test_buffers_are_updated():
     before = model.running_mean.clone()
     other = nn.BatchNorm1d(4)
     other.load_state_dict(model.state_dict())
-    assert torch.allclose(program.module()(x), other(x)) and torch.allclose(model.running_mean, other.running_mean) and not torch.equal(before, model.running_mean)
+    assert torch.allclose(program.module()(x), other(x)) and torch.allclose(model.running_mean,
+                                                                            other.running_mean) and not torch.equal(
+                                                                                before, model.running_mean)
 
 
 def test_refusals():
@@ -138,7 +146,8 @@ def test_primitives_of_programs_whose_sizes_vary():
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU(), torch.nn.LayerNorm(3))
     program = export(model, (torch.randn(5, 4),), dynamic_shapes=({0: Dim("batch", min=2)},))
     primitive = program.run_decompositions()
-    assert {getattr(n.target, "namespace", "python") for n in primitive.graph.nodes if n.op == "call_function"} <= {"prims", "python"}
+    assert {getattr(n.target, "namespace", "python") for n in primitive.graph.nodes
+            if n.op == "call_function"} <= {"prims", "python"}
     for count in (5, 2, 9):
         x = torch.randn(count, 4)
         assert torch.allclose(primitive.module()(x), model(x), atol=1e-6)
@@ -175,7 +184,8 @@ def test_export_changes_nothing():
     program = export(model, (x,))
     assert model.count.item() == 0 and model.last is last and torch.equal(x, torch.ones(2))
     run = program.module()
-    assert torch.equal(run(torch.ones(2)), torch.full((2,), 4.0)) and torch.equal(run(torch.ones(2)), torch.full((2,), 5.0))
+    assert torch.equal(run(torch.ones(2)), torch.full((2,), 4.0)) and torch.equal(run(torch.ones(2)),
+                                                                                  torch.full((2,), 5.0))
 
 
 def test_a_size_that_cannot_vary():
@@ -240,9 +250,12 @@ class Made(nn.Module):
 
 
 @pytest.mark.parametrize("function, x, y", [
-    (lambda x, y: x[: x.shape[0] // 2] * 2 + y[0], {0: 2 * Dim("half")}, None), (lambda x, y: y.sum() + x.shape[0] * 3, {0: Dim("rows")}, None),
-    (lambda x, y: x.tensor_split(2)[0].sum(), {0: Dim("rows")}, None), (lambda x, y: x[:, 0] + y[1:], {0: Dim("n")}, {0: Dim("n") + 1}),
-    (lambda x, y: x[1:, 0] + y[2:], {0: Dim("n") - 1}, {0: Dim("n")}), (lambda x, y: x.sum() + y, {0: Dim("k") * 2 + 2}, {0: Dim("k") * 2 + 3})])
+    (lambda x, y: x[: x.shape[0] // 2] * 2 + y[0], {0: 2 * Dim("half")}, None),
+    (lambda x, y: y.sum() + x.shape[0] * 3, {0: Dim("rows")}, None),
+    (lambda x, y: x.tensor_split(2)[0].sum(), {0: Dim("rows")}, None),
+    (lambda x, y: x[:, 0] + y[1:], {0: Dim("n")}, {0: Dim("n") + 1}),
+    (lambda x, y: x[1:, 0] + y[2:], {0: Dim("n") - 1}, {0: Dim("n")}),
+    (lambda x, y: x.sum() + y, {0: Dim("k") * 2 + 2}, {0: Dim("k") * 2 + 3})])
 def test_sizes_that_follow_from_others(function, x, y):
     module = Made(function)
     program = export(module, (torch.randn(8, 2), torch.randn(9)), dynamic_shapes={"x": x, "y": y})
@@ -259,7 +272,8 @@ def test_sizes_that_follow_from_others(function, x, y):
 
 def test_dims_are_computed_with_ints():
     n = Dim("n", min=2, max=8)
-    assert [(d.__name__, d.min, d.max) for d in (n, n + 1, 3 * n, 2 * n - 3)] == [("n", 2, 8), ("n + 1", 3, 9), ("3*n", 6, 24), ("2*n - 3", 1, 13)]
+    assert [(d.__name__, d.min, d.max) for d in (n, n + 1, 3 * n, 2 * n - 3)] == [("n", 2, 8), ("n + 1", 3, 9),
+                                                                                  ("3*n", 6, 24), ("2*n - 3", 1, 13)]
     for wrong in (lambda: n * 0.5, lambda: n * -1, lambda: n + n):
         with pytest.raises(NotImplementedError):
             wrong()

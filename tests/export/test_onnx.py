@@ -42,33 +42,56 @@ X, Y = torch.randn(3, 4), torch.randn(3, 4)
 POSITIVE, UNIT = X.abs() + 0.1, X.tanh() * 0.9
 WHOLE, OTHER = torch.tensor([[7, -7, 3], [0, 5, -4]]), torch.tensor([[2, 2, -2], [3, -3, 3]])
 INDEX = torch.tensor([[2, 0, 1, 1], [0, 0, 2, 1]])
-UNARY = {"neg": X, "abs": X, "sign": X, "reciprocal": POSITIVE, "sqrt": POSITIVE, "rsqrt": POSITIVE, "floor": X, "ceil": X, "trunc": 3 * X, "round": 3 * X, "exp": X, "exp2": X,
+UNARY = {"neg": X, "abs": X, "sign": X, "reciprocal": POSITIVE, "sqrt": POSITIVE, "rsqrt": POSITIVE, "floor": X,
+         "ceil": X, "trunc": 3 * X, "round": 3 * X, "exp": X, "exp2": X,
          "expm1": torch.tensor([1e-6, -1e-6, 0.5, -3.0, 10.0]), "log": POSITIVE, "log2": POSITIVE, "log10": POSITIVE,
-         "log1p": torch.tensor([0.0, 1e-6, -1e-6, 0.5, float("inf")]), "sin": X, "cos": X, "tan": X, "asin": UNIT, "acos": UNIT, "atan": X, "sinh": X, "cosh": X,
-         "tanh": X, "asinh": X, "acosh": POSITIVE + 1, "atanh": UNIT, "erf": X, "erfc": X, "sigmoid": X, "logical_not": X > 0, "bitwise_not": WHOLE, "isnan": X / 0 * 0}
-BINARY = {"add": (X, Y), "sub": (X, Y), "mul": (X, Y), "div": (X, Y), "pow": (POSITIVE, Y), "maximum": (X, Y), "minimum": (X, Y), "atan2": (X, Y), "copysign": (X, Y),
-          "hypot": (X, Y), "remainder": (WHOLE, OTHER), "fmod": (WHOLE, OTHER), "floor_divide": (WHOLE, OTHER), "eq": (WHOLE, OTHER), "ne": (WHOLE, OTHER), "lt": (X, Y),
-          "le": (X, Y), "gt": (X, Y), "ge": (X, Y), "logical_and": (X > 0, Y > 0), "logical_or": (X > 0, Y > 0), "logical_xor": (X > 0, Y > 0),
-          "bitwise_and": (WHOLE, OTHER), "bitwise_or": (WHOLE, OTHER), "bitwise_xor": (WHOLE, OTHER), "bitwise_left_shift": (WHOLE, OTHER.abs()),
+         "log1p": torch.tensor([0.0, 1e-6, -1e-6, 0.5, float("inf")]), "sin": X, "cos": X, "tan": X, "asin": UNIT,
+         "acos": UNIT, "atan": X, "sinh": X, "cosh": X,
+         "tanh": X, "asinh": X, "acosh": POSITIVE + 1, "atanh": UNIT, "erf": X, "erfc": X, "sigmoid": X,
+         "logical_not": X > 0, "bitwise_not": WHOLE, "isnan": X / 0 * 0}
+BINARY = {"add": (X, Y), "sub": (X, Y), "mul": (X, Y), "div": (X, Y), "pow": (POSITIVE, Y), "maximum": (X, Y),
+          "minimum": (X, Y), "atan2": (X, Y), "copysign": (X, Y),
+          "hypot": (X, Y), "remainder": (WHOLE, OTHER), "fmod": (WHOLE, OTHER), "floor_divide": (WHOLE, OTHER),
+          "eq": (WHOLE, OTHER), "ne": (WHOLE, OTHER), "lt": (X, Y),
+          "le": (X, Y), "gt": (X, Y), "ge": (X, Y), "logical_and": (X > 0, Y > 0), "logical_or": (X > 0, Y > 0),
+          "logical_xor": (X > 0, Y > 0),
+          "bitwise_and": (WHOLE, OTHER), "bitwise_or": (WHOLE, OTHER), "bitwise_xor": (WHOLE, OTHER),
+          "bitwise_left_shift": (WHOLE, OTHER.abs()),
           "bitwise_right_shift": (WHOLE, OTHER.abs())}
 REST = {
-    "remainder of floats": (torch.remainder, (3 * X, Y)), "fmod of floats": (torch.fmod, (3 * X, Y)), "floors of quotients": (torch.floor_divide, (3 * X, Y)),
+    "remainder of floats": (torch.remainder, (3 * X, Y)), "fmod of floats": (torch.fmod, (3 * X, Y)),
+    "floors of quotients": (torch.floor_divide, (3 * X, Y)),
     "angles": (torch.atan2, (torch.tensor([0.0, -0.0, 0.0, 1.0, -1.0]), torch.tensor([-1.0, -1.0, 0.0, 0.0, 0.0]))),
-    "where": (lambda x, y: torch.where(x > 0, x, 2.0), (X, Y)), "convert": (lambda x: (x.double(), x.to(torch.int32), x.bool(), x.half().float()), (3 * X,)),
-    "expand": (lambda x: x[:, None].expand(3, 2, 4) + 0, (X,)), "permute": (lambda x: x.t().contiguous(), (X,)), "reshape": (lambda x: x.reshape(2, -1), (X,)),
-    "slice": (lambda x: x[1:, ::2] * 2, (X,)), "flip": (lambda x: x.flip(0, 1), (X,)), "pad": (lambda x: (F.pad(x, (1, 2, -1, 0), value=3), F.pad(x > 0, (1, 1))), (X,)),
-    "spread": (lambda x: torch.ops.prims.pad(x, low=(1, 0), high=(0, 2), inner=(1, 2), value=5.0), (X,)), "unfold": (lambda x: x.unfold(1, 2, 1) * 1, (X,)),
-    "diagonal": (lambda x: x.diagonal() * 2, (X,)), "strided": (lambda x: torch.as_strided(x, (2, 2), (4, 1), 1) * 2, (X,)), "cat": (lambda x, y: torch.cat([x, y, x], 1), (X, Y)),
-    "sum": (lambda x: (x.sum(1), x.mean(), (x > 0).sum()), (X,)), "prod": (lambda x: x.prod(1), (X,)), "amax": (lambda x: (x.amax(0), x.amin((0, 1))), (X,)),
-    "any": (lambda x: ((x > 0).any(1), (x > -9).all()), (X,)), "argmax": (lambda x, n: (x.argmax(1), n.argmin(0)), (X, WHOLE)), "cumsum": (lambda x: x.cumsum(1), (X,)),
-    "take": (lambda x, i: x[i], (X, INDEX)), "gather": (lambda x, i: x.gather(0, i), (X, INDEX)), "scatter": (lambda x, i, y: x.scatter_add(0, i, y), (X, INDEX, Y)),
-    "put": (lambda x, y: x.index_add(0, torch.tensor([2, 0, 2]), y), (X, Y)), "topk": (lambda x: torch.topk(x, 2), (X,)), "sort": (lambda x: torch.sort(x, 1, True), (X,)),
-    "full": (lambda x: torch.full((2, 2), 3.0) + x.sum(), (X,)), "iota": (lambda x: x + torch.arange(4), (X,)), "matmul": (lambda x, y: x @ y.t(), (X, Y)),
-    "conv": (nn.Conv2d(4, 6, 3, 2, 1, 1, 2), (torch.randn(2, 4, 7, 6),)), "conv_input": (nn.ConvTranspose2d(4, 6, 3, 2, 1, 1), (torch.randn(2, 4, 5, 6),)),
-    "attention": (lambda q, k, v: (F.scaled_dot_product_attention(q, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v, k[:, :1] > 0, scale=0.3)),
+    "where": (lambda x, y: torch.where(x > 0, x, 2.0), (X, Y)),
+    "convert": (lambda x: (x.double(), x.to(torch.int32), x.bool(), x.half().float()), (3 * X,)),
+    "expand": (lambda x: x[:, None].expand(3, 2, 4) + 0, (X,)), "permute": (lambda x: x.t().contiguous(), (X,)),
+    "reshape": (lambda x: x.reshape(2, -1), (X,)),
+    "slice": (lambda x: x[1:, ::2] * 2, (X,)), "flip": (lambda x: x.flip(0, 1), (X,)),
+    "pad": (lambda x: (F.pad(x, (1, 2, -1, 0), value=3), F.pad(x > 0, (1, 1))), (X,)),
+    "spread": (lambda x: torch.ops.prims.pad(x, low=(1, 0), high=(0, 2), inner=(1, 2), value=5.0), (X,)),
+    "unfold": (lambda x: x.unfold(1, 2, 1) * 1, (X,)),
+    "diagonal": (lambda x: x.diagonal() * 2, (X,)),
+    "strided": (lambda x: torch.as_strided(x, (2, 2), (4, 1), 1) * 2, (X,)),
+    "cat": (lambda x, y: torch.cat([x, y, x], 1), (X, Y)),
+    "sum": (lambda x: (x.sum(1), x.mean(), (x > 0).sum()), (X,)), "prod": (lambda x: x.prod(1), (X,)),
+    "amax": (lambda x: (x.amax(0), x.amin((0, 1))), (X,)),
+    "any": (lambda x: ((x > 0).any(1), (x > -9).all()), (X,)),
+    "argmax": (lambda x, n: (x.argmax(1), n.argmin(0)), (X, WHOLE)), "cumsum": (lambda x: x.cumsum(1), (X,)),
+    "take": (lambda x, i: x[i], (X, INDEX)), "gather": (lambda x, i: x.gather(0, i), (X, INDEX)),
+    "scatter": (lambda x, i, y: x.scatter_add(0, i, y), (X, INDEX, Y)),
+    "put": (lambda x, y: x.index_add(0, torch.tensor([2, 0, 2]), y), (X, Y)),
+    "topk": (lambda x: torch.topk(x, 2), (X,)), "sort": (lambda x: torch.sort(x, 1, True), (X,)),
+    "full": (lambda x: torch.full((2, 2), 3.0) + x.sum(), (X,)), "iota": (lambda x: x + torch.arange(4), (X,)),
+    "matmul": (lambda x, y: x @ y.t(), (X, Y)),
+    "conv": (nn.Conv2d(4, 6, 3, 2, 1, 1, 2), (torch.randn(2, 4, 7, 6),)),
+    "conv_input": (nn.ConvTranspose2d(4, 6, 3, 2, 1, 1), (torch.randn(2, 4, 5, 6),)),
+    "attention": (lambda q, k, v: (F.scaled_dot_product_attention(q, k, v, is_causal=True),
+                                   F.scaled_dot_product_attention(q, k, v, k[:, :1] > 0, scale=0.3)),
                   (torch.randn(2, 4, 5, 5), torch.randn(2, 4, 5, 5), torch.randn(2, 4, 5, 3))),
-    "shared heads": (lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True), (torch.randn(2, 4, 5, 3), torch.randn(2, 2, 6, 3))),
-    "interpolate": (lambda x: F.interpolate(x[None, None], scale_factor=2, mode="bilinear"), (X,)), "group norm": (nn.GroupNorm(2, 4), (X,)), "gelu": (F.gelu, (X,))}
+    "shared heads": (lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True),
+                     (torch.randn(2, 4, 5, 3), torch.randn(2, 2, 6, 3))),
+    "interpolate": (lambda x: F.interpolate(x[None, None], scale_factor=2, mode="bilinear"), (X,)),
+    "group norm": (nn.GroupNorm(2, 4), (X,)), "gelu": (F.gelu, (X,))}
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -89,14 +112,17 @@ def test_other_rules(name):
 def test_every_rule_is_written_above(monkeypatch):
     from rushlight.onnx.writer import Writer
     used, write = set(), Writer.write
-    monkeypatch.setattr(Writer, "write", lambda self, node: (used.add(node.op.name.removeprefix("prims.")), write(self, node))[1])
-    for function, args in [*((getattr(torch, n), (x,)) for n, x in UNARY.items()), *((getattr(torch, n), xs) for n, xs in BINARY.items()), *REST.values()]:
+    monkeypatch.setattr(Writer, "write",
+                        lambda self, node: (used.add(node.op.name.removeprefix("prims.")), write(self, node))[1])
+    for function, args in [*((getattr(torch, n), (x,)) for n, x in UNARY.items()),
+                           *((getattr(torch, n), xs) for n, xs in BINARY.items()), *REST.values()]:
         torch.onnx.export(function if isinstance(function, nn.Module) else Call(function), args)
     assert set(RULES) - used == {"int_matmul"}  # below
 
 
 def test_products_of_int8():
-    agree(torch._int_mm, (torch.randint(-128, 128, (17, 8), dtype=torch.int8), torch.randint(-128, 128, (8, 8), dtype=torch.int8)))
+    agree(torch._int_mm,
+          (torch.randint(-128, 128, (17, 8), dtype=torch.int8), torch.randint(-128, 128, (8, 8), dtype=torch.int8)))
 
 
 class Decoder(nn.Module):
@@ -113,13 +139,16 @@ class Decoder(nn.Module):
 
 
 def test_sizes_that_vary():
-    program = agree(Decoder(), (torch.randint(0, 11, (2, 8)),), (torch.randint(0, 11, (3, 12)),), dynamic_shapes=({0: Dim("batch"), 1: Dim("time")},))
+    program = agree(Decoder(), (torch.randint(0, 11, (2, 8)),), (torch.randint(0, 11, (3, 12)),),
+                    dynamic_shapes=({0: Dim("batch"), 1: Dim("time")},))
     assert [d.dim_param for d in program.model_proto.graph.input[0].type.tensor_type.shape.dim] == ["batch", "time"]
 
 
 def test_axes_and_names_as_they_once_were():
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
-    program = agree(model, (torch.randn(2, 3, 32, 32),), (torch.randn(5, 3, 32, 32),), input_names=["image"], output_names=["scores"], dynamic_axes={"image": {0: "n"}, "scores": [0]})
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
+    program = agree(model, (torch.randn(2, 3, 32, 32),), (torch.randn(5, 3, 32, 32),), input_names=["image"],
+                    output_names=["scores"], dynamic_axes={"image": {0: "n"}, "scores": [0]})
     graph = program.model_proto.graph
     assert [graph.input[0].name, graph.output[0].name] == ["image", "scores"]
     assert {t.name for t in graph.initializer} >= {"0.weight", "1.running_mean", "6.bias"}
@@ -146,7 +175,9 @@ def test_bfloat16_weights_keep_their_bits():
     model = nn.Linear(4, 3).bfloat16()
     program = torch.onnx.export(model, (X.bfloat16(),))
     weight, = (t for t in program.model_proto.graph.initializer if t.name == "weight")
-    assert np.frombuffer(weight.raw_data, np.uint16).tolist() == model.weight.detach().view(torch.int16).numpy().view(np.uint16).ravel().tolist()
+    assert np.frombuffer(weight.raw_data,
+                         np.uint16).tolist() == model.weight.detach().view(torch.int16).numpy().view(
+                             np.uint16).ravel().tolist()
 
 
 def test_refusals():

@@ -1,4 +1,5 @@
-"""Exported programs as modules of modules: the same results and state, parts that can be replaced, and where each node came from."""
+"""Exported programs as modules of modules: the same results and state, parts that can be replaced, and where each node
+came from."""
 import pytest
 
 import rushlight as torch
@@ -103,7 +104,9 @@ def test_sizes_that_vary_and_buffers():
     assert made(*given(7))["a"].shape == (7, 3)
     net, x = Counting(), torch.randn(4, 3)
     made = unflatten(export(net, (x,)))
-    assert torch.allclose(made(x), Counting()(x)) and made.inner.num_batches_tracked == 1 and made.inner.running_mean is net.inner.running_mean
+    assert torch.allclose(
+        made(x), Counting()(
+            x)) and made.inner.num_batches_tracked == 1 and made.inner.running_mean is net.inner.running_mean
     with pytest.raises(RuntimeError, match="was exported for 4"):
         made(torch.randn(5, 3))
     with pytest.raises(TypeError, match="ExportedProgram"):
@@ -112,11 +115,15 @@ def test_sizes_that_vary_and_buffers():
 
 def test_nodes_know_their_modules_and_lines():
     graph = export(Net(), given()).graph
-    stacks = {node.name: [path for path, _ in node.meta["nn_module_stack"].values()] for node in graph.nodes if node.op == "call_function"}
-    assert stacks["linear"] == ["", "block", "block.linear"] and stacks["mul"] == ["", "block"] and stacks["relu"] == ["", "layers.1", "layers.1.1"]
+    stacks = {node.name: [path for path, _ in node.meta["nn_module_stack"].values()] for node in graph.nodes
+              if node.op == "call_function"}
+    assert stacks["linear"] == ["", "block",
+                                "block.linear"] and stacks["mul"] == ["", "block"] and stacks["relu"] == [
+                                    "", "layers.1", "layers.1.1"]
     assert stacks["linear_3"] == ["", "shared"] and stacks["linear_4"] == ["", "shared@1"] and stacks["add_1"] == [""]
     first = next(node for node in graph.nodes if node.name == "linear")
-    assert first.meta["nn_module_stack"]["L__self___block"][1].endswith("Block") and "linear.py" in first.meta["stack_trace"]
+    assert first.meta["nn_module_stack"]["L__self___block"][1].endswith("Block") and "linear.py" in first.meta[
+        "stack_trace"]
 
 
 def test_the_module_of_this_name_is_the_function():

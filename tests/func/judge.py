@@ -17,7 +17,8 @@ def leaves(value):
 
 
 def compare(program, rtol=1e-5, atol=1e-6):
-    """``program(library)`` gives the same with Rushlight and with torch: values, dtypes, whether gradients are wanted."""
+    """``program(library)`` gives the same with Rushlight and with torch: values, dtypes, whether gradients are
+    wanted."""
     ours, theirs = leaves(program(rushlight)), leaves(program(torch))
     assert len(ours) == len(theirs)
     for a, b in zip(ours, theirs):

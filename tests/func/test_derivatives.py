@@ -35,7 +35,8 @@ def programs():
         "independent": lambda t: f(t).grad(lambda a: t.ones(()))(x(t)),
         "second": lambda t: f(t).grad(f(t).grad(lambda a: a.sin() * a))(x(t)[0, 0]),
         "third": lambda t: f(t).grad(f(t).grad(f(t).grad(lambda a: a.sin() * a)))(x(t)[0, 0]),
-        "perturbations stay apart": lambda t: f(t).grad(lambda a: a * f(t).grad(lambda b: a + b)(t.ones((), dtype=t.float64)))(x(t)[0, 0]),
+        "perturbations stay apart": lambda t: f(t)
+        .grad(lambda a: a * f(t).grad(lambda b: a + b)(t.ones((), dtype=t.float64)))(x(t)[0, 0]),
         "vjp": lambda t: [v := f(t).vjp(many(t), x(t)), v[0], v[1]((x(t), {"p": t.tensor(2.0, dtype=t.float64)}))][1:],
         "vjp of several": lambda t: f(t).vjp(lambda a, b: a * b, x(t), x(t))[1](x(t)),
         "vjp twice": lambda t: [v := f(t).vjp(t.sin, x(t))[1], v(x(t)), v(x(t) * 2)][1:],
@@ -44,7 +45,8 @@ def programs():
         "jvp aux": lambda t: f(t).jvp(lambda a: (a.sin(), a + 1), (x(t),), (x(t),), has_aux=True),
         "jvp of jvp": lambda t: f(t).jvp(lambda a: f(t).jvp(wavy(t), (a,), (a * 2,))[1], (x(t),), (x(t) + 1,)),
         "jvp of grad": lambda t: f(t).jvp(f(t).grad(wavy(t)), (x(t),), (x(t) + 1,)),
-        "grad of jvp": lambda t: f(t).grad(lambda a: f(t).jvp(wavy(t), (a,), (t.ones(2, 3, dtype=t.float64),))[1])(x(t)),
+        "grad of jvp": lambda t: f(t).grad(lambda a: f(t).jvp(wavy(t), (a,),
+                                                              (t.ones(2, 3, dtype=t.float64),))[1])(x(t)),
         "jvp of an independent function": lambda t: f(t).jvp(lambda a: t.ones(2), (x(t),), (x(t),)),
         "jacrev": lambda t: f(t).jacrev(many(t))(x(t)),
         "jacfwd": lambda t: f(t).jacfwd(many(t))(x(t)),
@@ -59,7 +61,8 @@ def programs():
         "forward over forward": lambda t: f(t).jacfwd(f(t).jacfwd(wavy(t)))(x(t)),
         "reverse over forward": lambda t: f(t).jacrev(f(t).jacfwd(wavy(t)))(x(t)),
         "vmap of grad": lambda t: t.vmap(f(t).grad(wavy(t)))(x(t)),
-        "vmap of grad, shared": lambda t: t.vmap(f(t).grad(lambda w, a: (w @ a).sin().sum()), in_dims=(None, 0))(x(t), x(t).repeat(4, 1)),
+        "vmap of grad, shared": lambda t: t.vmap(f(t).grad(lambda w, a: (w @ a).sin().sum()),
+                                                 in_dims=(None, 0))(x(t), x(t).repeat(4, 1)),
         "vmap of jvp": lambda t: t.vmap(lambda a: f(t).jvp(wavy(t), (a,), (a,)))(x(t)),
         "vmap of hessian": lambda t: t.vmap(f(t).hessian(wavy(t)))(x(t)),
         "vmap of jacfwd": lambda t: t.vmap(f(t).jacfwd(t.sin))(x(t)),
@@ -71,18 +74,27 @@ def programs():
         "inner no_grad": lambda t: f(t).grad(lambda a: (without_grad(t, a) * a).sum())(x(t)),
         "detached": lambda t: f(t).grad(lambda a: (a.detach() * a).sum())(x(t)),
         "detached in jvp": lambda t: f(t).jvp(lambda a: a.detach() * a, (x(t),), (x(t),)),
-        "closure wants gradients": lambda t: [w := x(t).requires_grad_(), g := f(t).grad(lambda a: (a * a * w).sum())(x(t)), g, g.sum().backward(), w.grad][2::2],
-        "argument wants gradients": lambda t: [w := x(t).requires_grad_(), g := f(t).grad_and_value(lambda a: (a ** 3).sum())(w), g, g[0].sum().backward(), w.grad][2::2],
+        "closure wants gradients": lambda t: [w := x(t).requires_grad_(),
+                                              g := f(t).grad(lambda a: (a * a * w).sum())(x(t)), g, g.sum().backward(),
+                                              w.grad][2::2],
+        "argument wants gradients": lambda t: [w := x(t).requires_grad_(),
+                                               g := f(t).grad_and_value(lambda a: (a ** 3).sum())(w), g,
+                                               g[0].sum().backward(), w.grad][2::2],
         "flags seen": lambda t: flags(t, x(t)),
         "written copy": lambda t: f(t).grad(lambda a: a.clone().mul_(a).sin_().sum())(x(t)),
-        "written view": lambda t: f(t).grad(lambda a: [b := a * 1, b[0].mul_(a[1]), b[:, 1].fill_(2.0), (b * b).sum()][3])(x(t)),
-        "filled buffer": lambda t: f(t).grad(lambda a: [b := t.zeros(3, dtype=t.float64), b.__setitem__(0, a[0, 1] ** 2), b.__setitem__(1, a[1, 1]), (b * b).sum()][3])(x(t)),
-        "filled buffer in jvp": lambda t: f(t).jvp(lambda a: [b := t.zeros(3, dtype=t.float64), b.__setitem__(0, a[0, 1] ** 2), b][2], (x(t),), (x(t),)),
+        "written view": lambda t: f(t).grad(lambda a: [b := a * 1, b[0].mul_(a[1]), b[:, 1].fill_(2.0),
+                                                       (b * b).sum()][3])(x(t)),
+        "filled buffer": lambda t: f(t).grad(lambda a: [b := t.zeros(3, dtype=t.float64),
+                                                        b.__setitem__(0, a[0, 1] ** 2), b.__setitem__(1, a[1, 1]),
+                                                        (b * b).sum()][3])(x(t)),
+        "filled buffer in jvp": lambda t: f(t).jvp(lambda a: [b := t.zeros(3, dtype=t.float64),
+                                                              b.__setitem__(0, a[0, 1] ** 2), b][2], (x(t),), (x(t),)),
         "written in jvp": lambda t: f(t).jvp(lambda a: a.clone().mul_(3).add_(a), (x(t),), (x(t),)),
         "view written in jvp": lambda t: f(t).jvp(lambda a: [b := a * 1, b.t()[1].mul_(2), b][2], (x(t),), (x(t),)),
         "branch on values": lambda t: f(t).grad(lambda a: (a * 2 if a.sum() > 0 else a * 3).sum())(x(t)),
         "complex": lambda t: f(t).grad(lambda a: (t.complex(a, a * 2).exp().abs()).sum())(x(t)),
-        "functionalize": lambda t: [y := x(t), f(t).functionalize(lambda a: [b := a.view(-1), b[1:3].mul_(5), a.add_(1), b.sum()][3])(y), y],
+        "functionalize": lambda t: [y := x(t), f(t).functionalize(lambda a: [b := a.view(-1), b[1:3].mul_(5), a.add_(1),
+                                                                             b.sum()][3])(y), y],
     }
 
 
@@ -136,13 +148,16 @@ ERRORS = {
     "backward": lambda t: t.func.grad(lambda a: (a * a).sum().backward() or a.sum())(t.ones(3)),
     "leaf written": lambda t: t.func.grad(lambda a: a.sin_().sum())(t.ones(3)),
     "captured written": lambda t: [c := t.zeros(3), t.func.grad(lambda a: c.add_(a).sum())(t.ones(3))],
-    "captured written in jvp": lambda t: [c := t.zeros(3), t.func.jvp(lambda a: c.add_(a).sum(), (t.ones(3),), (t.ones(3),))],
+    "captured written in jvp": lambda t: [c := t.zeros(3),
+                                          t.func.jvp(lambda a: c.add_(a).sum(), (t.ones(3),), (t.ones(3),))],
     "out": lambda t: t.func.grad(lambda a: t.sin(a, out=t.empty(3)).sum())(t.ones(3)),
     "argnums of another type": lambda t: t.func.jacrev(lambda a: a, argnums=[0])(t.ones(3)),
     "no argnums": lambda t: t.func.grad(lambda a: a.sum(), argnums=())(t.ones(3)),
     **{f"aux of {name}": lambda t, run=run: run(t.func)(lambda a: (a.sum(), [a, 1.0]))(t.ones(3)) for name, run in {
-        "grad": lambda f: lambda g: f.grad(g, has_aux=True), "jacrev": lambda f: lambda g: f.jacrev(g, has_aux=True), "jacfwd": lambda f: lambda g: f.jacfwd(g, has_aux=True),
-        "vjp": lambda f: lambda g: lambda x: f.vjp(g, x, has_aux=True), "jvp": lambda f: lambda g: lambda x: f.jvp(g, (x,), (x,), has_aux=True)}.items()},
+        "grad": lambda f: lambda g: f.grad(g, has_aux=True), "jacrev": lambda f: lambda g: f.jacrev(g, has_aux=True),
+        "jacfwd": lambda f: lambda g: f.jacfwd(g, has_aux=True),
+        "vjp": lambda f: lambda g: lambda x: f.vjp(g, x, has_aux=True),
+        "jvp": lambda f: lambda g: lambda x: f.jvp(g, (x,), (x,), has_aux=True)}.items()},
     "functionalize": lambda t: t.func.functionalize(lambda a: a, remove="x")(t.ones(3)),
     "linearize shape": lambda t: t.func.linearize(lambda a: a.sin(), t.ones(3))[1](t.ones(4)),
 }
@@ -160,8 +175,10 @@ def test_escaped_values_are_what_they_stood_for():
 
 
 TRANSFORMS = {
-    "vmap": lambda t, f: t.vmap(f), "grad": lambda t, f: t.func.grad(f), "jvp": lambda t, f: lambda x: t.func.jvp(f, (x,), (x,)),
-    "functionalize": lambda t, f: t.func.functionalize(f), "vmap of grad": lambda t, f: t.vmap(t.func.grad(f)), "jacrev of jacrev": lambda t, f: t.func.jacrev(t.func.jacrev(f))}
+    "vmap": lambda t, f: t.vmap(f), "grad": lambda t, f: t.func.grad(f),
+    "jvp": lambda t, f: lambda x: t.func.jvp(f, (x,), (x,)),
+    "functionalize": lambda t, f: t.func.functionalize(f), "vmap of grad": lambda t, f: t.vmap(t.func.grad(f)),
+    "jacrev of jacrev": lambda t, f: t.func.jacrev(t.func.jacrev(f))}
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -173,8 +190,10 @@ def test_wrappers_are_described_as_by_torch(name):
 
         def seen(x):
             f = t._C._functorch
-            told.append([" ".join(repr(x).replace("\\", "").split()).replace("( ", "(").replace(" )", ")"), f.maybe_get_level(x), f.maybe_get_bdim(x), f.dlevel(x), f.is_batchedtensor(x),
-                         f.is_gradtrackingtensor(x), f.is_functionaltensor(x), f.maybe_current_level(), t.func.debug_unwrap(x).tolist()])
+            told.append([" ".join(repr(x).replace("\\", "").split()).replace("( ", "(").replace(" )", ")"),
+                         f.maybe_get_level(x), f.maybe_get_bdim(x), f.dlevel(x), f.is_batchedtensor(x),
+                         f.is_gradtrackingtensor(x), f.is_functionaltensor(x), f.maybe_current_level(),
+                         t.func.debug_unwrap(x).tolist()])
             return (x * x).sum()
 
         TRANSFORMS[name](t, seen)(t.arange(6.0).reshape(2, 3))
@@ -186,7 +205,8 @@ def test_ended_levels_are_told():
     kept = []
     rushlight.func.grad(lambda a: kept.append(a * 2) or a.sum())(rushlight.ones(3))
     names = rushlight._C._functorch
-    assert "lvl=-2" in repr(kept[0]) and names.maybe_get_level(kept[0]) == -2 and names.dlevel(kept[0]) == -1 and names.dlevel(kept[0] + 1) == 0
+    assert "lvl=-2" in repr(kept[0]) and names.maybe_get_level(kept[0]) == -2 and names.dlevel(
+        kept[0]) == -1 and names.dlevel(kept[0] + 1) == 0
     assert names.unwrap_if_dead(kept[0]).tolist() == [2.0] * 3 and names.get_unwrapped(kept[0]).tolist() == [2.0] * 3
     with pytest.raises(RuntimeError, match="No wrappers"):
         names.get_unwrapped(rushlight.ones(3))

@@ -100,7 +100,8 @@ def test_functionalize():
 def test_several_results():
     w = lambda t: t.ones(3, dtype=t.float64)
     compare(lambda t: t.vmap(lambda a, p=pair(t): p.apply(a, w(t)))(x(t)))
-    compare(lambda t: t.vmap(t.func.grad(lambda a, b, p=pair(t): p.apply(a, b)[0], argnums=(0, 1)), in_dims=(0, None))(x(t), w(t)))
+    compare(lambda t: t.vmap(t.func.grad(lambda a, b, p=pair(t): p.apply(a, b)[0], argnums=(0, 1)),
+                             in_dims=(0, None))(x(t), w(t)))
 
 
 def test_recorded_outside():
@@ -151,7 +152,9 @@ ERRORS = {
     "no setup_context": lambda t: t.func.grad(lambda a: old_style(t).apply(a).sum())(x(t)),
     "no vmap": lambda t: t.vmap(lambda a: without_jvp(t).apply(a))(x(t)),
     "two rules": lambda t: t.vmap(lambda a: both_rules(t).apply(a, 2.0))(x(t)),
-    "too few gradients": lambda t: t.func.grad(lambda a: [k := scaled_sine(t), setattr(k, "backward", staticmethod(lambda ctx, g: g)), k.apply(a, 2.0).sum()][2])(x(t)),
+    "too few gradients": lambda t: t.func.grad(lambda a: [k := scaled_sine(t),
+                                                          setattr(k, "backward", staticmethod(lambda ctx, g: g)),
+                                                          k.apply(a, 2.0).sum()][2])(x(t)),
 }
 
 

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight._functorch.make_functional import functional_init_with_buffers, make_functional, make_functional_with_buffers
+from rushlight._functorch.make_functional import (functional_init_with_buffers, make_functional,
+                                                  make_functional_with_buffers)
 from rushlight.func import functional_call, grad, stack_module_state, vmap
 from .judge import same_error
 
@@ -25,7 +26,8 @@ def test_other_parameters():
     given = {"inner.weight": rl.zeros(3, 4), "inner.bias": rl.full((3,), 2.0), "shift": rl.full((3,), 5.0)}
     assert (functional_call(net, given, (X,)) == 7).all()
     assert (functional_call(net, given, X, {"scale": 3.0}) == 11).all()
-    assert (functional_call(net, ({"shift": rl.zeros(3)}, {"inner.bias": rl.zeros(3)}), X) == X @ net.inner.weight.t()).all()
+    assert (functional_call(net, ({"shift": rl.zeros(3)}, {"inner.bias": rl.zeros(3)}), X)
+            == X @ net.inner.weight.t()).all()
     assert (net.shift == 1).all() and isinstance(net.inner.weight, rl.nn.Parameter)
 
 
@@ -42,7 +44,8 @@ def test_tied_weights():
     net[1].weight = net[0].weight
     zeros = {"0.weight": rl.zeros(4, 4), "0.bias": rl.zeros(4), "1.bias": rl.zeros(4)}
     assert (functional_call(net, zeros, X) == 0).all()
-    untied = functional_call(net, {"0.weight": rl.eye(4), "0.bias": rl.zeros(4), "1.bias": rl.zeros(4)}, X, tie_weights=False)
+    untied = functional_call(net, {"0.weight": rl.eye(4), "0.bias": rl.zeros(4), "1.bias": rl.zeros(4)}, X,
+                             tie_weights=False)
     assert rl.allclose(untied, X @ net[1].weight.t())
     with pytest.raises(ValueError, match="tied"):
         functional_call(net, {"0.weight": rl.zeros(4, 4), "1.weight": rl.ones(4, 4)}, X)
@@ -51,12 +54,14 @@ def test_tied_weights():
 ERRORS = {
     "strict": lambda t: t.func.functional_call(t.nn.Linear(2, 2), {"weight": t.ones(2, 2)}, (t.ones(2),), strict=True),
     "unknown": lambda t: t.func.functional_call(t.nn.Linear(2, 2), {"foo.bar": t.ones(2)}, (t.ones(2),)),
-    "twice": lambda t: t.func.functional_call(t.nn.Linear(2, 2), ({"bias": t.ones(2)}, {"bias": t.ones(2)}), (t.ones(2),)),
+    "twice": lambda t: t.func.functional_call(t.nn.Linear(2, 2), ({"bias": t.ones(2)}, {"bias": t.ones(2)}),
+                                              (t.ones(2),)),
     "no models": lambda t: t.func.stack_module_state([]),
     "modes": lambda t: t.func.stack_module_state([t.nn.Linear(2, 2), t.nn.Linear(2, 2).eval()]),
     "wishes": lambda t: t.func.stack_module_state([t.nn.Linear(2, 2).requires_grad_(False), t.nn.Linear(2, 2)]),
     "ensemble of none": lambda t: t._functorch.make_functional.combine_state_for_ensemble([]),
-    "ensemble of modes": lambda t: t._functorch.make_functional.combine_state_for_ensemble([t.nn.Linear(2, 2), t.nn.Linear(2, 2).eval()]),
+    "ensemble of modes": lambda t: t._functorch.make_functional.combine_state_for_ensemble([t.nn.Linear(2, 2),
+                                                                                            t.nn.Linear(2, 2).eval()]),
     "buffers left out": lambda t: t._functorch.make_functional.make_functional(t.nn.BatchNorm1d(2)),
     "classes": lambda t: t.func.stack_module_state([t.nn.Linear(2, 2), t.nn.ReLU()]),
 }
@@ -70,7 +75,8 @@ def test_errors_as_torch(name):
 def test_ensemble():
     nets = [Net() for _ in range(3)]
     parameters, buffers = stack_module_state(nets)
-    assert parameters["inner.weight"].shape == (3, 3, 4) and parameters["inner.weight"].requires_grad and parameters["inner.weight"].is_leaf
+    assert parameters["inner.weight"].shape == (3, 3, 4) and parameters["inner.weight"].requires_grad and parameters[
+        "inner.weight"].is_leaf
     out = vmap(lambda p, b: functional_call(nets[0], (p, b), (X,)))(parameters, buffers)
     assert rl.allclose(out, rl.stack([n(X) for n in nets]))
     out.sum().backward()
@@ -80,8 +86,11 @@ def test_ensemble():
 def test_functions_of_tuples():
     net = Net()
     call, parameters, buffers = make_functional_with_buffers(net)
-    assert call.param_names == ("inner.weight", "inner.bias") and call.buffer_names == ("shift",) and all(p.requires_grad for p in parameters)
-    assert (call([rl.zeros(3, 4), rl.ones(3)], buffers, X, scale=2.0) == 3).all() and (call(parameters, buffers, X) == net(X)).all()
+    assert call.param_names == ("inner.weight",
+                                "inner.bias") and call.buffer_names == ("shift",) and all(p.requires_grad
+                                                                                          for p in parameters)
+    assert (call([rl.zeros(3, 4), rl.ones(3)], buffers, X, scale=2.0) == 3).all() and (call(parameters, buffers, X)
+                                                                                       == net(X)).all()
     assert (call.stateless_model.inner.weight == net.inner.weight).all() and parameters[0] is not net.inner.weight
     linear, given = make_functional(rl.nn.Linear(4, 3), disable_autograd_tracking=True)
     assert not any(p.requires_grad for p in given) and linear(given, X).shape == (2, 3)
@@ -99,13 +108,15 @@ def test_functions_of_tuples_tie_weights():
 @pytest.mark.parametrize("shape", [(), (3,)])
 def test_ensembles_of_tuples(shape):
     parameters, buffers, call, names, buffer_names = functional_init_with_buffers(Net, shape)()
-    assert parameters[0].shape == (*shape, 3, 4) and buffers[0].shape == (*shape, 3) and (names, buffer_names) == (("inner.weight", "inner.bias"), ("shift",))
+    assert parameters[0].shape == (*shape, 3, 4) and buffers[0].shape == (*shape, 3) and (names, buffer_names) == (
+        ("inner.weight", "inner.bias"), ("shift",))
     out = vmap(lambda p, b: call(p, b, (X,)))(parameters, buffers) if shape else call(parameters, buffers, (X,))
     assert rl.allclose(out, X @ parameters[0].mT + parameters[1].unsqueeze(-2) + 1)
 
 
 def test_statistics_are_forgotten():
-    net = rl.nn.Sequential(rl.nn.BatchNorm1d(3), rl.nn.Sequential(rl.nn.BatchNorm2d(3)), rl.nn.InstanceNorm1d(3, track_running_stats=True))
+    net = rl.nn.Sequential(rl.nn.BatchNorm1d(3), rl.nn.Sequential(rl.nn.BatchNorm2d(3)),
+                           rl.nn.InstanceNorm1d(3, track_running_stats=True))
     assert rl.func.replace_all_batch_norm_modules_(net) is net
     assert not list(net[0].buffers()) and not list(net[1].buffers()) and len(list(net[2].buffers())) == 3
     assert vmap(net[0])(rl.randn(2, 5, 3)).shape == (2, 5, 3)

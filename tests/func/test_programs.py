@@ -1,4 +1,5 @@
-"""Whole programs of transforms, beside torch: tangent kernels, learning to learn, gradients of examples of larger modules."""
+"""Whole programs of transforms, beside torch: tangent kernels, learning to learn, gradients of examples of larger
+modules."""
 import numpy as np
 import pytest
 
@@ -23,7 +24,8 @@ class Maker:
 
     def network(self):
         nn = self.t.nn
-        net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 4, 3), nn.GroupNorm(2, 4), nn.GELU(), nn.Flatten(), nn.Linear(16, 3))
+        net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 4, 3), nn.GroupNorm(2, 4),
+                            nn.GELU(), nn.Flatten(), nn.Linear(16, 3))
         return net, self.parameters(net)
 
 
@@ -77,7 +79,8 @@ def learning_to_learn(t):
 def hessian_product(t):
     make = Maker(t)
     net, p = make.network()
-    return t.func.jvp(t.func.grad(lambda x: single(t, net)(p, x).pow(2).sum()), (make.tensor(1, 10, 10),), (make.tensor(1, 10, 10),))
+    return t.func.jvp(t.func.grad(lambda x: single(t, net)(p, x).pow(2).sum()), (make.tensor(1, 10, 10),),
+                      (make.tensor(1, 10, 10),))
 
 
 def attention(t):
@@ -96,11 +99,13 @@ def recurrence(t):
 
 def embeddings(t):
     rows = Maker(t).tensor(10, 4)
-    return t.vmap(t.func.grad(lambda e, i: t.nn.functional.embedding(i, e).pow(2).sum()), (None, 0))(rows, t.tensor([[1, 2, 2], [0, 0, 3]]))
+    return t.vmap(t.func.grad(lambda e, i: t.nn.functional.embedding(i, e).pow(2).sum()),
+                  (None, 0))(rows, t.tensor([[1, 2, 2], [0, 0, 3]]))
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("program", [kernel_of_jacobians, kernel_of_products, gradients_of_examples, learning_to_learn, hessian_product, attention,
+@pytest.mark.parametrize("program", [kernel_of_jacobians, kernel_of_products, gradients_of_examples, learning_to_learn,
+                                     hessian_product, attention,
                                      recurrence, embeddings])
 def test_as_torch(program):
     compare(program, rtol=1e-3, atol=1e-4)
@@ -108,11 +113,13 @@ def test_as_torch(program):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_masks_of_gradients_of_examples(shared):
-    """Dropout inside of vmap of grad: one mask for all examples, or one for each, in the forward and its backward alike."""
+    """Dropout inside of vmap of grad: one mask for all examples, or one for each, in the forward and its backward
+    alike."""
     import rushlight as t
 
     weight = t.ones(64)
-    found = t.vmap(t.func.grad(lambda w, x: (t.nn.functional.dropout(w) * x).sum()), (None, 0), randomness="same" if shared else "different")(
+    found = t.vmap(t.func.grad(lambda w, x: (t.nn.functional.dropout(w) * x).sum()), (None, 0),
+                   randomness="same" if shared else "different")(
         weight, t.ones(4, 64))
     masks = {tuple(row.tolist()) for row in found}
     values = set(found.flatten().tolist())

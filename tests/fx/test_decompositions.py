@@ -7,13 +7,16 @@ from rushlight.fx.experimental.proxy_tensor import make_fx
 
 F, aten = torch.nn.functional, torch.ops.aten
 CASES = {
-    "silu": F.silu, "hardswish": F.hardswish, "addcmul": lambda x: torch.addcmul(x, x, x), "softplus": F.softplus, "log_softmax": lambda x: x.log_softmax(0),
-    "layer_norm": lambda x: F.layer_norm(x, (3,)), "linear": lambda x: F.linear(x, x), "lerp": lambda x: torch.lerp(x, x * 2, 0.3),
+    "silu": F.silu, "hardswish": F.hardswish, "addcmul": lambda x: torch.addcmul(x, x, x), "softplus": F.softplus,
+    "log_softmax": lambda x: x.log_softmax(0),
+    "layer_norm": lambda x: F.layer_norm(x, (3,)), "linear": lambda x: F.linear(x, x),
+    "lerp": lambda x: torch.lerp(x, x * 2, 0.3),
     "logaddexp": lambda x: torch.logaddexp(x, x), "std": lambda x: x.std(0), "rsub": lambda x: torch.rsub(x, 2)}
 
 
 def targets(module):
-    return {node.target._opname for node in module.graph.nodes if node.op == "call_function" and hasattr(node.target, "_opname")}
+    return {node.target._opname for node in module.graph.nodes if node.op == "call_function"
+            and hasattr(node.target, "_opname")}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -47,6 +50,7 @@ def test_registering_and_removing():
     assert table[aten.gelu.default] is table[aten.silu.default] is nothing
     decomp.remove_decompositions(table, [aten.gelu])
     assert list(table) == [aten.silu.default]
-    assert decomp.get_decompositions([aten.add, torch.ops.prims.matmul.default]) == {} and aten.gelu.default in decomp.decomposition_table
+    assert decomp.get_decompositions(
+        [aten.add, torch.ops.prims.matmul.default]) == {} and aten.gelu.default in decomp.decomposition_table
     with pytest.raises(TypeError, match="operator"):
         decomp.get_decompositions([torch.add])

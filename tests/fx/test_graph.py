@@ -106,7 +106,8 @@ def test_listing_and_table(capsys):
     graph = built(torch)
     graph.print_tabular()
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0].split() == ["opcode", "name", "target", "args", "kwargs"] and shown[3].split()[:3] == ["placeholder", "x", "x"]
+    assert shown[0].split() == ["opcode", "name", "target", "args",
+                                "kwargs"] and shown[3].split()[:3] == ["placeholder", "x", "x"]
     assert "%sin : [num_users=6] = call_function[target=torch.sin](args = (%x,), kwargs = {})" in str(graph)
 
 
@@ -116,7 +117,8 @@ def pairs(library):
     cases = [
         (lambda x, w1, w2: x + library.max(library.cat([w1, w2]).sum()) + library.max(library.cat([w1, w2]).sum()),
          lambda w1, w2: library.cat([w1, w2]).sum(), lambda w1, w2: library.stack([w1, w2])),
-        (lambda x: library.neg(library.neg(library.neg(library.neg(x)))), lambda x: library.neg(library.neg(x)), lambda x: library.abs(x)),
+        (lambda x: library.neg(library.neg(library.neg(library.neg(x)))), lambda x: library.neg(library.neg(x)),
+         lambda x: library.abs(x)),
         (lambda x: library.relu(x) + library.relu(x * 2), lambda x: library.relu(x), lambda x: library.sigmoid(x)),
         (lambda x: library.sin(x) + library.sin(x).cos(), lambda x: library.sin(x).cos(), lambda x: x.exp()),
         (lambda x, y: (x + y) * x, lambda a, b: a * b, lambda a, b: b / a),

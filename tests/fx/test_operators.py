@@ -48,7 +48,8 @@ def test_gradients_are_written_down():
 
     x = torch.randn(3, 4)
     module = make_fx(f)(x)
-    assert torch.allclose(module(x), x.sin() + x * x.cos()) and module.graph.find_nodes(op="call_function", target=torch.ops.aten.cos.default)
+    assert torch.allclose(module(x), x.sin() + x * x.cos()) and module.graph.find_nodes(op="call_function",
+                                                                                        target=torch.ops.aten.cos.default)
 
 
 def test_decompositions():
@@ -75,7 +76,8 @@ def step(f, model, x):
 
 def training():
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Dropout(0.5), torch.nn.Linear(8, 3)), torch.randn(5, 4, requires_grad=True)
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Dropout(0.5),
+                               torch.nn.Linear(8, 3)), torch.randn(5, 4, requires_grad=True)
 
 
 def close(a, b):

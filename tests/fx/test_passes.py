@@ -26,7 +26,8 @@ def both(result):
     return [result(lib) for lib in (torch, judge)]
 
 
-GROUPS = [("sin", "add"), ("sin", "add", "relu", "cos", "mul"), ("sin", "cos", "mul", "sum_1"), ("add", "mul"), ("exp", "relu", "sin")]
+GROUPS = [("sin", "add"), ("sin", "add", "relu", "cos", "mul"), ("sin", "cos", "mul", "sum_1"), ("add", "mul"),
+          ("exp", "relu", "sin")]
 
 
 @pytest.mark.parametrize("names", GROUPS, ids=" ".join)
@@ -36,12 +37,14 @@ def test_groups_compute_what_their_nodes_did(names, single):
         module, x, y = example(lib), lib.linspace(-1, 1, 6).reshape(2, 3), lib.linspace(0, 2, 3)
         expected = module(x, y)
         support = of(lib, "passes.operator_support").create_op_support(lambda modules, node: node.name in names)
-        maker = of(lib, "passes.infra.partitioner").CapabilityBasedPartitioner(module, support, allows_single_node_partition=single)
+        maker = of(lib, "passes.infra.partitioner").CapabilityBasedPartitioner(module, support,
+                                                                               allows_single_node_partition=single)
         groups = maker.propose_partitions()
         fused = maker.fuse_partitions(groups)
         for a, b in zip(fused(x, y), expected):
             assert lib.allclose(a, b)
-        return sorted(sorted(n.name for n in g.nodes) for g in groups), sorted(name for name, _ in fused.named_children())
+        return sorted(sorted(n.name for n in g.nodes)
+                      for g in groups), sorted(name for name, _ in fused.named_children())
 
     ours, theirs = both(result)
     assert ours == theirs
@@ -53,7 +56,9 @@ def test_supports():
         of(lib, "passes.shape_prop").ShapeProp(module).propagate(lib.ones(2, 3), lib.ones(3))
         some = support.OperatorSupport({"_operator.add": None, "sum": (((lib.float32,),), {})})
         none = support.OperatorSupport({"sum": (((lib.float64,),), {})})
-        kinds = [some, none, support.chain(some, none), support.any_chain(some, none), support.OpSupports.decline_if_input_dtype(lib.float32), support.OpSupports.decline_if_node_in_names({"relu"})]
+        kinds = [some, none, support.chain(some, none), support.any_chain(some, none),
+                 support.OpSupports.decline_if_input_dtype(lib.float32),
+                 support.OpSupports.decline_if_node_in_names({"relu"})]
         return [[k.is_node_supported({}, n) for n in module.graph.nodes] for k in kinds]
 
     ours, theirs = both(result)
@@ -79,9 +84,11 @@ def test_lifted_parts():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(2, 1)))
     traced = torch.fx.symbolic_trace(model)
     lifted, names = of(torch, "passes.utils.common").lift_subgraph_as_module(traced, traced.graph, "part")
-    assert names == {"part.0": "0", "part.1.0": "1.0", "part.1.1": "1.1"} and torch.equal(lifted(torch.ones(3, 2)), model(torch.ones(3, 2)))
+    assert names == {"part.0": "0", "part.1.0": "1.0", "part.1.1": "1.1"} and torch.equal(lifted(torch.ones(3, 2)),
+                                                                                          model(torch.ones(3, 2)))
     compare = of(torch, "passes.utils.common").compare_graphs
-    assert compare(traced.graph, torch.fx.symbolic_trace(model).graph) and not compare(traced.graph, example(torch).graph)
+    assert compare(traced.graph, torch.fx.symbolic_trace(model).graph) and not compare(traced.graph,
+                                                                                       example(torch).graph)
 
 
 def test_sizes_and_targets():
@@ -89,7 +96,8 @@ def test_sizes_and_targets():
         tools, module = of(lib, "passes.graph_manipulation"), example(lib)
         tools.replace_target_nodes_with(module, "call_function", lib.sin, "call_function", lib.cos)
         tools.get_size_of_all_nodes(module, [lib.ones(2, 3), lib.ones(3)])
-        return [tuple(n.size_bytes) for n in module.graph.nodes if n.op != "output"], module(lib.zeros(1, 3), lib.zeros(3))[1].tolist()
+        return [tuple(n.size_bytes) for n in module.graph.nodes if n.op != "output"], module(lib.zeros(1, 3),
+                                                                                             lib.zeros(3))[1].tolist()
 
     ours, theirs = both(result)
     assert ours == theirs
@@ -107,7 +115,8 @@ def test_passes_in_order():
             seen.append("second")
             return m
 
-        manager = tools.PassManager([first, tools.loop_pass(second, n_iter=2)], [tools.this_before_that_pass_constraint(first, second)])
+        manager = tools.PassManager([first, tools.loop_pass(second, n_iter=2)],
+                                    [tools.this_before_that_pass_constraint(first, second)])
         manager(example(lib))
         manager.add_constraint(tools.these_before_those_pass_constraint(second, first))
         with pytest.raises(RuntimeError, match="constraint"):
@@ -124,11 +133,15 @@ def test_sources():
         tools, module = of(lib, "passes.utils.source_matcher_utils"), example(lib)
         for node in module.graph.nodes:
             if node.op == "call_function" and node.name in ("sin", "add", "relu"):
-                node.meta["source_fn_stack"] = [("outer", "outer"), ("part" if node.name != "relu" else "act", "Part" if node.name != "relu" else "Act")]
+                node.meta["source_fn_stack"] = [("outer", "outer"),
+                                                ("part" if node.name != "relu" else "act",
+                                                 "Part" if node.name != "relu" else "Act")]
         found = tools.get_source_partitions(module.graph, ["Part", "Act", "None"])
         part, act = found["Part"][0], found["Act"][0]
         names = lambda nodes: sorted(n.name for n in nodes)
-        return [(names(p.nodes), names(p.input_nodes), names(p.output_nodes)) for p in (part, act)], tools.check_subgraphs_connected(part, act), tools.check_subgraphs_connected(act, part)
+        return [(names(p.nodes), names(p.input_nodes), names(p.output_nodes))
+                for p in (part, act)], tools.check_subgraphs_connected(part, act), tools.check_subgraphs_connected(
+                        act, part)
 
     ours, theirs = both(result)
     assert ours == theirs
@@ -137,7 +150,8 @@ def test_sources():
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_fused_normalization(rank):
     layers = torch.nn
-    model = layers.Sequential(getattr(layers, f"Conv{rank}d")(2, 3, 2), getattr(layers, f"BatchNorm{rank}d")(3), layers.Dropout(0.5), layers.ReLU()).eval()
+    model = layers.Sequential(getattr(layers, f"Conv{rank}d")(2, 3, 2), getattr(layers, f"BatchNorm{rank}d")(3),
+                              layers.Dropout(0.5), layers.ReLU()).eval()
     x = torch.randn(4, 2, *[5] * rank)
     model[1].running_mean.normal_()
     model[1].running_var.uniform_(0.5, 2)

@@ -54,7 +54,8 @@ def test_the_same_nodes_as_the_judge(traced):
     theirs = judge.fx.symbolic_trace(model(judge), concrete_args={"flag": True})
 
     def listed(graph):  # the judge puts the assertion about ``flag`` between the inputs
-        return [(n.op, n.name.replace("flag_1", "flag"), [str(a) for a in n.all_input_nodes]) for n in graph.nodes if n.name not in ("_assert", "eq")]
+        return [(n.op, n.name.replace("flag_1", "flag"), [str(a) for a in n.all_input_nodes]) for n in graph.nodes
+                if n.name not in ("_assert", "eq")]
 
     assert listed(traced.graph) == listed(theirs.graph)
     with pytest.raises(AssertionError, match="specialized to have value True"):
@@ -64,13 +65,15 @@ def test_the_same_nodes_as_the_judge(traced):
 def test_it_computes_the_same_also_as_a_copy(traced):
     x, original = torch.randn(2, 4), model(torch)
     wanted = original(x)
-    copies = [traced, copy.deepcopy(traced), copy.copy(traced), pickle.loads(pickle.dumps(traced)), fx.Transformer(traced).transform(),
+    copies = [traced, copy.deepcopy(traced), copy.copy(traced), pickle.loads(pickle.dumps(traced)),
+              fx.Transformer(traced).transform(),
               fx.symbolic_trace(traced, concrete_args={"flag": True})]
     for module in copies:
         assert same(module(x), wanted)
         module.graph.lint()
     assert same(fx.Interpreter(traced).run(x), wanted)
-    assert list(traced.state_dict()) == ["scale", "shift", "layers.0.weight", "layers.0.bias", "layers.2.weight", "layers.2.bias"] or set(traced.state_dict()) == set(original.state_dict())
+    assert list(traced.state_dict()) == ["scale", "shift", "layers.0.weight", "layers.0.bias", "layers.2.weight",
+                                         "layers.2.bias"] or set(traced.state_dict()) == set(original.state_dict())
 
 
 def test_a_copy_has_its_own_parameters_and_code(traced):
@@ -138,7 +141,8 @@ def test_leaves_are_what_the_tracer_says():
 
     original = model(torch)
     graph = Through().trace(original, {"flag": True})
-    assert not graph.find_nodes(op="call_module") and len(graph.find_nodes(op="call_function", target=torch.nn.functional.linear)) == 2
+    assert not graph.find_nodes(op="call_module") and len(graph.find_nodes(op="call_function",
+                                                                           target=torch.nn.functional.linear)) == 2
     x = torch.randn(2, 4)
     assert same(fx.GraphModule(original, graph)(x), original(x))
 

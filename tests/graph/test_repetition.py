@@ -34,7 +34,8 @@ def test_a_longer_sequence_is_that_of_more_stretches(more):
     for entry, shift in longer.entries():
         for thing in longer.things(entry, shift):
             names.setdefault(thing, len(names))
-    found = [(longer.short.entries[k][0], tuple(names[t] for t in longer.things(k, shift))) for k, shift in longer.entries()]
+    found = [(longer.short.entries[k][0], tuple(names[t] for t in longer.things(k, shift)))
+             for k, shift in longer.entries()]
     names, wanted = {}, chain(4 + more)
     for _, things in wanted:
         for thing in things:
@@ -44,7 +45,8 @@ def test_a_longer_sequence_is_that_of_more_stretches(more):
 
 def test_things_further_on():
     longer = Longer(find(chain(4)), 3)
-    assert [longer.further("w0", n) for n in range(7)] == [("w0", 0), ("w1", 0), ("w1", 1), ("w1", 2), ("w1", 3), ("w2", 0), ("w3", 0)]
+    assert [longer.further("w0", n) for n in range(7)] == [("w0", 0), ("w1", 0), ("w1", 1), ("w1", 2), ("w1", 3),
+                                                           ("w2", 0), ("w3", 0)]
     assert longer.further("start", 2) == ("start", 0)
     with pytest.raises(Irregular):
         longer.further("w3", 4)
@@ -66,7 +68,7 @@ def test_nothing_repeats():
     assert find(chain(2)) is None
 
 
-# --- programs ---------------------------------------------------------------------------------------------------------------------
+# --- programs ---------------------------------------------------------------------------------------------------------
 def program(count, differs=None):
     """x = tanh(x w) + b, again and again."""
     x = Node("x", None, meta=EIGHT)

@@ -54,13 +54,15 @@ def kept(obj, t=rl, by=None, **options):
 
 
 @pytest.mark.parametrize("writer, reader", [(rl, rl), (rl, torch), (torch, rl)])
-@pytest.mark.parametrize("make", [lambda t: t.ones(2), lambda t: t.nn.Parameter(t.ones(2)), lambda t: t.ones(2).to_sparse()], ids=["tensor", "parameter", "sparse"])
+@pytest.mark.parametrize("make", [lambda t: t.ones(2), lambda t: t.nn.Parameter(t.ones(2)),
+                                  lambda t: t.ones(2).to_sparse()], ids=["tensor", "parameter", "sparse"])
 @pytest.mark.parametrize("safe", [True, False])
 def test_attributes_of_tensors(writer, reader, make, safe):
     x = make(writer)
     x.foo, x.numbers = "foo", [3.14, 2]
     found = reader.load(kept({"x": x}, writer), weights_only=safe)["x"]
-    assert found.foo == "foo" and found.numbers == [3.14, 2] and type(found) is type(make(reader)) and found.to_dense().tolist() == [1, 1]
+    assert found.foo == "foo" and found.numbers == [3.14, 2] and type(found) is type(
+        make(reader)) and found.to_dense().tolist() == [1, 1]
 
 
 def test_hooks_are_no_attributes():
@@ -76,7 +78,8 @@ def test_classes_of_ones_own(old):
     x.foo = 1
     file = kept([x, Spelled([1.0, 2.0])], _use_new_zipfile_serialization=not old)
     found, spelt = rl.load(file, weights_only=False)
-    assert type(found) is Own and found.foo == 1 and found.tolist() == [0, 1, 2] and type(spelt) is Spelled and spelt.tolist() == [1, 2]
+    assert type(found) is Own and found.foo == 1 and found.tolist() == [0, 1, 2] and type(
+        spelt) is Spelled and spelt.tolist() == [1, 2]
     file.seek(0)
     with pytest.raises(Exception, match="Own was not an allowed global"):
         rl.load(file)
@@ -114,7 +117,8 @@ def test_slots():
 
 def test_archives_begin_as_such():
     file = kept(rl.ones(1))
-    assert rl.serialization._is_zipfile(file) and file.tell() == 0 and not rl.serialization._is_zipfile(io.BytesIO(b"PK"))
+    assert rl.serialization._is_zipfile(file) and file.tell() == 0 and not rl.serialization._is_zipfile(
+        io.BytesIO(b"PK"))
 
 
 def test_parts_of_layouts_by_the_class_of_tensors():

@@ -16,7 +16,8 @@ from rushlight._src.core import files
 from rushlight.utils import safetensors
 
 torch = pytest.importorskip("torch")
-WRITERS = {"save": lambda path: rl.save({"x": rl.arange(3)}, path), "safetensors": lambda path: safetensors.save_file({"x": rl.arange(3)}, path)}
+WRITERS = {"save": lambda path: rl.save({"x": rl.arange(3)}, path),
+           "safetensors": lambda path: safetensors.save_file({"x": rl.arange(3)}, path)}
 READERS = {"save": rl.load, "safetensors": safetensors.load_file}
 named = pytest.mark.parametrize("name", WRITERS)
 
@@ -104,7 +105,9 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(name, tmp_path, monkeypa
 def test_a_killed_process_leaves_nothing(tmp_path):
     if not hasattr(os, "O_TMPFILE"):
         pytest.skip("files have names from the start on this system")
-    program = f"import os, signal\nfrom rushlight._src.core.files import replaced\nwith replaced({str(tmp_path / 'x')!r}) as f:\n    f.write(b'a')\n    f.flush()\n    os.kill(os.getpid(), signal.SIGKILL)"
+    program = ("import os, signal\nfrom rushlight._src.core.files import replaced\nwith "
+               f"replaced({str(tmp_path / 'x')!r}) as f:\n    f.write(b'a')\n    f.flush()\n    os.kill(os.getpid(), "
+               "signal.SIGKILL)")
     assert subprocess.run([sys.executable, "-c", program]).returncode == -signal.SIGKILL
     assert list(tmp_path.iterdir()) == []
 
@@ -114,8 +117,10 @@ def test_a_full_disk_is_an_error_that_keeps_the_old_file(name, tmp_path):
     path = tmp_path / "file"
     WRITERS[name](path)
     write = "safetensors.save_file({'x': big}, path)" if name == "safetensors" else "rl.save({'x': big}, path)"
-    program = (f"import resource, signal; import rushlight as rl; from rushlight.utils import safetensors\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-               f"big, path = rl.zeros(1000000), {str(path)!r}\nresource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))\n"
+    program = ("import resource, signal; import rushlight as rl; from rushlight.utils import "
+               "safetensors\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+               f"big, path = rl.zeros(1000000), {str(path)!r}\nresource.setrlimit(resource.RLIMIT_FSIZE, (100000, "
+               "100000))\n"
                f"try:\n    {write}\nexcept OSError as error:\n    print('refused')")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "refused" and good(name, path) and list(tmp_path.iterdir()) == [path], done.stderr

@@ -5,7 +5,8 @@ import pytest
 
 import rushlight as rl
 
-NAMES = {"core.dtypes": "float32 int64 bfloat16 bool_", "core.meta": "Size", "core.devices": "device", "core.random": "Generator"}
+NAMES = {"core.dtypes": "float32 int64 bfloat16 bool_", "core.meta": "Size", "core.devices": "device",
+         "core.random": "Generator"}
 
 
 @pytest.mark.parametrize("module,name", [(module, name) for module, names in NAMES.items() for name in names.split()])

@@ -8,9 +8,13 @@ import rushlight as rl
 
 torch = pytest.importorskip("torch")
 WAYS = {
-    "nothing": lambda t: None, "a name": lambda t: "meta", "a device": lambda t: t.device("cpu"), "a dict": lambda t: {"cpu": "meta"}, "a dict of others": lambda t: {"cuda:0": "meta"},
-    "a function": lambda t: lambda storage, location: storage, "a function that leaves it": lambda t: lambda storage, location: None, "a number": lambda t: 3, "no such device": lambda t: "cuda",
-    "no such name": lambda t: "nonsense", "another storage": lambda t: lambda storage, location: t.full((storage.nbytes() // 4,), 7.0).untyped_storage(),
+    "nothing": lambda t: None, "a name": lambda t: "meta", "a device": lambda t: t.device("cpu"),
+    "a dict": lambda t: {"cpu": "meta"}, "a dict of others": lambda t: {"cuda:0": "meta"},
+    "a function": lambda t: lambda storage, location: storage,
+    "a function that leaves it": lambda t: lambda storage, location: None, "a number": lambda t: 3,
+    "no such device": lambda t: "cuda",
+    "no such name": lambda t: "nonsense",
+    "another storage": lambda t: lambda storage, location: t.full((storage.nbytes() // 4,), 7.0).untyped_storage(),
 }
 
 
@@ -19,7 +23,8 @@ def outcome(t, path, **options):
         found = t.load(path, **options)
     except (RuntimeError, TypeError, ValueError) as error:
         return next(kind for kind in (TypeError, ValueError, RuntimeError) if isinstance(error, kind))
-    return [(k, type(v).__name__, str(v.device), v.requires_grad, v.tolist() if v.device.type != "meta" else list(v.shape)) for k, v in found.items()]
+    return [(k, type(v).__name__, str(v.device), v.requires_grad, v.tolist() if v.device.type != "meta"
+             else list(v.shape)) for k, v in found.items()]
 
 
 def saved(t, path, **options):
@@ -44,7 +49,9 @@ def test_places(way, options, tmp_path):
 def test_functions_see_each_storage_once(tmp_path):
     seen = {t: [] for t in (torch, rl)}
     for t in seen:
-        t.load(saved(t, tmp_path / t.__name__), map_location=lambda storage, location, t=t: seen[t].append((type(storage).__name__, location, storage.nbytes())))
+        t.load(saved(t, tmp_path / t.__name__),
+               map_location=lambda storage, location, t=t: seen[t].append((type(storage).__name__, location,
+                                                                           storage.nbytes())))
     assert seen[rl] == seen[torch] and len(seen[rl]) == 2
 
 
@@ -75,7 +82,8 @@ class Marked:
             super().__init__(*args, **kwargs)
 
 
-@pytest.mark.parametrize("options", [{"weights_only": False}, {"weights_only": True}, {}, {"weights_only": False, "nonsense": 1}], ids=str)
+@pytest.mark.parametrize("options", [{"weights_only": False}, {"weights_only": True}, {},
+                                     {"weights_only": False, "nonsense": 1}], ids=str)
 def test_pickle_modules(options, tmp_path):
     seen = []
     for t in (torch, rl):

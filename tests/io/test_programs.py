@@ -32,7 +32,8 @@ def elsewhere(data, monkeypatch, tmp_path):
     return io.BytesIO(data)
 
 
-WRITE = {"export": lambda f: torch.export.save(torch.export.export(model(), (torch.ones(1, 2),)), f), "jit": lambda f: torch.jit.save(torch.jit.script(model()), f)}
+WRITE = {"export": lambda f: torch.export.save(torch.export.export(model(), (torch.ones(1, 2),)), f),
+         "jit": lambda f: torch.jit.save(torch.jit.script(model()), f)}
 READ = {"export": torch.export.load, "jit": torch.jit.load}
 each = pytest.mark.parametrize("name", WRITE)
 
@@ -57,7 +58,8 @@ def test_nothing_of_a_hostile_file_runs(name, how, tmp_path):
     pickled = zipfile.ZipFile(hostile).read("archive/data.pkl")
     WRITE[name](file)
     own = zipfile.ZipFile(file)
-    with zipfile.ZipFile(tmp_path / "bad", "w") as bad, pytest.warns(UserWarning, match="Duplicate") if how == "second pickle" else torch.no_grad():
+    with zipfile.ZipFile(tmp_path / "bad", "w") as bad, pytest.warns(UserWarning,
+                                                                     match="Duplicate") if how == "second pickle" else torch.no_grad():
         for entry in own.namelist():
             content = own.read(entry)
             if how == "second pickle" or not entry.endswith(("data.pkl", "signature")):
@@ -67,7 +69,8 @@ def test_nothing_of_a_hostile_file_runs(name, how, tmp_path):
         else:
             bad.writestr("archive/data.pkl", pickled)
             if how != "unsigned":
-                bad.writestr("archive/signature", bytes(32) if how == "signed by nobody" else own.read("archive/signature"))
+                bad.writestr("archive/signature", bytes(32) if how == "signed by nobody"
+                             else own.read("archive/signature"))
     with pytest.raises((RuntimeError, pickle.UnpicklingError), match="trusted=True"):
         READ[name](tmp_path / "bad")
 

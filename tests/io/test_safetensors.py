@@ -14,7 +14,8 @@ from rushlight.utils import safetensors as ours
 torch = pytest.importorskip("torch")
 theirs = pytest.importorskip("safetensors.torch")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]
+NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+         "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]
 
 
 def sample(t):
@@ -60,7 +61,8 @@ def test_truncated(tmp_path, keep):
 
 @pytest.mark.parametrize("entry", [
     {"dtype": "F32", "shape": [4], "data_offsets": [0, 12]}, {"dtype": "F32", "shape": [-4], "data_offsets": [0, 16]},
-    {"dtype": "F32", "shape": [1 << 60, 16], "data_offsets": [0, 16]}, {"dtype": "F99", "shape": [4], "data_offsets": [0, 16]},
+    {"dtype": "F32", "shape": [1 << 60, 16], "data_offsets": [0, 16]},
+    {"dtype": "F99", "shape": [4], "data_offsets": [0, 16]},
     {"dtype": "F32", "shape": [4], "data_offsets": [16, 32]}, {"dtype": "F32", "shape": [4], "data_offsets": [-16, 0]},
     {"dtype": "F32", "shape": "4", "data_offsets": [0, 16]}, {"dtype": "F32"}, 7])
 def test_false_descriptions(tmp_path, entry):
@@ -124,12 +126,14 @@ print("done")
 
 def test_the_package_runs_on_rushlight(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    done = subprocess.run([sys.executable, "-m", "rushlight", str(tmp_path / "program.py"), str(tmp_path / "x.safetensors")], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "rushlight", str(tmp_path / "program.py"),
+                           str(tmp_path / "x.safetensors")], capture_output=True, text=True,
                           timeout=120, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.stdout.strip() == "done", done.stderr
 
 
 def test_bytes_in_an_older_pickle_are_plain_data(tmp_path):
     import rushlight
-    rushlight.save({"state": b"\x00\xff"}, tmp_path / "saved.pt", pickle_protocol=2)  # written as codecs.encode of a text
+    # written as codecs.encode of a text
+    rushlight.save({"state": b"\x00\xff"}, tmp_path / "saved.pt", pickle_protocol=2)
     assert rushlight.load(tmp_path / "saved.pt", weights_only=True) == {"state": b"\x00\xff"}

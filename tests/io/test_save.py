@@ -11,8 +11,10 @@ torch = pytest.importorskip("torch")
 
 def sample(t):
     base = t.arange(12, dtype=t.float32).reshape(3, 4)
-    return {"weights": base, "view": base[:, 1:3], "half": base.to(t.bfloat16), "flags": base > 4, "nested": [1, 2.5, "text", None, (t.ones(2, dtype=t.int64),)],
-            "dtype": t.float16, "size": t.Size([2, 3]), "parameter": t.nn.Parameter(t.ones(2)), "state": t.nn.Linear(2, 3).state_dict()}
+    return {"weights": base, "view": base[:, 1:3], "half": base.to(t.bfloat16), "flags": base > 4,
+            "nested": [1, 2.5, "text", None, (t.ones(2, dtype=t.int64),)],
+            "dtype": t.float16, "size": t.Size([2, 3]), "parameter": t.nn.Parameter(t.ones(2)),
+            "state": t.nn.Linear(2, 3).state_dict()}
 
 
 def compare(ours, theirs):

@@ -1,4 +1,5 @@
-"""What ``weights_only=True`` makes of files that somebody wrote by hand: nothing that PyTorch refuses; and files from before zip archives."""
+"""What ``weights_only=True`` makes of files that somebody wrote by hand: nothing that PyTorch refuses; and files from
+before zip archives."""
 import collections
 import io
 import pickle
@@ -35,10 +36,14 @@ def outcome(t, text):
 
 STORAGE = b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x04tQ"
 TENSOR = b"ctorch._utils\n_rebuild_tensor_v2\n(" + STORAGE + b"K\0(K\x04t(K\x01t\x89ccollections\nOrderedDict\n)RtR"
-VALUES = {"list": b"]", "dict": b"}", "ordered": b"ccollections\nOrderedDict\n)R", "counter": b"ccollections\nCounter\n)R", "set": b"c__builtin__\nset\n(]tR", "tensor": TENSOR,
-          "bytearray": b"c__builtin__\nbytearray\n)R", "complex": b"c__builtin__\ncomplex\nK\x01K\x02\x86R", "size": b"ctorch\nSize\n(K\x01K\x02ttR", "text": b"X\x01\0\0\0a", "int": b"K\x05",
-          "none": b"N", "tuple": b"K\x01\x85", "dtype": b"ctorch\nfloat32\n", "class": b"ccollections\nOrderedDict\n", "parameter": b"ctorch._utils\n_rebuild_parameter\n" + TENSOR + b"\x89ccollections\nOrderedDict\n)R\x87R"}
-ACTS = {"set an item": b"K\x00K\x05s", "set items": b"(K\x00K\x05u", "append": b"K\x07a", "extend": b"(K\x07e", "build": b"}X\x01\0\0\0xK\x01sb", "build a tuple": b"N}X\x01\0\0\0xK\x01s\x86b",
+VALUES = {"list": b"]", "dict": b"}", "ordered": b"ccollections\nOrderedDict\n)R",
+          "counter": b"ccollections\nCounter\n)R", "set": b"c__builtin__\nset\n(]tR", "tensor": TENSOR,
+          "bytearray": b"c__builtin__\nbytearray\n)R", "complex": b"c__builtin__\ncomplex\nK\x01K\x02\x86R",
+          "size": b"ctorch\nSize\n(K\x01K\x02ttR", "text": b"X\x01\0\0\0a", "int": b"K\x05",
+          "none": b"N", "tuple": b"K\x01\x85", "dtype": b"ctorch\nfloat32\n", "class": b"ccollections\nOrderedDict\n",
+          "parameter": b"ctorch._utils\n_rebuild_parameter\n" + TENSOR + b"\x89ccollections\nOrderedDict\n)R\x87R"}
+ACTS = {"set an item": b"K\x00K\x05s", "set items": b"(K\x00K\x05u", "append": b"K\x07a", "extend": b"(K\x07e",
+        "build": b"}X\x01\0\0\0xK\x01sb", "build a tuple": b"N}X\x01\0\0\0xK\x01s\x86b",
         "call": b")R", "call with one": b"K\x01\x85R", "new": b")\x81", "nothing": b""}
 
 
@@ -54,18 +59,27 @@ def test_what_pytorch_refuses_is_refused(value):
             assert ours == theirs, (name, ours, theirs)
 
 
-@pytest.mark.parametrize("text", [b"cos\nsystem\nX\x02\0\0\0ls\x85R.", b"cbuiltins\neval\nX\x01\0\0\x001\x85R.", b"cbuiltins\ngetattr\n.", b"(X\x02\0\0\0lsios\nsystem\n.", b"(cos\nsystem\nX\x02\0\0\0lso.", b"\x82\x01.",
-                                  b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02ls\x85R.", b"\x80\x04\x8c\x0bcollections\x8c\x14OrderedDict.__init__\x93.", b"ctorch\nload\nX\x01\0\0\0a\x85R.", b"cnumpy\nload\n.",
-                                  b"ctorch.serialization\nload\n.", b"X\x01\0\0\0aQ.", b"(X\x06\0\0\0modulectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x04tQ.",
-                                  b"]" * 5000 + b"a" * 4999 + b"R.", b"\x8b" + struct.pack("<i", 1 << 30) + b"1.", b"\x8d" + b"\xff" * 7 + b"\x7fabc.", b"Nr\xff\xff\xff\x7f."])
+@pytest.mark.parametrize("text", [b"cos\nsystem\nX\x02\0\0\0ls\x85R.", b"cbuiltins\neval\nX\x01\0\0\x001\x85R.",
+                                  b"cbuiltins\ngetattr\n.", b"(X\x02\0\0\0lsios\nsystem\n.",
+                                  b"(cos\nsystem\nX\x02\0\0\0lso.", b"\x82\x01.",
+                                  b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02ls\x85R.",
+                                  b"\x80\x04\x8c\x0bcollections\x8c\x14OrderedDict.__init__\x93.",
+                                  b"ctorch\nload\nX\x01\0\0\0a\x85R.", b"cnumpy\nload\n.",
+                                  b"ctorch.serialization\nload\n.", b"X\x01\0\0\0aQ.",
+                                  b"(X\x06\0\0\0modulectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x04tQ.",
+                                  b"]" * 5000 + b"a" * 4999 + b"R.", b"\x8b" + struct.pack("<i", 1 << 30) + b"1.",
+                                  b"\x8d" + b"\xff" * 7 + b"\x7fabc.", b"Nr\xff\xff\xff\x7f."])
 def test_hostile_pickles_make_nothing(text):
-    assert isinstance(outcome(rl, b"" + text), (pickle.UnpicklingError, RuntimeError, type(None), str)) and not isinstance(outcome(rl, text), (int, SystemExit))
+    assert isinstance(outcome(rl, b"" + text),
+                      (pickle.UnpicklingError, RuntimeError, type(None), str)) and not isinstance(outcome(rl, text),
+                                                                                                  (int, SystemExit))
     if text not in (b"Nr\xff\xff\xff\x7f.",):
         assert isinstance(outcome(rl, text), Exception)
 
 
 def test_random_pickles_are_refused_or_plain():
-    chance, pieces = random.Random(1), [*VALUES.values(), *ACTS.values(), b"(", b"t", b"\x85", b"2", b"0", b"q\x01", b"h\x01"]
+    chance, pieces = random.Random(1), [*VALUES.values(), *ACTS.values(), b"(", b"t", b"\x85", b"2", b"0", b"q\x01",
+                                        b"h\x01"]
     for _ in range(600):
         text = b"\x80\x02" + b"".join(chance.choices(pieces, k=chance.randrange(1, 9))) + b"."
         ours, theirs = outcome(rl, text), outcome(torch, text)
@@ -74,17 +88,21 @@ def test_random_pickles_are_refused_or_plain():
             raise AssertionError((text, ours, theirs))
 
 
-@pytest.mark.parametrize("use", [b"K\x01s", b"u", b"c__builtin__\nset\n", b"ccollections\nOrderedDict\n"], ids=["item", "items", "set", "ordered"])
+@pytest.mark.parametrize("use", [b"K\x01s", b"u", b"c__builtin__\nset\n", b"ccollections\nOrderedDict\n"],
+                         ids=["item", "items", "set", "ordered"])
 def test_deep_keys_are_refused(use):
     """Hashing them would exhaust the stack."""
     deep = b")" + b"\x85" * 100_000
-    text = {b"K\x01s": b"}" + deep + use, b"u": b"}(" + deep + b"K\x01u"}.get(use) or use + b"]" + (deep if b"set" in use else deep + b"K\x01\x86") + b"a\x85R"
+    text = {b"K\x01s": b"}" + deep + use,
+            b"u": b"}(" + deep + b"K\x01u"}.get(use) or use + b"]" + (deep if b"set" in use
+                                                                      else deep + b"K\x01\x86") + b"a\x85R"
     for old in (False, True):
         file = io.BytesIO()
         torch.save(1, file, _use_new_zipfile_serialization=False)
         start = file.getvalue()[:-len(pickle.dumps(1, 2) + pickle.dumps([], 2))]
         with pytest.raises((pickle.UnpicklingError, RuntimeError)):
-            rl.load(io.BytesIO(start + b"\x80\x02" + text + b"." + pickle.dumps([], 2)) if old else archive(b"\x80\x02" + text + b"."))
+            rl.load(io.BytesIO(start + b"\x80\x02" + text + b"." + pickle.dumps([], 2)) if old
+                    else archive(b"\x80\x02" + text + b"."))
     big = {(k, (k, str(k))): k for k in range(300)}
     file = io.BytesIO()
     rl.save({"x": big, "y": [[[[(1, 2)]]]] * 3}, file)
@@ -110,7 +128,8 @@ def test_what_the_user_allows_is_made_and_blocked_modules_never_are():
     file = io.BytesIO()
     rl.save(Own(3), file)
     file.seek(0)
-    with pytest.raises(pickle.UnpicklingError, match=r"GLOBAL tests\.io\.test_weights_only\.Own was not an allowed global"):
+    with pytest.raises(pickle.UnpicklingError,
+                       match=r"GLOBAL tests\.io\.test_weights_only\.Own was not an allowed global"):
         rl.load(file)
     file.seek(0)
     assert rl.serialization.get_unsafe_globals_in_checkpoint(file) == ["tests.io.test_weights_only.Own"]
@@ -118,11 +137,15 @@ def test_what_the_user_allows_is_made_and_blocked_modules_never_are():
         file.seek(0)
         assert rl.load(file).x == 3
     import os
-    with rl.serialization.safe_globals([os.getcwd, (os.getcwd, "os.getcwd")]), pytest.raises(pickle.UnpicklingError, match="blocked"):
+    with rl.serialization.safe_globals([os.getcwd, (os.getcwd, "os.getcwd")]), pytest.raises(pickle.UnpicklingError,
+                                                                                             match="blocked"):
         rl.load(archive(b"cos\ngetcwd\n)R."))
 
 
-@pytest.mark.parametrize("variable, argument, loads", [("TORCH_FORCE_WEIGHTS_ONLY_LOAD", False, False), ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None, True), ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", True, False)])
+@pytest.mark.parametrize("variable, argument, loads",
+                         [("TORCH_FORCE_WEIGHTS_ONLY_LOAD", False, False),
+                          ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None, True),
+                          ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", True, False)])
 def test_the_environment_may_decide(variable, argument, loads, monkeypatch):
     monkeypatch.setenv(variable, "1")
     file = io.BytesIO()
@@ -135,10 +158,13 @@ def test_the_environment_may_decide(variable, argument, loads, monkeypatch):
             rl.load(file, weights_only=argument)
 
 
-@pytest.mark.parametrize("kind, code, values", [("Float", ">f", [1.5, -2.0]), ("Long", ">q", [3, -4]), ("ComplexFloat", ">ff", [1 + 2j]), ("Half", ">e", [0.5]), ("Bool", ">?", [True])])
+@pytest.mark.parametrize("kind, code, values", [("Float", ">f", [1.5, -2.0]), ("Long", ">q", [3, -4]),
+                                                ("ComplexFloat", ">ff", [1 + 2j]), ("Half", ">e", [0.5]),
+                                                ("Bool", ">?", [True])])
 def test_other_orders_of_bytes_are_turned(kind, code, values):
     data = b"".join(struct.pack(code, *((v.real, v.imag) if isinstance(v, complex) else (v,))) for v in values)
-    text = b"\x80\x02" + TENSOR.replace(b"FloatStorage", kind.encode() + b"Storage").replace(b"K\x04", bytes([75, len(values)])) + b"."
+    text = b"\x80\x02" + TENSOR.replace(b"FloatStorage",
+                                        kind.encode() + b"Storage").replace(b"K\x04", bytes([75, len(values)])) + b"."
     for order in (b"big", None):
         rl.serialization.set_default_load_endianness(None if order else rl.serialization.LoadEndianness.BIG)
         try:
@@ -167,10 +193,11 @@ def test_storages_of_more_than_31_bits_are_written_whole():
     assert view.nbytes == data == len(view)
 
 
-# --- before zip archives --------------------------------------------------------------------------------------------------------------
+# --- before zip archives ----------------------------------------------------------------------------------------------
 def sample(t):
     base = t.arange(12, dtype=t.float32).reshape(3, 4)
-    return {"base": base, "view": base[:, 1:3], "half": base.to(t.bfloat16), "long": t.arange(3), "z": t.ones(2, dtype=t.complex64), "state": t.nn.Linear(2, 3).state_dict(),
+    return {"base": base, "view": base[:, 1:3], "half": base.to(t.bfloat16), "long": t.arange(3),
+            "z": t.ones(2, dtype=t.complex64), "state": t.nn.Linear(2, 3).state_dict(),
             "parameter": t.nn.Parameter(t.ones(2)), "sparse": t.eye(3).to_sparse(), "text": "x", "empty": t.ones(0)}
 
 
@@ -183,7 +210,8 @@ def test_old_files_are_read_and_written(writer, reader, weights_only):
     again = reader.load(file, weights_only=weights_only)
     for name in ("base", "view", "long", "z", "empty"):
         assert again[name].tolist() == value[name].tolist()
-    assert again["sparse"].to_dense().tolist() == value["sparse"].to_dense().tolist() and again["half"].float().tolist() == value["half"].float().tolist()
+    assert again["sparse"].to_dense().tolist() == value["sparse"].to_dense().tolist() and again[
+        "half"].float().tolist() == value["half"].float().tolist()
     assert list(again["state"]) == ["weight", "bias"] and again["parameter"].requires_grad and again["text"] == "x"
     again["base"][0, 1] = 99
     assert again["view"][0, 0].item() == 99
@@ -213,10 +241,12 @@ def test_damaged_old_files_are_errors():
 @pytest.mark.parametrize("writer, reader", [(torch, rl), (rl, torch), (rl, rl)])
 def test_tensors_without_memory_are_saved_as_such(writer, reader):
     file = io.BytesIO()
-    writer.save({"x": writer.empty(1 << 40, 2, device="meta").t(), "p": writer.nn.Linear(3, 4, device="meta").weight}, file)
+    writer.save({"x": writer.empty(1 << 40, 2, device="meta").t(), "p": writer.nn.Linear(3, 4, device="meta").weight},
+                file)
     file.seek(0)
     again = reader.load(file)
-    assert again["x"].shape == (2, 1 << 40) and again["x"].stride() == (1, 2) and again["x"].device.type == "meta" and again["p"].requires_grad
+    assert again["x"].shape == (2, 1 << 40) and again["x"].stride() == (1, 2) and again[
+        "x"].device.type == "meta" and again["p"].requires_grad
 
 
 class Activated(rl.nn.Module):

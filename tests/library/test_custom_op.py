@@ -64,7 +64,8 @@ def test_it_runs_and_differentiates_as_often_as_wanted():
     for times in (1, 2):
         y.sum().backward(retain_graph=True)
         assert torch.allclose(x.grad, times * 6 * x.detach() ** 2)
-    assert torch.ops.tests.cube(torch.tensor([2.0])).item() == 8 and torch.ops.tests.cube.default is torch.ops.tests.cube.default
+    assert torch.ops.tests.cube(
+        torch.tensor([2.0])).item() == 8 and torch.ops.tests.cube.default is torch.ops.tests.cube.default
 
 
 def test_it_is_one_step_of_a_compiled_graph():

@@ -96,12 +96,14 @@ def test_gradient_is_the_slope(name):
             return
         found.backward()
         slope = (float(value(1e-6)[1]) - float(value(-1e-6)[1])) / 2e-6
-        assert math.isclose(sum(float((g.numpy() * s).sum()) for g, s in zip(x.grad, step)), slope, rel_tol=1e-5, abs_tol=1e-4)
+        assert math.isclose(sum(float((g.numpy() * s).sum()) for g, s in zip(x.grad, step)), slope, rel_tol=1e-5,
+                            abs_tol=1e-4)
     finally:
         rushlight.set_default_dtype(rushlight.float32)
 
 
-EACH = {"std": lambda x, d: x.std(d), "cumsum": lambda x, d: x.cumsum(d), "logsumexp": lambda x, d: x.logsumexp(d), "log_softmax": lambda x, d: x.log_softmax(d),
+EACH = {"std": lambda x, d: x.std(d), "cumsum": lambda x, d: x.cumsum(d), "logsumexp": lambda x, d: x.logsumexp(d),
+        "log_softmax": lambda x, d: x.log_softmax(d),
         "sort": lambda x, d: x.sort(d)[0], "flip rows": lambda x, d: x.cumsum(d).cumsum(d)}
 
 
@@ -122,39 +124,47 @@ def test_losses_are_those_of_all_rows():
 
 def test_looks():
     x = nested(rushlight)
-    assert x.is_nested and x.layout is rushlight.jagged and x.dim() == 3 and len(x) == 4 and x.numel() == 72 and x.requires_grad and x.is_leaf
-    assert x.offsets().tolist() == [0, 2, 7, 8, 12] and x.lengths() is None and x.size(2) == 6 and x.size(1) is (x + 1).shape[1]
+    assert x.is_nested and x.layout is rushlight.jagged and x.dim() == 3 and len(
+        x) == 4 and x.numel() == 72 and x.requires_grad and x.is_leaf
+    assert x.offsets().tolist() == [0, 2, 7, 8, 12] and x.lengths() is None and x.size(2) == 6 and x.size(1) is (
+        x + 1).shape[1]
     assert repr(x.detach()) == f"NestedTensor(size=(4, {x.size(1)}, 6), offsets=tensor([ 0,  2,  7,  8, 12]), contiguous=True)"
     assert [p.shape[0] for p in x] == list(LENGTHS)
     again = pickle.loads(pickle.dumps(x.detach()))
     assert again.offsets().tolist() == x.offsets().tolist() and bool((again.values() == x.values()).all())
     assert copy.deepcopy(x).values().data_ptr() != x.values().data_ptr()
     strided = rushlight.nested.nested_tensor([[1.0, 2.0], [3.0]])
-    assert strided.layout is rushlight.strided and repr(strided) == "nested_tensor([\n  tensor([1., 2.]),\n  tensor([3.])\n])"
+    assert strided.layout is rushlight.strided and repr(
+        strided) == "nested_tensor([\n  tensor([1., 2.]),\n  tensor([3.])\n])"
 
 
 def test_ways_to_make_one():
     values = rushlight.arange(12.0).view(6, 2).requires_grad_()
-    for made in (rushlight.nested.nested_tensor_from_jagged(values, rushlight.tensor([0, 1, 6])), rushlight.nested.nested_tensor_from_jagged(values, lengths=rushlight.tensor([1, 5])),
+    for made in (rushlight.nested.nested_tensor_from_jagged(values, rushlight.tensor([0, 1, 6])),
+                 rushlight.nested.nested_tensor_from_jagged(values, lengths=rushlight.tensor([1, 5])),
                  rushlight.nested.as_nested_tensor([values[:1], values[1:]], layout=rushlight.jagged)):
         assert made.offsets().tolist() == [0, 1, 6]
         values.grad = None
         (made * 3).sum().backward()
         assert bool((values.grad == 3).all())
-    cut = rushlight.nested.narrow(values.view(2, 3, 2), 1, rushlight.tensor([0, 1]), rushlight.tensor([1, 2]), layout=rushlight.jagged)
+    cut = rushlight.nested.narrow(values.view(2, 3, 2), 1, rushlight.tensor([0, 1]), rushlight.tensor([1, 2]),
+                                  layout=rushlight.jagged)
     assert not cut.is_contiguous() and cut.lengths().tolist() == [1, 2]
     assert [p.tolist() for p in cut] == [[[0, 1]], [[8, 9], [10, 11]]]
     assert cut.sum(1).tolist() == [[0, 1], [18, 20]] and cut.contiguous().offsets().tolist() == [0, 1, 3]
     assert cut.to_padded_tensor(0.0).tolist() == [[[0, 1], [0, 0]], [[8, 9], [10, 11]]]
-    picked = rushlight.nested.masked_select(rushlight.arange(6).view(2, 3), rushlight.tensor([[True, False, True], [False, True, False]]))
+    picked = rushlight.nested.masked_select(rushlight.arange(6).view(2, 3),
+                                            rushlight.tensor([[True, False, True], [False, True, False]]))
     assert picked.tolist() == [[0, 2], [4]]
 
 
 @pytest.mark.parametrize("error, text, call", [
     (RuntimeError, "empty tensor list", lambda n: n.nested_tensor([], layout=rushlight.jagged)),
     (RuntimeError, "zero-dim", lambda n: n.nested_tensor([1.0], layout=rushlight.jagged)),
-    (RuntimeError, "same dim", lambda n: n.nested_tensor([rushlight.ones(1), rushlight.ones(1, 1)], layout=rushlight.jagged)),
-    (RuntimeError, "single ragged", lambda n: n.nested_tensor([rushlight.ones(1, 2), rushlight.ones(2, 1)], layout=rushlight.jagged)),
+    (RuntimeError, "same dim",
+     lambda n: n.nested_tensor([rushlight.ones(1), rushlight.ones(1, 1)], layout=rushlight.jagged)),
+    (RuntimeError, "single ragged",
+     lambda n: n.nested_tensor([rushlight.ones(1, 2), rushlight.ones(2, 1)], layout=rushlight.jagged)),
     (RuntimeError, "At least one of", lambda n: n.nested_tensor_from_jagged(rushlight.ones(3))),
     (RuntimeError, "end at 9", lambda n: n.nested_tensor_from_jagged(rushlight.ones(3), rushlight.tensor([0, 9]))),
     (RuntimeError, "must rise", lambda n: n.nested_tensor_from_jagged(rushlight.ones(3), rushlight.tensor([0, 2, 1]))),
@@ -183,7 +193,7 @@ def test_offsets_that_are_written_to_are_read_again():
         x.sum(1)
 
 
-# --- attention ------------------------------------------------------------------------------------------------------------------------
+# --- attention --------------------------------------------------------------------------------------------------------
 def heads(lengths, count, size, dtype="float32", seed=0):
     values = np.random.default_rng(seed).standard_normal((sum(lengths), count * size)).astype(np.float32)
     leaf = rushlight.from_numpy(values).to(getattr(rushlight, dtype)).requires_grad_()
@@ -191,24 +201,31 @@ def heads(lengths, count, size, dtype="float32", seed=0):
     return leaf, rushlight.nested.nested_tensor_from_jagged(leaf, starts).unflatten(-1, (count, size)).transpose(1, 2)
 
 
-ATTENTION = {"self": ((3, 70, 1, 200), (3, 70, 1, 200), 2, 2, {}), "causal": ((300, 5, 49), (300, 5, 49), 2, 2, {"is_causal": True}),
-             "others' keys": ((3, 50, 7), (80, 4, 500), 2, 2, {"scale": 0.2}), "shared heads": ((30, 50), (30, 50), 4, 2, {"enable_gqa": True}),
+ATTENTION = {"self": ((3, 70, 1, 200), (3, 70, 1, 200), 2, 2, {}),
+             "causal": ((300, 5, 49), (300, 5, 49), 2, 2, {"is_causal": True}),
+             "others' keys": ((3, 50, 7), (80, 4, 500), 2, 2, {"scale": 0.2}),
+             "shared heads": ((30, 50), (30, 50), 4, 2, {"enable_gqa": True}),
              "empty examples": ((0, 5, 0, 9, 0), (3, 5, 2, 9, 0), 1, 1, {}), "an example": ((60,), (60,), 1, 1, {})}
 
 
 TOLERANCE = {"float32": 5e-6, "bfloat16": 3e-2, "float16": 4e-3, "float64": 1e-12}
 
 
-@pytest.mark.parametrize("name, dtype", [*((name, "float32") for name in ATTENTION), ("causal", "bfloat16"), ("shared heads", "bfloat16"), ("others' keys", "float16"),
+@pytest.mark.parametrize("name, dtype", [*((name, "float32") for name in ATTENTION), ("causal", "bfloat16"),
+                                         ("shared heads", "bfloat16"), ("others' keys", "float16"),
                                          ("others' keys", "float64")])
 def test_attention_is_that_of_each_example(name, dtype):
     rows, columns, count, shared, how = ATTENTION[name]
-    (q_leaf, q), (k_leaf, k), (v_leaf, v) = heads(rows, count, 16, dtype), heads(columns, shared, 16, dtype, 1), heads(columns, shared, 16, dtype, 2)
+    (q_leaf, q), (k_leaf, k), (v_leaf, v) = heads(rows, count, 16, dtype), heads(columns, shared, 16, dtype,
+                                                                                 1), heads(columns, shared, 16, dtype,
+                                                                                           2)
     out = F.scaled_dot_product_attention(q, k, v, **how)
     assert out.is_nested and out.size(2) is q.size(2)
-    grad = rushlight.from_numpy(np.random.default_rng(3).standard_normal(tuple(out.values().shape)).astype(np.float32)).to(out.dtype)
+    grad = rushlight.from_numpy(np.random.default_rng(3).standard_normal(tuple(out.values().shape))
+                                .astype(np.float32)).to(out.dtype)
     got = [out.values(), *rushlight.autograd.grad(out.values(), (q_leaf, k_leaf, v_leaf), grad, retain_graph=True)]
-    alone = [F.scaled_dot_product_attention(a[None], b[None], c[None], **how)[0] for a, b, c in zip(q.unbind(), k.unbind(), v.unbind()) if a.numel()]
+    alone = [F.scaled_dot_product_attention(a[None], b[None], c[None], **how)[0]
+             for a, b, c in zip(q.unbind(), k.unbind(), v.unbind()) if a.numel()]
     expected = rushlight.cat(alone, 1)
     wanted = [expected, *rushlight.autograd.grad(expected, (q_leaf, k_leaf, v_leaf), grad)]
     for a, b in zip(got, wanted):
@@ -226,7 +243,8 @@ def test_attention_with_dropout_drops_the_same_backward():
     rushlight.manual_seed(0)
     out = F.scaled_dot_product_attention(x.detach(), x.detach(), v, dropout_p=0.5)
     (gradient,) = rushlight.autograd.grad(out.values().sum(), v_leaf)
-    np.testing.assert_allclose(float((gradient * v_leaf).sum()), float(out.values().sum()), rtol=1e-3)  # linear in values
+    # linear in values
+    np.testing.assert_allclose(float((gradient * v_leaf).sum()), float(out.values().sum()), rtol=1e-3)
 
 
 def test_attention_wants_nested_tensors_that_fit():
@@ -269,7 +287,9 @@ def test_autocast():
     _, x = heads((3, 9), 2, 8)
     with rushlight.autocast("cpu", dtype=rushlight.bfloat16):
         out = F.scaled_dot_product_attention(x, x, x)
-    assert out.dtype is rushlight.bfloat16 and math.isclose(float(out.float().values().sum()), float(F.scaled_dot_product_attention(x, x, x).values().sum()), abs_tol=0.3)
+    assert out.dtype is rushlight.bfloat16 and math.isclose(float(out.float().values().sum()),
+                                                            float(F.scaled_dot_product_attention(x, x, x).values()
+                                                                  .sum()), abs_tol=0.3)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -8,7 +8,8 @@ import rushlight  # noqa: E402
 
 
 def pair():
-    theirs, ours = (lib.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [4, 10], div_value=2.0, head_bias=True) for lib in (torch, rushlight))
+    theirs, ours = (lib.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [4, 10], div_value=2.0, head_bias=True)
+                    for lib in (torch, rushlight))
     ours.load_state_dict({k: rushlight.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
     return theirs, ours
 
@@ -22,7 +23,8 @@ def test_adaptive_softmax():
     np.testing.assert_allclose(got.output.detach().numpy(), wanted.output.detach().numpy(), rtol=1e-5, atol=1e-6)
     for a, b in zip(ours.parameters(), theirs.parameters()):
         np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(ours.log_prob(rushlight.tensor(x)).detach().numpy(), theirs.log_prob(torch.tensor(x)).detach().numpy(), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(ours.log_prob(rushlight.tensor(x)).detach().numpy(),
+                               theirs.log_prob(torch.tensor(x)).detach().numpy(), rtol=1e-5, atol=1e-5)
     assert ours.predict(rushlight.tensor(x)).tolist() == theirs.predict(torch.tensor(x)).tolist()
     assert ours(rushlight.tensor(x[0]), rushlight.tensor(5)).output.dim() == 0
 
@@ -43,8 +45,10 @@ def test_targets_are_checked():
 
 
 def test_fractional_pooling():
-    assert tuple(rushlight.nn.FractionalMaxPool2d(3, output_ratio=0.5)(rushlight.randn(1, 2, 9, 9)).shape) == (1, 2, 4, 4)
-    assert tuple(rushlight.nn.FractionalMaxPool3d(2, output_size=3)(rushlight.randn(1, 2, 6, 6, 6)).shape) == (1, 2, 3, 3, 3)
+    assert tuple(rushlight.nn.FractionalMaxPool2d(3, output_ratio=0.5)(rushlight.randn(1, 2, 9, 9))
+                 .shape) == (1, 2, 4, 4)
+    assert tuple(rushlight.nn.FractionalMaxPool3d(2, output_size=3)(rushlight.randn(1, 2, 6, 6, 6))
+                 .shape) == (1, 2, 3, 3, 3)
     with pytest.raises(ValueError, match="exactly one"):
         rushlight.nn.FractionalMaxPool2d(3)
 

@@ -125,7 +125,8 @@ def test_logarithms_of_totals_and_their_gradients():
     np.testing.assert_allclose(found[0].grad.numpy(), wanted[0].grad.numpy(), atol=1e-5)
     out, aux = flex.flex_attention(*(x.detach() for x in found), return_aux=flex.AuxRequest(lse=True, max_scores=True))
     np.testing.assert_allclose(aux.lse.numpy(), expected.detach().numpy(), atol=1e-5)
-    np.testing.assert_allclose(aux.max_scores.numpy(), (wanted[0] @ wanted[1].mT / 4).amax(-1).detach().numpy(), atol=1e-5)
+    np.testing.assert_allclose(aux.max_scores.numpy(), (wanted[0] @ wanted[1].mT / 4).amax(-1).detach().numpy(),
+                               atol=1e-5)
 
 
 def test_a_position_out_of_range_is_an_error():
@@ -144,7 +145,8 @@ def test_block_masks_are_those_of_torch(mask):
             np.testing.assert_array_equal(a, b, err_msg=name)
     np.testing.assert_array_equal(found.to_dense().numpy(), wanted.to_dense().numpy())
     assert found.shape == wanted.shape and found.sparsity() == pytest.approx(wanted.sparsity())
-    np.testing.assert_array_equal(flex.create_mask(mask(rushlight), 1, 1, L, L).numpy(), judge.create_mask(mask(torch), 1, 1, L, L, device="cpu").numpy())
+    np.testing.assert_array_equal(flex.create_mask(mask(rushlight), 1, 1, L, L).numpy(),
+                                  judge.create_mask(mask(torch), 1, 1, L, L, device="cpu").numpy())
 
 
 def test_pictures_of_masks():
@@ -158,15 +160,19 @@ def test_combined_masks():
     both = flex.and_masks(causal(rushlight), sliding_window(rushlight))
     either = flex.or_masks(causal(rushlight), lambda b, h, q, k: k == 5)
     at = np.arange(L)[:, None], np.arange(L)
-    np.testing.assert_array_equal(flex.create_mask(both, 1, 1, L, L).numpy()[0, 0], (at[0] >= at[1]) & (at[0] - at[1] < 40))
+    np.testing.assert_array_equal(flex.create_mask(both, 1, 1, L, L).numpy()[0, 0],
+                                  (at[0] >= at[1]) & (at[0] - at[1] < 40))
     np.testing.assert_array_equal(flex.create_mask(either, 1, 1, L, L).numpy()[0, 0], (at[0] >= at[1]) | (at[1] == 5))
 
 
 @pytest.mark.parametrize("error, text, call", [
     (ValueError, "same dtype", lambda q, k, v: flex.flex_attention(q.double(), k, v)),
     (ValueError, "enable_gqa", lambda q, k, v: flex.flex_attention(q, k[:, :2], v[:, :2])),
-    (ValueError, "block_mask was created for", lambda q, k, v: flex.flex_attention(q, k, v, block_mask=flex.create_block_mask(causal(rushlight), None, None, 64, 64))),
-    (RuntimeError, "one value for one score", lambda q, k, v: flex.flex_attention(q, k, v, lambda s, b, h, i, j: rushlight.ones(3) * s)),
+    (ValueError, "block_mask was created for",
+     lambda q, k, v: flex.flex_attention(q, k, v, block_mask=flex.create_block_mask(causal(rushlight), None, None, 64,
+                                                                                    64))),
+    (RuntimeError, "one value for one score",
+     lambda q, k, v: flex.flex_attention(q, k, v, lambda s, b, h, i, j: rushlight.ones(3) * s)),
     (TypeError, "not known", lambda q, k, v: flex.flex_attention(q, k, v, lambda s, b, h, i, j: s if i > j else -s)),
 ])
 def test_errors(error, text, call):
@@ -238,21 +244,33 @@ def network(t, *args, **options):
 
 
 FORMS = {
-    "weights of heads": lambda t: network(t, 8, 2, batch_first=True)(filled(t, 2, 3, 8), filled(t, 2, 4, 8), filled(t, 2, 4, 8, k=0.2), average_attn_weights=False),
-    "other sizes": lambda t: network(t, 8, 2, kdim=5, vdim=6)(filled(t, 3, 2, 8), filled(t, 4, 2, 5), filled(t, 4, 2, 6)),
-    "bias_k": lambda t: network(t, 8, 2, add_bias_kv=True)(filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), attn_mask=t.zeros(3, 4)),
-    "zero attention": lambda t: network(t, 8, 2, add_zero_attn=True)(filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), need_weights=False),
-    "one example": lambda t: network(t, 8, 2)(filled(t, 3, 8), filled(t, 4, 8), filled(t, 4, 8), key_padding_mask=t.tensor([False, True, False, True])),
-    "two masks": lambda t: network(t, 8, 2)(filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), key_padding_mask=t.zeros(2, 4), attn_mask=filled(t, 4, 3, 4)),
-    "causal": lambda t: network(t, 8, 2)(*[filled(t, 3, 2, 8)] * 3, attn_mask=t.full((3, 3), -t.inf).triu(1), is_causal=True, need_weights=False),
+    "weights of heads": lambda t: network(t, 8, 2, batch_first=True)(filled(t, 2, 3, 8), filled(t, 2, 4, 8),
+                                                                     filled(t, 2, 4, 8, k=0.2),
+                                                                     average_attn_weights=False),
+    "other sizes": lambda t: network(t, 8, 2, kdim=5, vdim=6)(filled(t, 3, 2, 8), filled(t, 4, 2, 5),
+                                                              filled(t, 4, 2, 6)),
+    "bias_k": lambda t: network(t, 8, 2, add_bias_kv=True)(filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8),
+                                                           attn_mask=t.zeros(3, 4)),
+    "zero attention": lambda t: network(t, 8, 2, add_zero_attn=True)(filled(t, 3, 2, 8), filled(t, 4, 2, 8),
+                                                                     filled(t, 4, 2, 8), need_weights=False),
+    "one example": lambda t: network(t, 8, 2)(filled(t, 3, 8), filled(t, 4, 8), filled(t, 4, 8),
+                                              key_padding_mask=t.tensor([False, True, False, True])),
+    "two masks": lambda t: network(t, 8, 2)(filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8),
+                                            key_padding_mask=t.zeros(2, 4), attn_mask=filled(t, 4, 3, 4)),
+    "causal": lambda t: network(t, 8, 2)(*[filled(t, 3, 2, 8)] * 3, attn_mask=t.full((3, 3), -t.inf).triu(1),
+                                         is_causal=True, need_weights=False),
     "function": lambda t: t.nn.functional.multi_head_attention_forward(
-        filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), 8, 2, filled(t, 24, 8), None, None, None, False, 0.0, filled(t, 8, 8), filled(t, 8), training=False, need_weights=True),
+        filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), 8, 2, filled(t, 24, 8), None, None, None, False,
+        0.0, filled(t, 8, 8), filled(t, 8), training=False, need_weights=True),
     "static keys": lambda t: t.nn.functional.multi_head_attention_forward(
-        filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), 8, 2, filled(t, 24, 8), None, None, None, False, 0.0, filled(t, 8, 8), filled(t, 8), training=False,
+        filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), 8, 2, filled(t, 24, 8), None, None, None, False,
+        0.0, filled(t, 8, 8), filled(t, 8), training=False,
         static_k=filled(t, 4, 5, 4), static_v=filled(t, 4, 5, 4)),
-    "mask and causal": lambda t: [t.nn.functional.scaled_dot_product_attention(*[filled(t, 1, 2, 4, 8)] * 3, attn_mask=mask, is_causal=True)
+    "mask and causal": lambda t: [t.nn.functional.scaled_dot_product_attention(*[filled(t, 1, 2, 4, 8)] * 3,
+                                                                               attn_mask=mask, is_causal=True)
                                   for mask in (filled(t, 4, 4), filled(t, 4, 4) > -0.5)],
-    "no keys": lambda t: [t.nn.functional.scaled_dot_product_attention(t.ones(1, 1, n, 4), *[t.ones(1, 1, m, 4)] * 2) for n, m in ((2, 0), (0, 2))],
+    "no keys": lambda t: [t.nn.functional.scaled_dot_product_attention(t.ones(1, 1, n, 4), *[t.ones(1, 1, m, 4)] * 2)
+                          for n, m in ((2, 0), (0, 2))],
 }
 
 
@@ -267,10 +285,14 @@ def test_forms_as_in_torch(form):
 
 
 @pytest.mark.parametrize("error, use", [
-    (AssertionError, lambda t, m, x: m(x, x, x, key_padding_mask=t.zeros(2, 3, dtype=t.int64))), (AssertionError, lambda t, m, x: m(x[..., :7], x, x)),
-    (AssertionError, lambda t, m, x: m(x, x, x[:2])), (AssertionError, lambda t, m, x: m(x, x[0], x[0])), (RuntimeError, lambda t, m, x: m(x, x, x, attn_mask=t.zeros(4, 3))),
-    (AssertionError, lambda t, m, x: m(x, x, x, attn_mask=t.zeros(3))), (RuntimeError, lambda t, m, x: m(x, x, x, is_causal=True)),
-    (RuntimeError, lambda t, m, x: t.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=t.zeros(2, 2, dtype=t.int64))),
+    (AssertionError, lambda t, m, x: m(x, x, x, key_padding_mask=t.zeros(2, 3, dtype=t.int64))),
+    (AssertionError, lambda t, m, x: m(x[..., :7], x, x)),
+    (AssertionError, lambda t, m, x: m(x, x, x[:2])), (AssertionError, lambda t, m, x: m(x, x[0], x[0])),
+    (RuntimeError, lambda t, m, x: m(x, x, x, attn_mask=t.zeros(4, 3))),
+    (AssertionError, lambda t, m, x: m(x, x, x, attn_mask=t.zeros(3))),
+    (RuntimeError, lambda t, m, x: m(x, x, x, is_causal=True)),
+    (RuntimeError,
+     lambda t, m, x: t.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=t.zeros(2, 2, dtype=t.int64))),
     (RuntimeError, lambda t, m, x: t.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=1.5))])
 def test_what_does_not_fit(error, use):
     for t in (torch, rushlight):

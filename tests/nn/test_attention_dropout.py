@@ -1,4 +1,5 @@
-"""Dropout within attention: the kernel's weights, forward and backward, are those of the formula with the same factors."""
+"""Dropout within attention: the kernel's weights, forward and backward, are those of the formula with the same
+factors."""
 import math
 
 import numpy as np
@@ -12,15 +13,18 @@ from rushlight._src.ops.dropping import blocks_drawn, factors_numpy
 from rushlight._src.ops.random import draw
 
 TOLERANCE = {"float32": 3e-6, "bfloat16": 4e-2, "float16": 6e-3}
-CASES = {"plain": (2, 3, 3, 70, 70, 24, {}), "long": (1, 2, 2, 130, 420, 16, {}), "causal": (1, 2, 2, 200, 200, 40, {"is_causal": True}),
+CASES = {"plain": (2, 3, 3, 70, 70, 24, {}), "long": (1, 2, 2, 130, 420, 16, {}),
+         "causal": (1, 2, 2, 200, 200, 40, {"is_causal": True}),
          "shared heads": (2, 4, 2, 33, 50, 16, {"enable_gqa": True}), "one query": (2, 2, 2, 1, 300, 8, {}),
-         "bool mask": (2, 2, 2, 60, 90, 16, {"attn_mask": "bool"}), "added mask": (2, 2, 2, 60, 90, 16, {"attn_mask": "float"})}
+         "bool mask": (2, 2, 2, 60, 90, 16, {"attn_mask": "bool"}),
+         "added mask": (2, 2, 2, 60, 90, 16, {"attn_mask": "float"})}
 
 
 def operands(case, dtype):
     n, heads, shared, rows, columns, size, how = CASES[case]
     rng = np.random.default_rng(0)
-    made = [rushlight.from_numpy(rng.standard_normal(shape).astype(np.float32)).to(getattr(rushlight, dtype)).requires_grad_()
+    made = [rushlight.from_numpy(rng.standard_normal(shape).astype(np.float32)).to(getattr(rushlight, dtype))
+            .requires_grad_()
             for shape in ((n, heads, rows, size), (n, shared, columns, size), (n, shared, columns, size))]
     how = dict(how)
     if "attn_mask" in how:
@@ -39,7 +43,8 @@ def formula(q, k, v, p, seed, place, attn_mask=None, is_causal=False, enable_gqa
     if is_causal:
         scores = scores.masked_fill(rushlight.ones(q.size(2), k.size(2)).tril() == 0, -math.inf)
     if attn_mask is not None:
-        scores = scores.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype is rushlight.bool else (scores + attn_mask.float()).masked_fill(
+        scores = scores.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype is rushlight.bool else (
+            scores + attn_mask.float()).masked_fill(
             attn_mask == -math.inf, -math.inf)
     factors = rushlight.from_numpy(factors_numpy(tuple(q.shape[:3]), k.size(2), seed, place, p))
     return (q, k, v), (rushlight.softmax(scores, -1).nan_to_num(0.0) * factors) @ values
@@ -66,7 +71,8 @@ def test_numpy_drops_the_same():
     for kernels in (True, False):
         with settings.set(kernels=kernels):
             rushlight.manual_seed(0)
-            x = q if kernels else q.detach().clone().transpose(2, 3).contiguous().transpose(2, 3)  # strides of their own: a plan of their own
+            # strides of their own: a plan of their own
+            x = q if kernels else q.detach().clone().transpose(2, 3).contiguous().transpose(2, 3)
             results.append(F.scaled_dot_product_attention(x, k, v, dropout_p=0.5).detach().numpy())
     np.testing.assert_allclose(*results, atol=2e-6)
 
@@ -89,7 +95,8 @@ def test_every_layer_and_every_call_drops_others_compiled_too():
     q = rushlight.randn(1, 2, 40, 16)
 
     def two(x):
-        return F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+        return F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), F.scaled_dot_product_attention(
+            x, x, x, dropout_p=0.5)
 
     rushlight.manual_seed(5)
     eager = [*two(q), *two(q)]
@@ -121,7 +128,8 @@ def test_scores_are_never_in_memory():
     q = rushlight.randn(1, 1, 2048, 8)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # it refuses nothing here
         out = F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
-    plans = [p for p in rushlight._src.core.op.OPS["_attention"].plans.values() if p.outputs and p.outputs[0].shape == out.shape]
+    plans = [p for p in rushlight._src.core.op.OPS["_attention"].plans.values() if p.outputs and p.outputs[0].shape
+             == out.shape]
     assert plans and all(size < 2048 * 2048 for p in plans for size in p.temporaries)
 
 

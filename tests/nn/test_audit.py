@@ -13,10 +13,13 @@ from torch.testing._internal.common_modules import module_db  # noqa: E402
 
 import rushlight  # noqa: E402
 
-CLASSES = sorted(n for n, c in vars(torch.nn).items() if isinstance(c, type) and issubclass(c, torch.nn.Module) and hasattr(rushlight.nn, n))
+CLASSES = sorted(n for n, c in vars(torch.nn).items() if isinstance(c, type) and issubclass(c, torch.nn.Module)
+                 and hasattr(rushlight.nn, n))
 OTHERWISE = {"T_destination", "ipu", "xpu", "mtia", "inplace", "call_super_init",  # types and other devices
-             "cls_to_become", "has_uninitialized_params", "initialize_parameters",  # of lazy modules, which make themselves up at their first call
-             "merge_masks", "check_forward_args", "check_hidden_size", "check_input", "get_expected_hidden_size", "get_expected_cell_size", "permute_hidden",
+             # of lazy modules, which make themselves up at their first call
+             "cls_to_become", "has_uninitialized_params", "initialize_parameters",
+             "merge_masks", "check_forward_args", "check_hidden_size", "check_input", "get_expected_hidden_size",
+             "get_expected_cell_size", "permute_hidden",
              "gather", "scatter", "replicate", "parallel_apply"}  # steps of forward that users do not call
 
 
@@ -29,7 +32,8 @@ def names(function):
 
 
 def test_all_are_here():
-    assert {n for n in torch.nn.modules.__all__ if not hasattr(rushlight.nn, n)} <= {"LinearCrossEntropyOptions"}  # how torch splits its work
+    # how torch splits its work
+    assert {n for n in torch.nn.modules.__all__ if not hasattr(rushlight.nn, n)} <= {"LinearCrossEntropyOptions"}
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -56,20 +60,24 @@ def converted(value):
 
 
 def test_lazy_modules_become_what_they_stand_for():
-    for name, argument, shape in (("LazyLinear", 3, (2, 5)), ("LazyConv2d", 3, (1, 4, 5, 5)), ("LazyBatchNorm1d", None, (3, 4)), ("LazyInstanceNorm2d", None, (2, 3, 4, 4))):
+    for name, argument, shape in (("LazyLinear", 3, (2, 5)), ("LazyConv2d", 3, (1, 4, 5, 5)),
+                                  ("LazyBatchNorm1d", None, (3, 4)), ("LazyInstanceNorm2d", None, (2, 3, 4, 4))):
         found = []
         for library in (rushlight, torch):
-            module = getattr(library.nn, name)(*([argument, 2] if "Conv" in name else [] if argument is None else [argument]))
+            module = getattr(library.nn, name)(*([argument, 2] if "Conv" in name else [] if argument is None
+                                                 else [argument]))
             before = repr(module)
             module(library.ones(shape))
-            found.append((before, repr(module), type(module).__name__, [tuple(v.shape) for v in module.state_dict().values()]))
+            found.append((before, repr(module), type(module).__name__,
+                          [tuple(v.shape) for v in module.state_dict().values()]))
         assert found[0] == found[1]
 
 
 def test_batch_norms_of_many_processes():
     found = []
     for library in (rushlight, torch):
-        module = library.nn.SyncBatchNorm.convert_sync_batchnorm(library.nn.Sequential(library.nn.BatchNorm1d(3, eps=0.1), library.nn.ReLU()))
+        module = library.nn.SyncBatchNorm.convert_sync_batchnorm(
+            library.nn.Sequential(library.nn.BatchNorm1d(3, eps=0.1), library.nn.ReLU()))
         found.append((repr(module), list(module.state_dict())))
     assert found[0] == found[1]
 
@@ -78,7 +86,8 @@ def test_dictionaries_of_parameters():
     for library in (rushlight, torch):
         found = library.nn.ParameterDict({"a": library.ones(1), "b": library.zeros(2)})
         key, value = found.popitem()
-        assert key == "b" and value.shape == (2,) and list(found) == ["a"] and list(found.fromkeys(["x", "y"], library.ones(1))) == ["x", "y"]
+        assert key == "b" and value.shape == (2,) and list(found) == ["a"] and list(
+            found.fromkeys(["x", "y"], library.ones(1))) == ["x", "y"]
 
 
 def constructors():
@@ -86,7 +95,8 @@ def constructors():
         if getattr(rushlight.nn, info.name.rpartition(".")[2], None) is None:
             continue
         seen = set()
-        for k, sample in enumerate(info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=False, training=True)):
+        for k, sample in enumerate(info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=False,
+                                                           training=True)):
             given = sample.constructor_input
             key = str((given.args, given.kwargs))
             if key not in seen and len(seen) < 4:
@@ -97,13 +107,16 @@ def constructors():
 @pytest.mark.parametrize("kind,given", constructors())
 def test_text_state_and_copies(kind, given):
     try:
-        ours = getattr(rushlight.nn, kind.__name__)(*map(converted, given.args), **{k: converted(v) for k, v in given.kwargs.items()})
+        ours = getattr(rushlight.nn, kind.__name__)(*map(converted, given.args),
+                                                    **{k: converted(v) for k, v in given.kwargs.items()})
     except NotImplementedError:
         pytest.skip("arguments without a counterpart")
     theirs = kind(*given.args, **given.kwargs)
     assert repr(ours) == repr(theirs) and ours.extra_repr() == theirs.extra_repr()
-    for ask in (lambda m: list(m.state_dict()), lambda m: dict(m.state_dict()._metadata), lambda m: [n for n, _ in m.named_parameters()],
-                lambda m: [n for n, _ in m.named_buffers()], lambda m: [n for n, _ in m.named_modules()], lambda m: m._version):
+    for ask in (lambda m: list(m.state_dict()), lambda m: dict(m.state_dict()._metadata),
+                lambda m: [n for n, _ in m.named_parameters()],
+                lambda m: [n for n, _ in m.named_buffers()], lambda m: [n for n, _ in m.named_modules()],
+                lambda m: m._version):
         assert ask(ours) == ask(theirs)
     if "Lazy" in kind.__name__:
         return
@@ -118,5 +131,6 @@ def test_text_state_and_copies(kind, given):
 def test_modules_say_where_they_are_defined():
     for name in torch.nn.modules.__all__:
         place = sys.modules[getattr(rushlight.nn, name, rushlight.nn.Module).__module__]
-        assert place.__name__ != "rushlight.nn.modules.transformer" or f"class {name}(" in inspect.getsource(place), name
+        assert place.__name__ != "rushlight.nn.modules.transformer" or f"class {name}(" in inspect.getsource(
+            place), name
     assert rushlight.nn.ModuleList.__module__ == "rushlight.nn.modules.container" and rushlight.nn.MultiheadAttention.__module__ == "rushlight.nn.modules.activation"

@@ -29,7 +29,8 @@ def given(library, seed=0):
 def masks(library):
     causal = np.triu(np.ones((9, 9), bool), 1)
     numbers = np.where(causal, -np.inf, 0).astype(np.float32)
-    return {"nothing": {}, "padding": {"src_key_padding_mask": library.from_numpy(PADDING)}, "mask": {"src_mask": library.from_numpy(causal)},
+    return {"nothing": {}, "padding": {"src_key_padding_mask": library.from_numpy(PADDING)},
+            "mask": {"src_mask": library.from_numpy(causal)},
             "numbers": {"src_mask": library.from_numpy(numbers)},
             "both": {"src_mask": library.from_numpy(causal), "src_key_padding_mask": library.from_numpy(PADDING)}}
 
@@ -38,12 +39,14 @@ def masks(library):
 @pytest.mark.parametrize("how", [{}, {"norm_first": True}, {"activation": "gelu"}, {"bias": False}], ids=str)
 def test_a_layer_computes_what_torch_does(how, mask):
     ours, theirs = models(**how)
-    assert encoding.obstacle(ours.requires_grad_(False), given(rushlight), *(masks(rushlight)[mask].get(name) for name in ("src_mask", "src_key_padding_mask"))) == (
+    assert encoding.obstacle(ours.requires_grad_(False), given(rushlight),
+                             *(masks(rushlight)[mask].get(name) for name in ("src_mask", "src_key_padding_mask"))) == (
         "there is more than one mask" if mask == "both" else None)
     with torch.no_grad():
         expected = theirs(given(torch), **masks(torch)[mask]).numpy()
     kept = ~PADDING if "padding" in mask or mask == "both" else np.ones_like(PADDING)
-    np.testing.assert_allclose(ours(given(rushlight), **masks(rushlight)[mask]).numpy()[kept], expected[kept], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours(given(rushlight), **masks(rushlight)[mask]).numpy()[kept], expected[kept],
+                               rtol=1e-4, atol=1e-5)
 
 
 def test_padding_is_left_out_and_is_zero_afterwards():
@@ -89,8 +92,10 @@ def test_nested_tensors_go_through_layers():
 
 
 @pytest.mark.parametrize("change, reason", [
-    (lambda m: m.train(), "training"), (lambda m: m.linear1.register_forward_hook(lambda *a: None), "hooks"), (lambda m: m.double(), "float64"),
-    (lambda m: setattr(m, "activation", rushlight.nn.functional.silu), "another kind"), (lambda m: m.requires_grad_(True), "gradients")])
+    (lambda m: m.train(), "training"), (lambda m: m.linear1.register_forward_hook(lambda *a: None), "hooks"),
+    (lambda m: m.double(), "float64"),
+    (lambda m: setattr(m, "activation", rushlight.nn.functional.silu), "another kind"),
+    (lambda m: m.requires_grad_(True), "gradients")])
 def test_what_keeps_a_layer_from_the_fast_path(change, reason):
     ours, _ = models()
     ours.requires_grad_(False)
@@ -105,9 +110,11 @@ def test_hooks_see_what_they_are_for():
     seen = []
     ours.linear2.register_forward_hook(lambda *arguments: seen.append(1))
     with rushlight.no_grad():
-        rushlight.nn.TransformerEncoder(ours, 2).eval()(given(rushlight), src_key_padding_mask=rushlight.from_numpy(PADDING))
+        rushlight.nn.TransformerEncoder(ours, 2).eval()(given(rushlight),
+                                                        src_key_padding_mask=rushlight.from_numpy(PADDING))
     assert len(seen) == 2
-    handle = rushlight.nn.modules.module.register_module_forward_hook(lambda module, *arguments: seen.append(type(module).__name__))
+    handle = rushlight.nn.modules.module.register_module_forward_hook(lambda module, *arguments: seen.append(
+        type(module).__name__))
     try:
         models()[0].requires_grad_(False)(given(rushlight))
     finally:
@@ -120,7 +127,8 @@ def test_a_layer_of_ones_own_keeps_its_blocks():
         def _ff_block(self, x):
             return super()._ff_block(x) * 0.5
 
-    ours, layer = models()[0].requires_grad_(False), Halved(SIZE, HEADS, 48, batch_first=True).requires_grad_(False).eval()
+    ours, layer = models()[0].requires_grad_(False), Halved(SIZE, HEADS, 48,
+                                                            batch_first=True).requires_grad_(False).eval()
     layer.load_state_dict(ours.state_dict())
     assert not np.allclose(layer(given(rushlight)).numpy(), ours(given(rushlight)).numpy())
 
@@ -140,6 +148,7 @@ def test_attention_modules_take_nested_tensors():
     out, weights = attention(q, kv, kv, need_weights=False)
     assert weights is None
     for got, a, b in zip(out, examples, others):
-        np.testing.assert_allclose(got.detach().numpy(), attention(a, b, b, need_weights=False)[0].detach().numpy(), atol=1e-5)
+        np.testing.assert_allclose(got.detach().numpy(), attention(a, b, b, need_weights=False)[0].detach().numpy(),
+                                   atol=1e-5)
     with pytest.raises(AssertionError, match="nested"):
         attention(q, kv, kv)

@@ -6,12 +6,19 @@ import torch as judge
 import rushlight as torch
 
 CALLS = {
-    "kl_div": lambda t, x, y: t.kl_div(x, y.abs(), 2), "hinge": lambda t, x, y: t.hinge_embedding_loss(x, y.sign(), reduction=0), "poisson": lambda t, x, y: t.poisson_nll_loss(x, y.abs(), True, False, 1e-8, 1),
-    "logits": lambda t, x, y: t.binary_cross_entropy_with_logits(x, y.sigmoid(), reduction=2), "batch_norm": lambda t, x, y: t.batch_norm(x, y[0], y[1], None, None, True, 0.1, 1e-5, False),
-    "instance_norm": lambda t, x, y: t.instance_norm(x[None], None, None, None, None, True, 0.1, 1e-5, False), "nuclear": lambda t, x, y: t.nuclear_norm(x),
-    "lstm": lambda t, x, y: t.lstm_cell(x, (y[:, :1], y[:, 1:2]), y, y[:, :1])[0], "gru": lambda t, x, y: t.gru_cell(x, y[:, :1], y[:3], y[:3, :1]),
-    "tanh": lambda t, x, y: t.rnn_tanh_cell(x, y[:, :1], y[:1], y[:1, :1]), "relu": lambda t, x, y: t.rnn_relu_cell(x, y[:, :1], y[:1], y[:1, :1]),
-    "low": lambda t, x, y: (lambda u, s, v: u * s @ v.mT)(*t.svd_lowrank(x, 4)), "pca": lambda t, x, y: t.pca_lowrank(x, 3)[1]}
+    "kl_div": lambda t, x, y: t.kl_div(x, y.abs(), 2),
+    "hinge": lambda t, x, y: t.hinge_embedding_loss(x, y.sign(), reduction=0),
+    "poisson": lambda t, x, y: t.poisson_nll_loss(x, y.abs(), True, False, 1e-8, 1),
+    "logits": lambda t, x, y: t.binary_cross_entropy_with_logits(x, y.sigmoid(), reduction=2),
+    "batch_norm": lambda t, x, y: t.batch_norm(x, y[0], y[1], None, None, True, 0.1, 1e-5, False),
+    "instance_norm": lambda t, x, y: t.instance_norm(x[None], None, None, None, None, True, 0.1, 1e-5, False),
+    "nuclear": lambda t, x, y: t.nuclear_norm(x),
+    "lstm": lambda t, x, y: t.lstm_cell(x, (y[:, :1], y[:, 1:2]), y, y[:, :1])[0],
+    "gru": lambda t, x, y: t.gru_cell(x, y[:, :1], y[:3], y[:3, :1]),
+    "tanh": lambda t, x, y: t.rnn_tanh_cell(x, y[:, :1], y[:1], y[:1, :1]),
+    "relu": lambda t, x, y: t.rnn_relu_cell(x, y[:, :1], y[:1], y[:1, :1]),
+    "low": lambda t, x, y: (lambda u, s, v: u * s @ v.mT)(*t.svd_lowrank(x, 4)),
+    "pca": lambda t, x, y: t.pca_lowrank(x, 3)[1]}
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -55,7 +55,8 @@ def forward_hooks(t, log):
 
 def removed_hooks(t, log):
     m = affine(t)
-    handles = [m.register_forward_pre_hook(log.hook("a")), m.register_forward_hook(log.hook("b"), with_kwargs=True), m.register_full_backward_hook(log.hook("c"))]
+    handles = [m.register_forward_pre_hook(log.hook("a")), m.register_forward_hook(log.hook("b"), with_kwargs=True),
+               m.register_full_backward_hook(log.hook("c"))]
     with handles[0]:
         m(point(t))
     for h in handles[1:]:
@@ -210,8 +211,10 @@ def load_post_hook_that_answers(t, log):
 def global_hooks(t, log):
     from importlib import import_module
     place = import_module(f"{t.__name__}.nn.modules.module")
-    handles = [place.register_module_forward_pre_hook(log.hook("pre")), place.register_module_forward_hook(log.hook("after", lambda args, out: out + 1)),
-               place.register_module_forward_hook(log.hook("named"), with_kwargs=True), place.register_module_full_backward_hook(log.hook("back")),
+    handles = [place.register_module_forward_pre_hook(log.hook("pre")),
+               place.register_module_forward_hook(log.hook("after", lambda args, out: out + 1)),
+               place.register_module_forward_hook(log.hook("named"), with_kwargs=True),
+               place.register_module_full_backward_hook(log.hook("back")),
                place.register_module_full_backward_pre_hook(log.hook("back pre"))]
     try:
         m, x = t.nn.Sequential(affine(t)), point(t)
@@ -226,7 +229,8 @@ def global_hooks(t, log):
 
 def global_hooks_always_called(t, log):
     from importlib import import_module
-    handle = import_module(f"{t.__name__}.nn.modules.module").register_module_forward_hook(log.hook("always"), always_call=True)
+    handle = import_module(f"{t.__name__}.nn.modules.module").register_module_forward_hook(log.hook("always"),
+                                                                                           always_call=True)
     try:
         affine(t)(point(t), fail=True)
     finally:
@@ -236,10 +240,14 @@ def global_hooks_always_called(t, log):
 def registration_hooks(t, log):
     from importlib import import_module
     place = import_module(f"{t.__name__}.nn.modules.module")
-    twice = lambda module, name, value: log.append(("parameter", name, plain(value))) or (t.nn.Parameter(value.detach() * 2) if value is not None else None)
+    twice = lambda module, name, value: log.append(("parameter", name,
+                                                    plain(value))) or (t.nn.Parameter(value.detach() * 2)
+                                                                       if value is not None else None)
     handles = [place.register_module_parameter_registration_hook(twice),
-               place.register_module_buffer_registration_hook(lambda module, name, value: log.append(("buffer", name, plain(value)))),
-               place.register_module_module_registration_hook(lambda module, name, value: log.append(("module", name, type(value).__name__)))]
+               place.register_module_buffer_registration_hook(lambda module, name, value: log.append(("buffer", name,
+                                                                                                      plain(value)))),
+               place.register_module_module_registration_hook(lambda module, name, value: log.append(("module", name,
+                                                                                                      type(value).__name__)))]
     try:
         m = t.nn.Module()
         m.a = t.nn.Parameter(t.ones(2))
@@ -255,7 +263,8 @@ def registration_hooks(t, log):
     return m.a, m.b, list(m._modules)
 
 
-SCENES = [v for v in list(globals().values()) if callable(v) and getattr(v, "__code__", None) and v.__code__.co_varnames[:2] == ("t", "log")]
+SCENES = [v for v in list(globals().values()) if callable(v) and getattr(v, "__code__", None)
+          and v.__code__.co_varnames[:2] == ("t", "log")]
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda s: s.__name__)

@@ -7,8 +7,10 @@ import rushlight  # noqa: E402
 
 
 @pytest.mark.parametrize("name,shape,arguments", [
-    ("LazyConv1d", (2, 4, 9), (6, 3)), ("LazyConv2d", (2, 4, 9, 9), (6, 3)), ("LazyConv3d", (2, 4, 5, 5, 5), (6, 3)), ("LazyConvTranspose1d", (2, 4, 9), (6, 3)),
-    ("LazyConvTranspose2d", (2, 4, 9, 9), (6, 3)), ("LazyConvTranspose3d", (1, 4, 3, 3, 3), (6, 3)), ("LazyLinear", (2, 4), (6,)), ("LazyBatchNorm1d", (3, 4), ()),
+    ("LazyConv1d", (2, 4, 9), (6, 3)), ("LazyConv2d", (2, 4, 9, 9), (6, 3)), ("LazyConv3d", (2, 4, 5, 5, 5), (6, 3)),
+    ("LazyConvTranspose1d", (2, 4, 9), (6, 3)),
+    ("LazyConvTranspose2d", (2, 4, 9, 9), (6, 3)), ("LazyConvTranspose3d", (1, 4, 3, 3, 3), (6, 3)),
+    ("LazyLinear", (2, 4), (6,)), ("LazyBatchNorm1d", (3, 4), ()),
     ("LazyBatchNorm2d", (3, 4, 2, 2), ())])
 def test_becomes_its_class(name, shape, arguments):
     theirs, ours = getattr(torch.nn, name)(*arguments), getattr(rushlight.nn, name)(*arguments)
@@ -16,7 +18,8 @@ def test_becomes_its_class(name, shape, arguments):
     theirs(torch.ones(shape)), ours(rushlight.ones(shape))
     assert type(ours) is getattr(rushlight.nn, name[4:])
     assert repr(theirs) == repr(ours)
-    assert {k: tuple(v.shape) for k, v in theirs.state_dict().items()} == {k: tuple(v.shape) for k, v in ours.state_dict().items()}
+    assert {k: tuple(v.shape) for k, v in theirs.state_dict().items()} == {k: tuple(v.shape)
+                                                                           for k, v in ours.state_dict().items()}
 
 
 def test_rank_is_checked():

@@ -1,4 +1,5 @@
-"""Recurrent layers, attention and transformers beside PyTorch's: outputs, states and gradients for their options, errors, loading."""
+"""Recurrent layers, attention and transformers beside PyTorch's: outputs, states and gradients for their options,
+errors, loading."""
 import numpy as np
 import pytest
 import torch
@@ -28,7 +29,8 @@ def compared(build, call, *arrays):
         tensors[0].requires_grad_()
         results = [r for r in flat(call(framework, module, *tensors)) if r is not None]
         sum(r.sum() * (k + 1) for k, r in enumerate(results)).backward()
-        found.append([r.detach().numpy() for r in results] + [tensors[0].grad.numpy()] + [p.grad.numpy() for p in module.parameters() if p.grad is not None])
+        found.append([r.detach().numpy() for r in results] + [tensors[0].grad.numpy()]
+                     + [p.grad.numpy() for p in module.parameters() if p.grad is not None])
     assert len(found[0]) == len(found[1])
     for ours, theirs in zip(*found):
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5)
@@ -39,8 +41,10 @@ def values(*shape):
 
 
 @pytest.mark.parametrize("kind, options", [
-    ("RNN", {}), ("RNN", {"nonlinearity": "relu", "num_layers": 2, "batch_first": True}), ("GRU", {"bidirectional": True, "num_layers": 2}), ("GRU", {"bias": False}),
-    ("GRU", {"num_layers": 2, "dropout": 1.0}), ("LSTM", {"num_layers": 2, "bidirectional": True, "batch_first": True}), ("LSTM", {"proj_size": 2, "bidirectional": True})])
+    ("RNN", {}), ("RNN", {"nonlinearity": "relu", "num_layers": 2, "batch_first": True}),
+    ("GRU", {"bidirectional": True, "num_layers": 2}), ("GRU", {"bias": False}),
+    ("GRU", {"num_layers": 2, "dropout": 1.0}), ("LSTM", {"num_layers": 2, "bidirectional": True, "batch_first": True}),
+    ("LSTM", {"proj_size": 2, "bidirectional": True})])
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("single", [False, True])
 def test_recurrent_layers(kind, options, given, single):
@@ -80,7 +84,8 @@ def test_second_derivatives_of_recurrent_layers():
 @pytest.mark.parametrize("compiled", [False, True])
 def test_no_steps_are_refused(compiled):
     layer = rushlight.nn.LSTM(3, 4)
-    for call, x in ((rushlight.compile(layer) if compiled else layer, rushlight.zeros(0, 2, 3)), (torch.nn.LSTM(3, 4), torch.zeros(0, 2, 3))):
+    for call, x in ((rushlight.compile(layer) if compiled else layer, rushlight.zeros(0, 2, 3)),
+                    (torch.nn.LSTM(3, 4), torch.zeros(0, 2, 3))):
         with pytest.raises(RuntimeError, match="Expected sequence length to be larger than 0 in RNN"):
             call(x)
 
@@ -91,13 +96,16 @@ def test_packed_sequences(kind):
         packed = framework.nn.utils.rnn.pack_padded_sequence(x, [2, 5, 3], enforce_sorted=False)
         out, state = module(packed, (h, c) if kind == "LSTM" else h)
         return framework.nn.utils.rnn.pad_packed_sequence(out)[0], state
-    compared(lambda f: getattr(f.nn, kind)(3, 4, bidirectional=True), call, values(5, 3, 3), values(2, 3, 4), values(2, 3, 4))
+    compared(lambda f: getattr(f.nn, kind)(3, 4, bidirectional=True), call, values(5, 3, 3), values(2, 3, 4),
+             values(2, 3, 4))
 
 
 def test_wrong_sequences():
     for framework in (rushlight, torch):
         layer = framework.nn.GRU(3, 4)
-        for x, h, error in ((framework.zeros(1, 1, 1, 3), None, ValueError), (framework.zeros(5, 2, 4), None, RuntimeError), (framework.zeros(5, 2, 3), framework.zeros(1, 3, 4), RuntimeError)):
+        for x, h, error in ((framework.zeros(1, 1, 1, 3), None, ValueError),
+                            (framework.zeros(5, 2, 4), None, RuntimeError),
+                            (framework.zeros(5, 2, 3), framework.zeros(1, 3, 4), RuntimeError)):
             with pytest.raises(error):
                 layer(x, h)
 
@@ -105,7 +113,8 @@ def test_wrong_sequences():
 MASK, PADDING = np.triu(np.ones((4, 5), dtype=bool), 2), np.array([[False] * 5, [False, False, False, True, True]])
 
 
-@pytest.mark.parametrize("options", [{}, {"batch_first": True}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True}, {"add_bias_kv": True, "add_zero_attn": True},
+@pytest.mark.parametrize("options", [{}, {"batch_first": True}, {"bias": False}, {"add_bias_kv": True},
+                                     {"add_zero_attn": True}, {"add_bias_kv": True, "add_zero_attn": True},
                                      {"kdim": 3, "vdim": 5}])
 @pytest.mark.parametrize("weights", [False, True, "each head"])
 @pytest.mark.parametrize("masked", ["", "mask", "padding", "both"])
@@ -122,13 +131,16 @@ def test_multihead_attention(options, weights, masked):
 
 @pytest.mark.parametrize("weights", [False, True])
 def test_attention_of_single_samples(weights):
-    compared(lambda f: f.nn.MultiheadAttention(6, 2), lambda f, m, q, k, v: m(q, k, v, f.from_numpy(PADDING[1]), weights), values(4, 6), values(5, 6), values(5, 6))
+    compared(lambda f: f.nn.MultiheadAttention(6, 2),
+             lambda f, m, q, k, v: m(q, k, v, f.from_numpy(PADDING[1]), weights), values(4, 6), values(5, 6),
+             values(5, 6))
     for framework in (rushlight, torch):
         with pytest.raises(RuntimeError):
             framework.nn.MultiheadAttention(6, 2)(*[framework.zeros(2, 1, 6)] * 3, is_causal=True)
 
 
-@pytest.mark.parametrize("options", [{}, {"norm_first": True, "activation": "gelu", "batch_first": True}, {"bias": False}])
+@pytest.mark.parametrize("options", [{}, {"norm_first": True, "activation": "gelu", "batch_first": True},
+                                     {"bias": False}])
 def test_transformers(options):
     def build(framework):
         framework.manual_seed(0)
@@ -137,7 +149,8 @@ def test_transformers(options):
     def call(framework, module, source, target):
         mask = framework.nn.Transformer.generate_square_subsequent_mask(3)
         return module(source, target, tgt_mask=mask, src_key_padding_mask=framework.from_numpy(PADDING[:, :3].copy()))
-    compared(build, call, values(*((2, 3, 6) if options.get("batch_first") else (3, 2, 6))), values(*((2, 3, 6) if options.get("batch_first") else (3, 2, 6))))
+    compared(build, call, values(*((2, 3, 6) if options.get("batch_first") else (3, 2, 6))),
+             values(*((2, 3, 6) if options.get("batch_first") else (3, 2, 6))))
 
 
 def test_blocks_of_a_transformer_layer_may_be_replaced():
@@ -159,7 +172,8 @@ def test_what_does_not_fit_when_loading():
     for framework in (rushlight, torch):
         layer = framework.nn.Sequential(framework.nn.Linear(2, 3), framework.nn.BatchNorm1d(3))
         state = layer.state_dict()
-        state["0.weight"], state["other"], state["0.more.deep"] = framework.zeros(2, 2), framework.zeros(1), framework.zeros(1)
+        state["0.weight"], state["other"], state["0.more.deep"] = framework.zeros(2, 2), framework.zeros(
+            1), framework.zeros(1)
         del state["1.running_mean"]
         with pytest.raises(RuntimeError) as told:
             layer.load_state_dict(state)
@@ -193,7 +207,8 @@ def test_packed_sequences_compiled(sort):
         (wanted[0].sum() + wanted[1].sum()).backward(), (got[0].sum() + got[1].sum()).backward()
         assert rushlight.allclose(a.grad, b.grad, atol=1e-5)
     assert compiled.owner.stats.segments <= 2
-    for wrong, text in (([3, 1, 0], "greater than 0"), ([9, 2, 1], "at most")) + ((([1, 2, 3], "sorted"),) if sort else ()):
+    for wrong, text in (([3, 1, 0], "greater than 0"), ([9, 2, 1], "at most")) + ((([1, 2, 3], "sorted"),) if sort
+                                                                                  else ()):
         for run in (f, compiled):
             with pytest.raises(RuntimeError, match=text):
                 run(x.detach(), rushlight.tensor(wrong))

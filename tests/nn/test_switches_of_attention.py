@@ -7,7 +7,8 @@ from rushlight.nn.attention import SDPBackend, sdpa_kernel
 from rushlight._src.ops.attention import checked_kernel
 
 F = torch.nn.functional
-SWITCHES = {"FLASH_ATTENTION": cuda.enable_flash_sdp, "MATH": cuda.enable_math_sdp, "EFFICIENT_ATTENTION": cuda.enable_mem_efficient_sdp, "CUDNN_ATTENTION": cuda.enable_cudnn_sdp}
+SWITCHES = {"FLASH_ATTENTION": cuda.enable_flash_sdp, "MATH": cuda.enable_math_sdp,
+            "EFFICIENT_ATTENTION": cuda.enable_mem_efficient_sdp, "CUDNN_ATTENTION": cuda.enable_cudnn_sdp}
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,8 @@ def test_the_capability_of_the_processor():
 
 def test_functions_of_scores_in_double_precision():
     from rushlight.nn.attention.flex_attention import flex_attention
-    q, k, v = (torch.sin(torch.arange(2 * 16 * 8.0, dtype=torch.float64) + i).reshape(1, 2, 16, 8).requires_grad_() for i in range(3))
+    q, k, v = (torch.sin(torch.arange(2 * 16 * 8.0, dtype=torch.float64) + i).reshape(1, 2, 16, 8).requires_grad_()
+               for i in range(3))
     for attend in (flex_attention, torch.compile(flex_attention)):
         out = attend(q, k, v, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.1)
         bias = (torch.arange(16.0, dtype=torch.float64)[:, None] - torch.arange(16.0, dtype=torch.float64)) * 0.1

@@ -17,7 +17,8 @@ def twins(build):
 
 
 def close(a, b, tolerance=1e-5):
-    np.testing.assert_allclose(np.asarray(a.detach().tolist()), np.asarray(b.detach().tolist()), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(np.asarray(a.detach().tolist()), np.asarray(b.detach().tolist()), rtol=tolerance,
+                               atol=tolerance)
 
 
 def compared(ours, theirs, shape, train=False):
@@ -37,8 +38,10 @@ def compared(ours, theirs, shape, train=False):
 
 
 @pytest.mark.parametrize("wrap", [
-    lambda t, m: t.nn.utils.parametrizations.weight_norm(m), lambda t, m: t.nn.utils.parametrizations.weight_norm(m, dim=None), lambda t, m: t.nn.utils.weight_norm(m),
-    lambda t, m: t.nn.utils.parametrizations.spectral_norm(m), lambda t, m: t.nn.utils.spectral_norm(m), lambda t, m: t.nn.utils.weight_norm(m, dim=1)])
+    lambda t, m: t.nn.utils.parametrizations.weight_norm(m),
+    lambda t, m: t.nn.utils.parametrizations.weight_norm(m, dim=None), lambda t, m: t.nn.utils.weight_norm(m),
+    lambda t, m: t.nn.utils.parametrizations.spectral_norm(m), lambda t, m: t.nn.utils.spectral_norm(m),
+    lambda t, m: t.nn.utils.weight_norm(m, dim=1)])
 @pytest.mark.parametrize("train", [False, True])
 def test_norms(wrap, train):
     compared(*twins(lambda t: wrap(t, t.nn.Linear(5, 3))), (4, 5), train)
@@ -47,7 +50,8 @@ def test_norms(wrap, train):
 
 def test_norms_come_off_again():
     for t in BOTH:
-        for on, off in ((t.nn.utils.weight_norm, t.nn.utils.remove_weight_norm), (t.nn.utils.spectral_norm, t.nn.utils.remove_spectral_norm)):
+        for on, off in ((t.nn.utils.weight_norm, t.nn.utils.remove_weight_norm),
+                        (t.nn.utils.spectral_norm, t.nn.utils.remove_spectral_norm)):
             m = on(t.nn.Linear(4, 3))
             before = m.eval()(t.ones(1, 4))
             off(m)
@@ -69,7 +73,8 @@ def test_orthogonal(how, shape):
         (layer(t.ones(2, shape[1], dtype=t.float64)) ** 2).sum().backward()
         assert bool(layer.parametrizations.weight.original.grad.isfinite().all())
         with t.no_grad():
-            layer.parametrizations.weight.original.add_(t.randn(*layer.parametrizations.weight.original.shape, dtype=t.float64) * 0.3)
+            layer.parametrizations.weight.original.add_(t.randn(*layer.parametrizations.weight.original.shape,
+                                                                dtype=t.float64) * 0.3)
     target = t.linalg.qr(t.randn(max(shape), min(shape), dtype=t.float64))[0]
     target = target if shape[0] >= shape[1] else target.T
     layer.weight = target
@@ -88,7 +93,8 @@ def symmetric(t):
 
 def test_parametrize():
     p = rushlight.nn.utils.parametrize
-    ours, theirs = twins(lambda t: t.nn.utils.parametrize.register_parametrization(t.nn.Linear(3, 3), "weight", symmetric(t)))
+    ours, theirs = twins(lambda t: t.nn.utils.parametrize.register_parametrization(t.nn.Linear(3, 3), "weight",
+                                                                                   symmetric(t)))
     compared(ours, theirs, (2, 3))
     assert repr(ours) == repr(theirs)
     assert p.is_parametrized(ours) and p.is_parametrized(ours, "weight") and not p.is_parametrized(ours, "bias")
@@ -100,7 +106,8 @@ def test_parametrize():
     assert rushlight.allclose(ours.weight, a + a.T)
     weight = ours.weight.detach().clone()
     p.remove_parametrizations(ours, "weight")
-    assert type(ours) is rushlight.nn.Linear and rushlight.allclose(ours.weight, weight) and isinstance(ours.weight, rushlight.nn.Parameter)
+    assert type(ours) is rushlight.nn.Linear and rushlight.allclose(ours.weight, weight) and isinstance(ours.weight,
+                                                                                                        rushlight.nn.Parameter)
     for t in BOTH:
         with pytest.raises(ValueError):
             t.nn.utils.parametrize.register_parametrization(t.nn.Linear(2, 2), "nothing", symmetric(t))
@@ -121,12 +128,16 @@ def test_parametrized_modules_copy():
 
 
 @pytest.mark.parametrize("prune", [
-    lambda t, m: t.nn.utils.prune.l1_unstructured(m, "weight", 0.4), lambda t, m: t.nn.utils.prune.ln_structured(m, "weight", 1, 2, 0),
-    lambda t, m: t.nn.utils.prune.ln_structured(m, "weight", 0.5, 1, -1), lambda t, m: t.nn.utils.prune.identity(m, "weight"),
+    lambda t, m: t.nn.utils.prune.l1_unstructured(m, "weight", 0.4),
+    lambda t, m: t.nn.utils.prune.ln_structured(m, "weight", 1, 2, 0),
+    lambda t, m: t.nn.utils.prune.ln_structured(m, "weight", 0.5, 1, -1),
+    lambda t, m: t.nn.utils.prune.identity(m, "weight"),
     lambda t, m: t.nn.utils.prune.custom_from_mask(m, "bias", t.tensor([1.0, 0.0, 1.0])),
     lambda t, m: t.nn.utils.prune.l1_unstructured(t.nn.utils.prune.ln_structured(m, "weight", 1, 2, 0), "weight", 3),
-    lambda t, m: t.nn.utils.prune.ln_structured(t.nn.utils.prune.ln_structured(m, "weight", 1, 2, 0), "weight", 1, 2, 0),
-    lambda t, m: t.nn.utils.prune.global_unstructured([(m, "weight"), (m, "bias")], t.nn.utils.prune.L1Unstructured, amount=0.3) or m])
+    lambda t, m: t.nn.utils.prune.ln_structured(t.nn.utils.prune.ln_structured(m, "weight", 1, 2, 0), "weight", 1, 2,
+                                                0),
+    lambda t, m: t.nn.utils.prune.global_unstructured([(m, "weight"), (m, "bias")], t.nn.utils.prune.L1Unstructured,
+                                                      amount=0.3) or m])
 def test_pruning(prune):
     weights = torch.nn.Linear(4, 3).state_dict()
     made = []
@@ -147,14 +158,18 @@ def test_pruning(prune):
 def test_pruning_that_fails_leaves_the_module_as_it_was():
     for t in BOTH:
         p, m = t.nn.utils.prune, t.nn.Linear(4, 3)
-        for wrong, error in ((lambda: p.ln_structured(m, "bias", 1, 2, 0), ValueError), (lambda: p.ln_structured(m, "weight", 1, 2, 5), IndexError),
-                             (lambda: p.l1_unstructured(m, "weight", 100), ValueError), (lambda: p.l1_unstructured(m, "weight", 1, t.ones(2)), AssertionError),
-                             (lambda: p.remove(m, "weight"), ValueError), (lambda: p.PruningContainer(3), (TypeError, AttributeError)),
+        for wrong, error in ((lambda: p.ln_structured(m, "bias", 1, 2, 0), ValueError),
+                             (lambda: p.ln_structured(m, "weight", 1, 2, 5), IndexError),
+                             (lambda: p.l1_unstructured(m, "weight", 100), ValueError),
+                             (lambda: p.l1_unstructured(m, "weight", 1, t.ones(2)), AssertionError),
+                             (lambda: p.remove(m, "weight"), ValueError),
+                             (lambda: p.PruningContainer(3), (TypeError, AttributeError)),
                              (lambda: p.global_unstructured([(m, "weight")], p.RandomStructured, amount=1), TypeError),
                              (lambda: p.global_unstructured(3, p.L1Unstructured, amount=1), TypeError)):
             with pytest.raises(error):
                 wrong()
-            assert set(dict(m.named_parameters())) == {"weight", "bias"} and not m._forward_pre_hooks and not p.is_pruned(m)
+            assert set(dict(m.named_parameters())) == {
+                "weight", "bias"} and not m._forward_pre_hooks and not p.is_pruned(m)
     m = rushlight.nn.Linear(4, 3)
     twice = rushlight.nn.utils.prune.identity(rushlight.nn.utils.prune.identity(m, "weight"), "weight")
     (container,) = twice._forward_pre_hooks.values()
@@ -201,13 +216,15 @@ def test_random_pruning_prunes_as_much_as_asked():
 
 def test_fusion():
     t = rushlight
-    for layer, bn, shape in ((t.nn.Conv2d(2, 3, 3), t.nn.BatchNorm2d(3), (2, 2, 5, 5)), (t.nn.ConvTranspose2d(2, 3, 3), t.nn.BatchNorm2d(3), (2, 2, 5, 5)),
+    for layer, bn, shape in ((t.nn.Conv2d(2, 3, 3), t.nn.BatchNorm2d(3), (2, 2, 5, 5)),
+                             (t.nn.ConvTranspose2d(2, 3, 3), t.nn.BatchNorm2d(3), (2, 2, 5, 5)),
                              (t.nn.Linear(4, 3), t.nn.BatchNorm1d(3), (5, 4))):
         both = t.nn.Sequential(layer, bn)
         both(t.randn(*shape))
         both.eval()
         x = t.randn(*shape)
-        fused = t.nn.utils.fuse_linear_bn_eval(layer, bn) if shape == (5, 4) else t.nn.utils.fuse_conv_bn_eval(layer, bn, transpose=isinstance(layer, t.nn.ConvTranspose2d))
+        fused = t.nn.utils.fuse_linear_bn_eval(layer, bn) if shape == (5, 4) else t.nn.utils.fuse_conv_bn_eval(
+            layer, bn, transpose=isinstance(layer, t.nn.ConvTranspose2d))
         assert t.allclose(fused(x), both(x), atol=1e-5)
         with pytest.raises(ValueError, match="eval"):
             t.nn.utils.fuse_conv_bn_eval(layer.train(), bn)

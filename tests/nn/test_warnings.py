@@ -7,7 +7,8 @@ F = rl.nn.functional
 
 
 @pytest.mark.parametrize("call,text", [
-    (lambda: F.softmax(rl.ones(2, 3)), "Implicit dimension choice for softmax has been deprecated. Change the call to include dim=1"),
+    (lambda: F.softmax(rl.ones(2, 3)),
+     "Implicit dimension choice for softmax has been deprecated. Change the call to include dim=1"),
     (lambda: F.log_softmax(rl.ones(3)), "dim=0"),
     (lambda: rl.nn.Softmax()(rl.ones(2, 3)), "Implicit dimension choice"),
     (lambda: F.kl_div(rl.zeros(2, 2), rl.ones(2, 2)), "'batchmean' divides only by the batch size"),

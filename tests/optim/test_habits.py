@@ -12,7 +12,8 @@ def descent(lib):
     names = importlib.import_module(f"{lib.__name__}.optim.optimizer")
 
     class Descent(lib.optim.Optimizer):
-        __doc__ = "Down.\n" + names._params_doc + names._foreach_doc + names._maximize_doc + names._capturable_doc + names._differentiable_doc + names._fused_doc
+        __doc__ = ("Down.\n" + names._params_doc + names._foreach_doc + names._maximize_doc + names._capturable_doc
+                   + names._differentiable_doc + names._fused_doc)
 
         def __init__(self, params, lr=0.1, differentiable=False):
             super().__init__(params, dict(lr=lr, differentiable=differentiable))
@@ -43,7 +44,8 @@ def test_a_class_of_others():
 def test_hooks_of_all_optimizers():
     seen = []
     from rushlight.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-    handles = register_optimizer_step_pre_hook(lambda o, a, k: seen.append("before")), register_optimizer_step_post_hook(lambda o, a, k: seen.append("after"))
+    handles = register_optimizer_step_pre_hook(lambda o, a, k: seen.append(
+        "before")), register_optimizer_step_post_hook(lambda o, a, k: seen.append("after"))
     p = torch.ones(2, requires_grad=True)
     p.grad = torch.ones(2)
     torch.optim.SGD([p]).step()
@@ -58,6 +60,8 @@ def test_masks_of_transformers(mask):
     results = []
     for lib in (torch, judge):
         module = importlib.import_module(f"{lib.__name__}.nn.modules.transformer")
-        given = None if mask is None else module._generate_square_subsequent_mask(4) if mask == "causal" else lib.zeros(4, 4)
-        results.append((module._detect_is_causal_mask(given), module._get_seq_len(lib.ones(2, 3, 4), True), module._get_seq_len(lib.ones(2, 3), True)))
+        given = None if mask is None else module._generate_square_subsequent_mask(4) if mask == "causal" else lib.zeros(
+            4, 4)
+        results.append((module._detect_is_causal_mask(given), module._get_seq_len(lib.ones(2, 3, 4), True),
+                        module._get_seq_len(lib.ones(2, 3), True)))
     assert results[0] == results[1]

@@ -68,8 +68,10 @@ def test_hooks_of_all_optimizers_run_outside_of_those_of_one():
     from rushlight.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     seen, optimizer = [], rl.optim.SGD([rl.nn.Parameter(rl.ones(1))])
-    handles = [register_optimizer_step_pre_hook(lambda *_: seen.append("before all")), register_optimizer_step_post_hook(lambda *_: seen.append("after all")),
-               optimizer.register_step_pre_hook(lambda *_: seen.append("before")), optimizer.register_step_post_hook(lambda *_: seen.append("after"))]
+    handles = [register_optimizer_step_pre_hook(lambda *_: seen.append("before all")),
+               register_optimizer_step_post_hook(lambda *_: seen.append("after all")),
+               optimizer.register_step_pre_hook(lambda *_: seen.append("before")),
+               optimizer.register_step_post_hook(lambda *_: seen.append("after"))]
     optimizer.step()
     assert seen == ["before all", "before", "after", "after all"]
     for handle in handles:

@@ -12,8 +12,10 @@ def valley(x, y):
     return (1 - x).square().sum() + 20 * (y - x.square()).square().sum()
 
 
-@pytest.mark.parametrize("options", [{"lr": 0.05}, {"lr": 0.05, "max_iter": 3, "history_size": 2}, {"line_search_fn": "strong_wolfe"},
-                                     {"line_search_fn": "strong_wolfe", "max_eval": 4}, {"lr": 0.1, "max_iter": 1}, {"tolerance_grad": 1e3}])
+@pytest.mark.parametrize("options", [{"lr": 0.05}, {"lr": 0.05, "max_iter": 3, "history_size": 2},
+                                     {"line_search_fn": "strong_wolfe"},
+                                     {"line_search_fn": "strong_wolfe", "max_eval": 4}, {"lr": 0.1, "max_iter": 1},
+                                     {"tolerance_grad": 1e3}])
 def test_the_same_path(options):
     paths = []
     for framework in (rushlight, torch):
@@ -29,7 +31,8 @@ def test_the_same_path(options):
         for _ in range(5):
             loss = optimizer.step(closure)
             state = optimizer.state[x]
-            path += [float(loss), *x.tolist(), *y.tolist(), state["func_evals"], state["n_iter"], len(state.get("old_dirs", ()))]
+            path += [float(loss), *x.tolist(), *y.tolist(), state["func_evals"], state["n_iter"],
+                     len(state.get("old_dirs", ()))]
         paths.append(path)
     np.testing.assert_allclose(*paths, rtol=1e-6, atol=1e-9)
 

@@ -10,14 +10,22 @@ import rushlight as rl
 torch = pytest.importorskip("torch")
 
 CASES = {
-    "LambdaLR": lambda s, o: s.LambdaLR(o, [lambda k: 0.9**k, lambda k: 1 / (k + 1)]), "MultiplicativeLR": lambda s, o: s.MultiplicativeLR(o, lambda k: 0.95),
-    "StepLR": lambda s, o: s.StepLR(o, 3), "MultiStepLR": lambda s, o: s.MultiStepLR(o, [2, 5, 5]), "ConstantLR": lambda s, o: s.ConstantLR(o, 0.3, 4),
-    "LinearLR": lambda s, o: s.LinearLR(o, 0.2, 0.8, 5), "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9), "PolynomialLR": lambda s, o: s.PolynomialLR(o, 6, 2.0),
-    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 5, 0.01), "CosineAnnealingWarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01),
-    "CyclicLR": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 3, 4, mode="triangular2"), "CyclicLR exp": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 3, mode="exp_range", gamma=0.9),
-    "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=20), "OneCycleLR three": lambda s, o: s.OneCycleLR(o, [0.5, 0.2], epochs=4, steps_per_epoch=5, three_phase=True, anneal_strategy="linear"),
+    "LambdaLR": lambda s, o: s.LambdaLR(o, [lambda k: 0.9**k, lambda k: 1 / (k + 1)]),
+    "MultiplicativeLR": lambda s, o: s.MultiplicativeLR(o, lambda k: 0.95),
+    "StepLR": lambda s, o: s.StepLR(o, 3), "MultiStepLR": lambda s, o: s.MultiStepLR(o, [2, 5, 5]),
+    "ConstantLR": lambda s, o: s.ConstantLR(o, 0.3, 4),
+    "LinearLR": lambda s, o: s.LinearLR(o, 0.2, 0.8, 5), "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9),
+    "PolynomialLR": lambda s, o: s.PolynomialLR(o, 6, 2.0),
+    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 5, 0.01),
+    "CosineAnnealingWarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01),
+    "CyclicLR": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 3, 4, mode="triangular2"),
+    "CyclicLR exp": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 3, mode="exp_range", gamma=0.9),
+    "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=20),
+    "OneCycleLR three": lambda s, o: s.OneCycleLR(o, [0.5, 0.2], epochs=4, steps_per_epoch=5, three_phase=True,
+                                                  anneal_strategy="linear"),
     "SequentialLR": lambda s, o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.8)], [4]),
-    "ChainedScheduler": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.8)], optimizer=o)}
+    "ChainedScheduler": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.8)],
+                                                        optimizer=o)}
 
 
 def optimizer_of(t):
@@ -51,7 +59,8 @@ def test_courses_are_torchs(name, again):
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{}, {"mode": "max", "threshold_mode": "abs", "threshold": 0.5}, {"cooldown": 1, "min_lr": [0.05, 0.3]}])
+@pytest.mark.parametrize("options", [{}, {"mode": "max", "threshold_mode": "abs", "threshold": 0.5},
+                                     {"cooldown": 1, "min_lr": [0.05, 0.3]}])
 def test_plateaus(options):
     def run(t):
         optimizer = optimizer_of(t)
@@ -65,7 +74,9 @@ def test_plateaus(options):
 
 
 def test_every_schedule_is_there_with_the_same_parameters():
-    theirs = {n: v for n, v in vars(torch.optim.lr_scheduler).items() if inspect.isclass(v) and issubclass(v, torch.optim.lr_scheduler.LRScheduler) and not n.startswith("_")}
+    theirs = {n: v for n, v in vars(torch.optim.lr_scheduler).items() if inspect.isclass(v)
+              and issubclass(v, torch.optim.lr_scheduler.LRScheduler) and not n.startswith("_")}
     for name, cls in theirs.items():
         ours = getattr(rl.optim.lr_scheduler, name)
-        assert [p for p in inspect.signature(ours.__init__).parameters] == [p for p in inspect.signature(cls.__init__).parameters], name
+        assert [p for p in inspect.signature(ours.__init__).parameters] == [p for p in inspect.signature(cls.__init__)
+                                                                            .parameters], name

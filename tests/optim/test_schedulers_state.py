@@ -5,9 +5,12 @@ import rushlight as rl
 
 torch = pytest.importorskip("torch")
 KINDS = {
-    "LambdaLR": dict(lr_lambda=lambda e: 0.9**e), "MultiplicativeLR": dict(lr_lambda=lambda e: 0.95), "StepLR": dict(step_size=2), "MultiStepLR": dict(milestones=[1, 3]),
-    "ConstantLR": {}, "LinearLR": {}, "ExponentialLR": dict(gamma=0.9), "PolynomialLR": {}, "CosineAnnealingLR": dict(T_max=10), "CosineAnnealingWarmRestarts": dict(T_0=3),
-    "OneCycleLR": dict(max_lr=0.5, total_steps=8), "CyclicLR": dict(base_lr=0.1, max_lr=[0.5], base_momentum=[0.7], step_size_up=3),
+    "LambdaLR": dict(lr_lambda=lambda e: 0.9**e), "MultiplicativeLR": dict(lr_lambda=lambda e: 0.95),
+    "StepLR": dict(step_size=2), "MultiStepLR": dict(milestones=[1, 3]),
+    "ConstantLR": {}, "LinearLR": {}, "ExponentialLR": dict(gamma=0.9), "PolynomialLR": {},
+    "CosineAnnealingLR": dict(T_max=10), "CosineAnnealingWarmRestarts": dict(T_0=3),
+    "OneCycleLR": dict(max_lr=0.5, total_steps=8),
+    "CyclicLR": dict(base_lr=0.1, max_lr=[0.5], base_momentum=[0.7], step_size_up=3),
 }
 
 
@@ -24,7 +27,8 @@ def rates(t, kind, tensor):
         steps.step()
         schedule.step()
         group = steps.param_groups[0]
-        seen += [float(group["lr"]), float(group["initial_lr"]), float(schedule.get_last_lr()[0]), float(group["momentum"]), float(schedule.base_lrs[0])]
+        seen += [float(group["lr"]), float(group["initial_lr"]), float(schedule.get_last_lr()[0]),
+                 float(group["momentum"]), float(schedule.base_lrs[0])]
     return seen, (steps.param_groups[0]["lr"] is lr) == tensor
 
 

@@ -1,4 +1,5 @@
-"""States of optimizers: what they hold of complex parameters, of parameters given twice, and what older versions wrote."""
+"""States of optimizers: what they hold of complex parameters, of parameters given twice, and what older versions
+wrote."""
 import pytest
 
 import rushlight as rl
@@ -6,7 +7,8 @@ import rushlight as rl
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("settings", [{"momentum": 0.9, "dampening": 0.5}, {"momentum": 0.9, "nesterov": True}, {"maximize": True, "weight_decay": 0.1}])
+@pytest.mark.parametrize("settings", [{"momentum": 0.9, "dampening": 0.5}, {"momentum": 0.9, "nesterov": True},
+                                      {"maximize": True, "weight_decay": 0.1}])
 def test_complex_parameters_go_as_pairs_of_real_ones(settings):
     z = rl.tensor([1 + 2j, 0.5 - 1j], requires_grad=True)
     x, y = z.detach().real.clone().requires_grad_(), z.detach().imag.clone().requires_grad_()
@@ -36,7 +38,8 @@ def test_counters_written_as_numbers_and_settings_that_were_not_written(name):
             optimizer.step()
             if k == 1:
                 state = optimizer.state_dict()
-                state["state"][0] = {key: v.item() if t.is_tensor(v) and not v.dim() else v for key, v in state["state"][0].items()}
+                state["state"][0] = {key: v.item() if t.is_tensor(v) and not v.dim() else v
+                                     for key, v in state["state"][0].items()}
                 for key in ("maximize", "capturable", "foreach"):
                     state["param_groups"][0].pop(key, None)
                 optimizer = make([p], lr=0.1)

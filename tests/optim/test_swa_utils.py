@@ -26,8 +26,10 @@ def averaged(t, options, buffers=False):
     return mean
 
 
-KINDS = {"swa": lambda u: {}, "ema": lambda u: {"multi_avg_fn": u.get_ema_multi_avg_fn(0.7)}, "ema one by one": lambda u: {"avg_fn": u.get_ema_avg_fn(0.7)},
-         "swa one by one": lambda u: {"avg_fn": u.get_swa_avg_fn()}, "swa lists": lambda u: {"multi_avg_fn": u.get_swa_multi_avg_fn()}}
+KINDS = {"swa": lambda u: {}, "ema": lambda u: {"multi_avg_fn": u.get_ema_multi_avg_fn(0.7)},
+         "ema one by one": lambda u: {"avg_fn": u.get_ema_avg_fn(0.7)},
+         "swa one by one": lambda u: {"avg_fn": u.get_swa_avg_fn()},
+         "swa lists": lambda u: {"multi_avg_fn": u.get_swa_multi_avg_fn()}}
 
 
 @pytest.mark.parametrize("buffers", [False, True])
@@ -57,7 +59,9 @@ def test_statistics_of_batches_are_computed_anew():
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{"swa_lr": 0.05}, {"swa_lr": [0.3, 0.01], "anneal_epochs": 4, "anneal_strategy": "linear"}, {"swa_lr": 0.2, "anneal_epochs": 0}])
+@pytest.mark.parametrize("options", [{"swa_lr": 0.05},
+                                     {"swa_lr": [0.3, 0.01], "anneal_epochs": 4, "anneal_strategy": "linear"},
+                                     {"swa_lr": 0.2, "anneal_epochs": 0}])
 def test_rates_are_torchs(options):
     def run(t):
         groups = [{"params": [t.ones(1, requires_grad=True)]}, {"params": [t.ones(1, requires_grad=True)], "lr": 0.5}]

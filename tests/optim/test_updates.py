@@ -6,12 +6,17 @@ import rushlight as rl
 
 torch = pytest.importorskip("torch")
 
-CASES = [("AdamW", {}), ("AdamW", {"amsgrad": True, "maximize": True}), ("Adam", {"weight_decay": 0.1}), ("Adam", {"amsgrad": True}),
+CASES = [("AdamW", {}), ("AdamW", {"amsgrad": True, "maximize": True}), ("Adam", {"weight_decay": 0.1}),
+         ("Adam", {"amsgrad": True}),
          ("SGD", {}), ("SGD", {"momentum": 0.9}), ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
-         ("SGD", {"momentum": 0.9, "dampening": 0.5, "maximize": True}), ("AdamW", {"foreach": True}), ("AdamW", {"fused": True}),
-         ("Adamax", {"weight_decay": 0.1}), ("NAdam", {}), ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}), ("RAdam", {"betas": (0.5, 0.6)}),
-         ("RAdam", {"weight_decay": 0.1}), ("Adagrad", {"lr_decay": 0.1, "initial_accumulator_value": 0.5}), ("Adadelta", {"weight_decay": 0.1}),
-         ("RMSprop", {"centered": True, "momentum": 0.9}), ("RMSprop", {"weight_decay": 0.1, "maximize": True}), ("Rprop", {}),
+         ("SGD", {"momentum": 0.9, "dampening": 0.5, "maximize": True}), ("AdamW", {"foreach": True}),
+         ("AdamW", {"fused": True}),
+         ("Adamax", {"weight_decay": 0.1}), ("NAdam", {}),
+         ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}), ("RAdam", {"betas": (0.5, 0.6)}),
+         ("RAdam", {"weight_decay": 0.1}), ("Adagrad", {"lr_decay": 0.1, "initial_accumulator_value": 0.5}),
+         ("Adadelta", {"weight_decay": 0.1}),
+         ("RMSprop", {"centered": True, "momentum": 0.9}), ("RMSprop", {"weight_decay": 0.1, "maximize": True}),
+         ("Rprop", {}),
          ("ASGD", {"t0": 1, "lambd": 0.1}), ("ASGD", {"weight_decay": 0.1}), ("Adafactor", {"weight_decay": 0.1})]
 MATRICES = [("Muon", {}), ("Muon", {"nesterov": False, "adjust_lr_fn": "match_rms_adamw"})]
 
@@ -19,7 +24,8 @@ MATRICES = [("Muon", {}), ("Muon", {"nesterov": False, "adjust_lr_fn": "match_rm
 def trained(t, name, options, dtype="float32", shapes=((5, 7), (3,), ()), lr=0.1, steps=3):
     """Parameters after some steps."""
     rng = np.random.default_rng(0)
-    parameters = [t.tensor(rng.standard_normal(shape).astype(np.float32)).to(getattr(t, dtype)).requires_grad_() for shape in shapes]
+    parameters = [t.tensor(rng.standard_normal(shape).astype(np.float32)).to(getattr(t, dtype)).requires_grad_()
+                  for shape in shapes]
     optimizer = getattr(t.optim, name)(parameters, lr=t.tensor(lr) if name != "Muon" and lr == 0.25 else lr, **options)
     for _ in range(steps):
         for p in parameters:
@@ -36,7 +42,8 @@ def test_steps_are_torchs(name, options):
 
 @pytest.mark.parametrize("name,options", MATRICES)
 def test_steps_of_matrices_are_torchs(name, options):
-    for ours, theirs in zip(trained(rl, name, options, shapes=((5, 7), (6, 3))), trained(torch, name, options, shapes=((5, 7), (6, 3)))):
+    for ours, theirs in zip(trained(rl, name, options, shapes=((5, 7), (6, 3))),
+                            trained(torch, name, options, shapes=((5, 7), (6, 3)))):
         np.testing.assert_allclose(ours, theirs, rtol=0.02, atol=0.02)
 
 
@@ -46,7 +53,8 @@ def test_a_rate_may_be_a_tensor(name):
         np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", ["SGD", "AdamW", "Adamax", "NAdam", "RAdam", "Adagrad", "Adadelta", "RMSprop", "Rprop", "ASGD"])
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "Adamax", "NAdam", "RAdam", "Adagrad", "Adadelta", "RMSprop", "Rprop",
+                                  "ASGD"])
 def test_complex_parameters_are_pairs(name):
     def run(t):
         p = t.tensor([1 + 2j, -3j]).requires_grad_()
@@ -72,7 +80,9 @@ def test_differentiable_steps_carry_gradients(name):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("options,error", [({"foreach": True, "fused": True}, RuntimeError), ({"fused": True, "differentiable": True}, RuntimeError)])
+@pytest.mark.parametrize("options,error",
+                         [({"foreach": True, "fused": True}, RuntimeError),
+                          ({"fused": True, "differentiable": True}, RuntimeError)])
 def test_flags_that_exclude_each_other(options, error):
     for t in (rl, torch):
         with pytest.raises(error):

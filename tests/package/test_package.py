@@ -7,10 +7,12 @@ import textwrap
 import pytest
 
 import rushlight as torch
-from rushlight.package import (EmptyMatchError, GlobGroup, ObjMismatchError, PackageExporter, PackageImporter, PackagingError, is_from_package, sys_importer)
+from rushlight.package import (EmptyMatchError, GlobGroup, ObjMismatchError, PackageExporter, PackageImporter,
+                               PackagingError, is_from_package, sys_importer)
 
 FILES = {
-    "mill/__init__.py": "from . import parts\nfrom .wheel import Wheel\n", "mill/parts.py": "import math\nimport grain.flour\nSIZE = int(math.sqrt(16))\n",
+    "mill/__init__.py": "from . import parts\nfrom .wheel import Wheel\n",
+    "mill/parts.py": "import math\nimport grain.flour\nSIZE = int(math.sqrt(16))\n",
     "mill/wheel.py": """
         import rushlight as torch
         from .parts import SIZE
@@ -53,8 +55,11 @@ def packed(mill, path, **patterns):
 
 def test_there_and_back(mill, tmp_path):
     model, exporter = packed(mill, tmp_path / "a.pt")
-    assert set(exporter.interned_modules()) == {"mill", "mill.parts", "mill.wheel"} and set(exporter.externed_modules()) >= {"grain.flour", "math"}
-    assert set(exporter.get_rdeps("mill.parts")) == {"mill", "mill.wheel"} and '"mill.wheel" -> "mill.parts"' in exporter.dependency_graph_string()
+    assert set(exporter.interned_modules()) == {"mill", "mill.parts",
+                                                "mill.wheel"} and set(exporter.externed_modules()) >= {"grain.flour",
+                                                                                                       "math"}
+    assert set(exporter.get_rdeps("mill.parts")) == {
+        "mill", "mill.wheel"} and '"mill.wheel" -> "mill.parts"' in exporter.dependency_graph_string()
     found = PackageImporter(tmp_path / "a.pt")
     loaded = found.load_pickle("model", "model.pkl")
     x = torch.ones(3, 4)
@@ -62,8 +67,10 @@ def test_there_and_back(mill, tmp_path):
     assert type(loaded) is not type(model) and is_from_package(loaded) and not is_from_package(model)
     assert type(loaded).__module__ == f"{found.id()}.mill.wheel" and found.import_module("mill").Wheel is type(loaded)
     assert (found.load_text("model", "words.txt"), found.load_binary("model", "bytes")) == ("grüße", b"\x00\x01")
-    assert found.import_module("grain.flour") is sys.modules["grain.flour"] and "class Wheel" in found.get_source("mill.wheel")
-    assert found.file_structure(include="model/**").has_file("model/words.txt") and not found.file_structure(include="mill/**").has_file("model")
+    assert found.import_module("grain.flour") is sys.modules["grain.flour"] and "class Wheel" in found.get_source(
+        "mill.wheel")
+    assert found.file_structure(include="model/**").has_file("model/words.txt") and not found.file_structure(
+        include="mill/**").has_file("model")
     assert found.python_version() == ".".join(map(str, sys.version_info[:3]))
     again = PackageImporter(tmp_path / "a.pt")
     assert again.import_module("mill.wheel").Wheel is not type(loaded)
@@ -133,7 +140,8 @@ def test_sources_and_hooks(tmp_path):
     assert PackageImporter(file).import_module("a.b").X == 3
 
 
-GLOBS = [("a.*", "a.b a a.b.c"), ("a.**", "a a.b a.b.c ab"), ("**", "a a.b"), ("a.*b", "a.b a.xb a.bx"), ("**.b", "b a.b a.c.b a.bc")]
+GLOBS = [("a.*", "a.b a a.b.c"), ("a.**", "a a.b a.b.c ab"), ("**", "a a.b"), ("a.*b", "a.b a.xb a.bx"),
+         ("**.b", "b a.b a.c.b a.bc")]
 
 
 @pytest.mark.parametrize("pattern, names", GLOBS)

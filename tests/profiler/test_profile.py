@@ -7,14 +7,16 @@ import torch as judge
 
 import rushlight as torch
 import rushlight.nn.functional as F
-from rushlight.profiler import ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
+from rushlight.profiler import (ProfilerAction, ProfilerActivity, profile, record_function, schedule,
+                                tensorboard_trace_handler)
 from rushlight.utils.flop_counter import FlopCounterMode
 
 
 @pytest.fixture
 def prof():
     model, x = torch.nn.Linear(4, 3), torch.randn(5, 4)
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True, with_stack=True, with_flops=True) as prof:
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True, with_stack=True,
+                 with_flops=True) as prof:
         with record_function("forward"):
             loss = F.gelu(model(x)).sum()
         loss.backward()
@@ -23,10 +25,12 @@ def prof():
 
 def test_events_nest_and_add_up(prof):
     events = {e.name: e for e in prof.events()}
-    assert {"forward", "aten::linear", "aten::gelu", "aten::sum", "aten::linear_backward", "aten::gelu_backward"} <= set(events)
+    assert {"forward", "aten::linear", "aten::gelu", "aten::sum", "aten::linear_backward",
+            "aten::gelu_backward"} <= set(events)
     forward = events["forward"]
     assert events["aten::linear"].cpu_parent is forward and events["aten::linear_backward"].cpu_parent is None
-    assert forward.cpu_time_total >= sum(c.cpu_time_total for c in forward.cpu_children) > 0 and forward.self_cpu_time_total >= 0
+    assert forward.cpu_time_total >= sum(c.cpu_time_total
+                                         for c in forward.cpu_children) > 0 and forward.self_cpu_time_total >= 0
     assert events["aten::linear"].input_shapes[:2] == [[5, 4], [3, 4]] and events["aten::linear"].flops == 2 * 5 * 4 * 3
     assert events["aten::linear"].cpu_memory_usage >= 60 and forward.cpu_memory_usage >= 120
     assert "test_profile.py" in events["aten::gelu"].stack[0]
@@ -35,7 +39,8 @@ def test_events_nest_and_add_up(prof):
 def test_the_table(prof):
     table = prof.key_averages(group_by_input_shape=True).table(sort_by="cpu_time_total", row_limit=3)
     lines = table.splitlines()
-    assert all(name in lines[1] for name in ("Name", "Self CPU %", "CPU total", "# of Calls", "CPU Mem", "Input Shapes", "MFLOPs", "Source Location"))
+    assert all(name in lines[1] for name in ("Name", "Self CPU %", "CPU total", "# of Calls", "CPU Mem", "Input Shapes",
+                                             "MFLOPs", "Source Location"))
     assert len(lines) == 8 and lines[-1].startswith("Self CPU time total: ")
     with pytest.raises(AssertionError, match="cannot sort by 'nothing'"):
         prof.key_averages().table(sort_by="nothing")
@@ -59,7 +64,8 @@ def test_results_are_the_same_and_nothing_stays_behind():
         f(x).backward()
     grad, x.grad = x.grad, None
     (x @ x).relu().sum().backward()
-    assert torch.allclose(grad, x.grad) and {"CompiledFunction", "CompiledFunctionBackward"} <= {e.key for e in prof.key_averages()}
+    assert torch.allclose(grad, x.grad) and {"CompiledFunction",
+                                             "CompiledFunctionBackward"} <= {e.key for e in prof.key_averages()}
     from rushlight._src.core.interpret import active
     from rushlight.profiler import _recorders
     assert not active() and not _recorders
@@ -72,7 +78,8 @@ def test_an_error_leaves_nothing_behind():
     assert not active() and [e.name for e in prof.events()][-1] == "aten::matmul"
 
 
-@pytest.mark.parametrize("options", [dict(wait=1, warmup=1, active=2), dict(wait=0, warmup=0, active=1, repeat=2), dict(wait=2, warmup=0, active=2, repeat=1, skip_first=3)])
+@pytest.mark.parametrize("options", [dict(wait=1, warmup=1, active=2), dict(wait=0, warmup=0, active=1, repeat=2),
+                                     dict(wait=2, warmup=0, active=2, repeat=1, skip_first=3)])
 def test_schedules_as_the_judge_has_them(options):
     ours, theirs = schedule(**options), judge.profiler.schedule(**options)
     assert [ours(k).name for k in range(20)] == [theirs(k).name for k in range(20)]
@@ -80,7 +87,8 @@ def test_schedules_as_the_judge_has_them(options):
 
 def test_steps(tmp_path):
     ready = []
-    with profile(schedule=schedule(wait=1, warmup=1, active=2), on_trace_ready=lambda p: ready.append([e.name for e in p.events() if "::_" not in e.name])) as prof:
+    with profile(schedule=schedule(wait=1, warmup=1, active=2),
+                 on_trace_ready=lambda p: ready.append([e.name for e in p.events() if "::_" not in e.name])) as prof:
         for _ in range(8):
             torch.ones(2) + 1
             prof.step()
@@ -110,7 +118,8 @@ def test_the_older_name():
 def counted(library, counter):
     """Operations of a model's forward and backward in either framework."""
     nn = library.nn
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, stride=2), nn.Flatten(), nn.Linear(8 * 3 * 3, 10))
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, stride=2), nn.Flatten(),
+                          nn.Linear(8 * 3 * 3, 10))
     x = library.ones(2, 3, 8, 8)
     with counter(display=False) as count:
         y = model(x).sum()
@@ -136,7 +145,8 @@ def test_operations_of_attention_and_by_module():
     with counter:
         model(torch.ones(1, 2))
     counts = counter.get_flop_counts()
-    assert sum(counts["Sequential.1"].values()) == 24 and sum(counts["Sequential"].values()) == 36 and "Sequential.0" in counter.get_table()
+    assert sum(counts["Sequential.1"].values()) == 24 and sum(counts["Sequential"]
+                                                              .values()) == 36 and "Sequential.0" in counter.get_table()
     with counter:
         torch.compile(model)(torch.ones(1, 2))
     assert counter.get_total_flops() == 36

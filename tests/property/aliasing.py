@@ -9,7 +9,8 @@ import warnings
 
 VIEWS = {}
 WRITES = {}
-UNCERTAIN = {"masked_fill_", "setitem", "set_slice", "zero_", "fill_"}  # of expanded tensors: PyTorch's answer depends on how it gets there
+# of expanded tensors: PyTorch's answer depends on how it gets there
+UNCERTAIN = {"masked_fill_", "setitem", "set_slice", "zero_", "fill_"}
 SHAPES = [(), (4,), (3, 4), (2, 3, 4), (1, 4), (2, 1, 3), (0, 3)]
 
 
@@ -34,7 +35,7 @@ def write(function):
     return function
 
 
-# --- each returns a text and a function of a tensor; what it chooses depends on the shape only ----------------------------------
+# --- each returns a text and a function of a tensor; what it chooses depends on the shape only ------------------------
 @view
 def select(shape, c):
     d = c.below(len(shape))
@@ -254,16 +255,19 @@ class Side:
 
 
 def type_of(error):
-    return next(k.__name__ for k in type(error).__mro__ if k in (NotImplementedError, RuntimeError, IndexError, ValueError, TypeError))
+    return next(k.__name__ for k in type(error).__mro__ if k in (NotImplementedError, RuntimeError, IndexError,
+                                                                 ValueError, TypeError))
 
 
 def facts(side, tensor):
     """Everything about a tensor that both sides must agree on."""
     shape = tuple(tensor.shape)
     strides = tuple(s for s, n in zip(tensor.stride(), shape) if n > 1) if 0 not in shape else None
-    return {"shape": shape, "strides": strides, "requires_grad": tensor.requires_grad, "is_leaf": tensor.is_leaf, "is_view": tensor._is_view(),
+    return {"shape": shape, "strides": strides, "requires_grad": tensor.requires_grad, "is_leaf": tensor.is_leaf,
+            "is_view": tensor._is_view(),
             "offset": tensor.storage_offset() if tensor.numel() else None, "version": tensor._version,
-            "shared": [tensor.numel() > 0 and tensor.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for t in side.tensors if t.numel() and t.dim() < 9],
+            "shared": [tensor.numel() > 0 and tensor.untyped_storage().data_ptr() == t.untyped_storage().data_ptr()
+                       for t in side.tensors if t.numel() and t.dim() < 9],
             "values": tensor.detach().tolist()}
 
 
@@ -306,7 +310,8 @@ def run(numbers, theirs, ours):
             what, function = WRITES[name](own, c)
             other = c.below(len(sides[0].tensors))
             recorded = c.below(4)
-            if 0 in sides[0].tensors[number].stride() and name in UNCERTAIN or entangled(sides[0].tensors[number], sides[0].tensors[other]):
+            if 0 in sides[0].tensors[number].stride() and name in UNCERTAIN or entangled(sides[0].tensors[number],
+                                                                                         sides[0].tensors[other]):
                 continue
             text.append(f"t{number}.{what}, other = t{other}" + ("" if recorded else " without recording"))
             outcome = [s.step(lambda s: changed(s, function, number, other, recorded)) for s in sides]

@@ -14,8 +14,10 @@ from .test_sparse import TALL, both, draw  # noqa: E402
 warnings.filterwarnings("ignore")
 WHOLE = np.where(draw.random((4, 6)) < 0.4, draw.standard_normal((4, 6)), 0.0)
 WAYS = {
-    "csc": lambda t, x: x.to_sparse_csc(), "bsr": lambda t, x: x.to_sparse_bsr((2, 3)), "bsc": lambda t, x: x.to_sparse_bsc((2, 2)),
-    "csc by layout": lambda t, x: x.to_sparse(layout=t.sparse_csc), "bsr by layout": lambda t, x: x.to_sparse(layout=t.sparse_bsr, blocksize=(2, 2)),
+    "csc": lambda t, x: x.to_sparse_csc(), "bsr": lambda t, x: x.to_sparse_bsr((2, 3)),
+    "bsc": lambda t, x: x.to_sparse_bsc((2, 2)),
+    "csc by layout": lambda t, x: x.to_sparse(layout=t.sparse_csc),
+    "bsr by layout": lambda t, x: x.to_sparse(layout=t.sparse_bsr, blocksize=(2, 2)),
     "csr to csc": lambda t, x: x.to_sparse_csr().to_sparse_csc()}
 
 
@@ -30,7 +32,8 @@ def test_parts(way):
     names = ("crow_indices", "col_indices") if way.startswith("bsr") else ("ccol_indices", "row_indices")
     for name in (*names, "values"):
         assert getattr(ours, name)().tolist() == getattr(theirs, name)().tolist()
-    assert (tuple(ours.shape), ours._nnz(), str(ours.dtype), ours.is_sparse, ours.is_sparse_csr) == (tuple(theirs.shape), theirs._nnz(), str(theirs.dtype), False, False)
+    assert (tuple(ours.shape), ours._nnz(), str(ours.dtype), ours.is_sparse,
+            ours.is_sparse_csr) == (tuple(theirs.shape), theirs._nnz(), str(theirs.dtype), False, False)
     with pytest.raises(RuntimeError):
         getattr(ours, "ccol_indices" if way.startswith("bsr") else "crow_indices")()
 
@@ -55,12 +58,14 @@ def test_made_of_parts():
         assert csc.to_dense().tolist() == [[3, 0, 0], [0, 4, 0]] and csc.layout == t.sparse_csc
         bsr = t.sparse_bsr_tensor([0, 1, 2], [1, 0], [[[1.0, 2]], [[3.0, 4]]], (2, 4))
         assert bsr.to_dense().tolist() == [[0, 0, 1, 2], [3, 4, 0, 0]]
-        same = t.sparse_compressed_tensor(t.tensor([0, 1, 2]), t.tensor([1, 0]), t.tensor([[[1.0], [2]], [[3.0], [4]]]), (4, 2), layout=t.sparse_bsr)
+        same = t.sparse_compressed_tensor(t.tensor([0, 1, 2]), t.tensor([1, 0]), t.tensor([[[1.0], [2]], [[3.0], [4]]]),
+                                          (4, 2), layout=t.sparse_bsr)
         assert same.to_dense().tolist() == [[0, 1], [0, 2], [3, 0], [4, 0]]
 
 
 @pytest.mark.parametrize("wrong", [
-    lambda t: t.sparse_csc_tensor([0, 1, 3], [0, 1], [3.0, 4.0], (2, 2)), lambda t: t.ones(3, 4).to_sparse_bsr((2, 2)), lambda t: t.ones(3).to_sparse_csc(),
+    lambda t: t.sparse_csc_tensor([0, 1, 3], [0, 1], [3.0, 4.0], (2, 2)), lambda t: t.ones(3, 4).to_sparse_bsr((2, 2)),
+    lambda t: t.ones(3).to_sparse_csc(),
     lambda t: t.sparse_bsr_tensor([0, 1], [0], [1.0], (1, 1))])
 def test_wrong_parts(wrong):
     with pytest.raises(RuntimeError):

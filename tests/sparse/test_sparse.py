@@ -78,7 +78,8 @@ PLAIN = {
     "permute": lambda t, x, y: x.reshape(5, 2, 3).to_sparse().permute(2, 0, 1),
     "zeros_like": lambda t, x, y: t.zeros_like(x.to_sparse()),
     "to": lambda t, x, y: x.to_sparse().to(t.float32),
-    **{name: lambda t, x, y, name=name: getattr(x.to_sparse(), name)() for name in ("sin", "tanh", "sqrt", "abs", "expm1", "floor", "sign", "relu", "asin", "log1p", "square")},
+    **{name: lambda t, x, y, name=name: getattr(x.to_sparse(), name)()
+       for name in ("sin", "tanh", "sqrt", "abs", "expm1", "floor", "sign", "relu", "asin", "log1p", "square")},
 }
 
 
@@ -97,7 +98,8 @@ def test_products_combined(reduce):
 
 def test_sampled_products():
     a, b = draw.standard_normal((5, 4)), draw.standard_normal((4, 6))
-    both(lambda t, x, y: t.sparse.sampled_addmm(t.tensor(WHOLE).to_sparse_csr(), x, y, beta=0.5, alpha=2.0), a, b, gradients=False)
+    both(lambda t, x, y: t.sparse.sampled_addmm(t.tensor(WHOLE).to_sparse_csr(), x, y, beta=0.5, alpha=2.0), a, b,
+         gradients=False)
     rows = rushlight.tensor(WHOLE).to_sparse_csr()
     leaves = [rushlight.tensor(v, requires_grad=True) for v in (a, b)]
     assert rushlight.autograd.gradcheck(lambda x, y: rushlight.sparse.sampled_addmm(rows, x, y).values(), leaves)
@@ -125,11 +127,14 @@ def test_gradient_of_a_sparse_leaf_is_sparse():
 def test_facts_and_text():
     for lib in (rushlight, torch):
         x = lib.tensor(WHOLE).to_sparse()
-        assert tuple(x.shape) == (5, 6) and x.dim() == 2 and x.sparse_dim() == 2 and x.dense_dim() == 0 and x.numel() == 30
+        assert tuple(x.shape) == (
+            5, 6) and x.dim() == 2 and x.sparse_dim() == 2 and x.dense_dim() == 0 and x.numel() == 30
         assert x.is_sparse and not x.is_sparse_csr and x.layout is lib.sparse_coo and str(x.dtype) == "torch.float64"
         rows = x.to_sparse_csr()
-        assert rows.crow_indices().tolist() == [0, *np.cumsum((WHOLE != 0).sum(1)).tolist()] and rows.is_sparse_csr and rows._nnz() == x._nnz()
-    ours, theirs = ([lib.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)), lib.eye(2).to_sparse_csr()] for lib in (rushlight, torch))
+        assert rows.crow_indices().tolist() == [0, *np.cumsum((WHOLE != 0).sum(1))
+                                                .tolist()] and rows.is_sparse_csr and rows._nnz() == x._nnz()
+    ours, theirs = ([lib.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)), lib.eye(2).to_sparse_csr()]
+                    for lib in (rushlight, torch))
     assert [repr(x) for x in ours] == [repr(x) for x in theirs]
 
 
@@ -153,13 +158,15 @@ def test_errors_as_torch(name):
 
 def test_a_sparse_tensor_is_never_read_as_a_dense_one():
     x = rushlight.tensor(WHOLE).to_sparse()
-    for call in (lambda: x.numpy(), lambda: rushlight.linalg.inv(x), lambda: x.reshape(30), lambda: rushlight.fft.fft(x), lambda: x.cumsum(0), lambda: x[0, 1:3], lambda: x.mean(),
+    for call in (lambda: x.numpy(), lambda: rushlight.linalg.inv(x), lambda: x.reshape(30),
+                 lambda: rushlight.fft.fft(x), lambda: x.cumsum(0), lambda: x[0, 1:3], lambda: x.mean(),
                  lambda: x.view(30), lambda: rushlight.ones(5, 6).copy_(x), lambda: x.tolist()):
         with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
             call()
 
 
-@pytest.mark.parametrize("make", [lambda lib, x: x.to_sparse(), lambda lib, x: x.to_sparse_csr(), lambda lib, x: lib.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2))],
+@pytest.mark.parametrize("make", [lambda lib, x: x.to_sparse(), lambda lib, x: x.to_sparse_csr(),
+                                  lambda lib, x: lib.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2))],
                          ids=["coo", "csr", "uncoalesced"])
 def test_files_are_read_by_both_libraries(make):
     import io
@@ -210,14 +217,16 @@ def test_optimizers_that_take_no_sparse_gradients():
             lib.optim.SparseAdam(dense.parameters()).step()
 
 
-@pytest.mark.parametrize("make", [lambda: rushlight.nn.Embedding(10, 3, sparse=True), lambda: rushlight.nn.EmbeddingBag(10, 3, sparse=True)])
+@pytest.mark.parametrize("make", [lambda: rushlight.nn.Embedding(10, 3, sparse=True),
+                                  lambda: rushlight.nn.EmbeddingBag(10, 3, sparse=True)])
 def test_compiled_tables_have_sparse_gradients(make):
     table, at = make(), rushlight.tensor([[1, 2, 2], [4, 1, 0]])
     (table(at) * 2).exp().sum().backward()
     wanted, table.weight.grad = table.weight.grad, None
     loss = rushlight.compile(lambda at: (table(at) * 2).exp().sum())(at)
     loss.backward()
-    assert table.weight.grad.is_sparse and rushlight.allclose(table.weight.grad.to_dense(), wanted.to_dense(), rtol=1e-4)
+    assert table.weight.grad.is_sparse and rushlight.allclose(table.weight.grad.to_dense(), wanted.to_dense(),
+                                                              rtol=1e-4)
     with rushlight.no_grad():
         assert rushlight._dynamo.explain(lambda at: table(at) * 2)(at).graph_break_count == 0
 
@@ -227,4 +236,5 @@ def test_a_linear_layer_with_a_sparse_factor(layout):
     x, w, b = rushlight.randn(2, 5, 3), rushlight.tensor([[1.0, 0, 2], [0, 3, 0]]), rushlight.randn(2)
     sparse = getattr(w, layout)()
     assert rushlight.allclose(rushlight.nn.functional.linear(x, sparse, b), rushlight.nn.functional.linear(x, w, b))
-    assert rushlight.allclose(rushlight.nn.functional.linear(getattr(x[0], layout)(), w), rushlight.nn.functional.linear(x[0], w))
+    assert rushlight.allclose(rushlight.nn.functional.linear(getattr(x[0], layout)(), w),
+                              rushlight.nn.functional.linear(x[0], w))

@@ -55,7 +55,8 @@ def test_half_precision_is_judged_by_float64():
 def test_the_first_wrong_operator_is_named():
     with settings.set(check="accuracy"), pytest.raises(AccuracyError) as caught:
         torch.compile(program, backend=broken)(torch.randn(3, 3), torch.randn(3, 3))
-    assert caught.value.node.op.name == "add" and "first wrong: t4 = add(t3, x1)" in str(caught.value) and "test_minify.py" in str(caught.value)
+    assert caught.value.node.op.name == "add" and "first wrong: t4 = add(t3, x1)" in str(
+        caught.value) and "test_minify.py" in str(caught.value)
 
 
 def test_wrong_gradients_are_found():
@@ -77,8 +78,10 @@ def test_wrong_gradients_are_found():
 
 def test_errors_are_relative():
     x = torch.tensor([1.0, float("nan"), float("inf")])
-    assert error(x, x) == 0 and error(x, torch.ones(3)) == float("inf") and error(torch.ones(2), torch.ones(3)) == float("inf")
-    assert abs(error(torch.tensor([1.1]), torch.tensor([1.0])) - 0.1) < 1e-6 and agree(torch.tensor([1]), torch.tensor([1]), None)
+    assert error(x, x) == 0 and error(x, torch.ones(3)) == float("inf") and error(torch.ones(2),
+                                                                                  torch.ones(3)) == float("inf")
+    assert abs(error(torch.tensor([1.1]), torch.tensor([1.0])) - 0.1) < 1e-6 and agree(torch.tensor([1]),
+                                                                                       torch.tensor([1]), None)
     assert not agree(torch.tensor([1]), torch.tensor([2]), None) and error(3, 3) == 0 and error(3, 4) == float("inf")
 
 
@@ -88,12 +91,14 @@ def minified(tmp_path, monkeypatch):
     return tmp_path / "small.py"
 
 
-@pytest.mark.parametrize("backend, wanted, left", [(broken, AccuracyError, {"sin", "add"}), (raising, BackendCompilerFailed, {"exp"})])
+@pytest.mark.parametrize("backend, wanted, left",
+                         [(broken, AccuracyError, {"sin", "add"}), (raising, BackendCompilerFailed, {"exp"})])
 def test_a_failure_becomes_a_small_script(backend, wanted, left, minified, capsys, monkeypatch):
     with settings.set(check="minify"), pytest.raises(wanted):
         torch.compile(program, backend=backend)(torch.randn(3, 3), torch.randn(3, 3))
     text = minified.read_text()
-    calls = {line.split("torch.")[1].split("(")[0] for line in text.splitlines() if line.startswith("    ") and "torch." in line}
+    calls = {line.split("torch.")[1].split("(")[0] for line in text.splitlines() if line.startswith("    ")
+             and "torch." in line}
     assert calls == left and str(minified) in capsys.readouterr().err
     monkeypatch.setitem(backends.BACKENDS, "rushlight", backends.Users(backend))
     with pytest.raises(wanted):
@@ -118,6 +123,7 @@ def test_the_command(tmp_path):
     path, out = tmp_path / "train.py", tmp_path / "small.py"
     path.write_text("import torch\nfrom tests.tools.test_minify import broken, program\nimport torch\n"
                     "torch.compile(program, backend=broken)(torch.randn(2, 2), torch.randn(2, 2))\n")
-    done = subprocess.run([sys.executable, "-m", "rushlight.tools.minify", str(path), "--out", str(out)], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "rushlight.tools.minify", str(path), "--out", str(out)],
+                          capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert "AccuracyError" in done.stderr and "torch.sin" in out.read_text() and "relu" not in out.read_text(), done.stderr

@@ -92,7 +92,8 @@ def test_compiled_code(tmp_path):
     path.write_text(COMPILED)
     shown = run("rushlight.tools.see", str(path), "--line", "5").stdout
     assert shown.count("=== compiled.py:5: loss = f(x)") == 1 and "=== compiled.py:6" not in shown
-    for piece in ("--- guards: ", "--- graph: captured\ndef program(", "--- aot: compiled keeps (", "its backward:", "--- kernels: compiled: prims.matmul by template", "nodes -> "):
+    for piece in ("--- guards: ", "--- graph: captured\ndef program(", "--- aot: compiled keeps (", "its backward:",
+                  "--- kernels: compiled: prims.matmul by template", "nodes -> "):
         assert piece in shown, piece
     shown = run("rushlight.tools.see", str(path), "--stages", "output").stdout
     assert "def program(" in shown and "launch = attached(" in shown and "=== compiled.py:6: loss.backward()" in shown

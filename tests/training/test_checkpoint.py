@@ -67,7 +67,8 @@ def test_it_stops_early_unless_told_not_to():
 def test_random_numbers_are_the_same(reentrant, keep):
     x = rl.ones(1000, requires_grad=True)
     rl.manual_seed(0)
-    y = C.checkpoint(lambda x: rl.nn.functional.dropout(x * x, 0.5) * x, x, use_reentrant=reentrant, preserve_rng_state=keep)
+    y = C.checkpoint(lambda x: rl.nn.functional.dropout(x * x, 0.5) * x, x, use_reentrant=reentrant,
+                     preserve_rng_state=keep)
     after = rl.rand(1).item()
     y.sum().backward()
     rl.manual_seed(0)
@@ -142,21 +143,25 @@ def test_selective(as_list, monkeypatch):
     w, f = block(rl)
     given = []
     original = C.given_back
-    monkeypatch.setattr(C, "given_back", lambda shared, func, args: given.append(str(func)) or original(shared, func, args))
+    monkeypatch.setattr(C, "given_back", lambda shared, func, args: given.append(str(func))
+                        or original(shared, func, args))
     chosen = []
 
     def policy(ctx, op, *args, **kwargs):
         chosen.append(op)
-        return C.CheckpointPolicy.MUST_SAVE if "mm" in str(op) or "matmul" in str(op) else C.CheckpointPolicy.PREFER_RECOMPUTE
+        return C.CheckpointPolicy.MUST_SAVE if "mm" in str(op) or "matmul" in str(
+            op) else C.CheckpointPolicy.PREFER_RECOMPUTE
 
     x = rl.linspace(0, 1, 8).reshape(2, 4).requires_grad_()
     f(x).sin().sum().backward()
     plain = x.grad.tolist(), w.grad.tolist()
-    C.checkpoint(lambda x: f(x).sin(), x, use_reentrant=False, context_fn=lambda: C.create_selective_checkpoint_contexts(policy))
+    C.checkpoint(lambda x: f(x).sin(), x, use_reentrant=False,
+                 context_fn=lambda: C.create_selective_checkpoint_contexts(policy))
     products = [op for op in set(chosen) if "mm" in str(op) or "matmul" in str(op)]
     assert products
     x.grad = w.grad = None
-    y = C.checkpoint(lambda x: f(x).sin(), x, use_reentrant=False, context_fn=lambda: C.create_selective_checkpoint_contexts(products if as_list else policy))
+    y = C.checkpoint(lambda x: f(x).sin(), x, use_reentrant=False,
+                     context_fn=lambda: C.create_selective_checkpoint_contexts(products if as_list else policy))
     y.sum().backward()
     assert np.allclose(x.grad.tolist(), plain[0], rtol=1e-5) and np.allclose(w.grad.tolist(), plain[1], rtol=1e-5)
     assert given == [str(products[0])]
@@ -202,7 +207,8 @@ def test_compiled_checkpoints_keep_less(random):
             layer.weight.grad = layer.bias.grad = None
         assert len(run.owner.stats.graphs) == 1
     (y, dx, dw, large), (again, dx2, dw2, small) = results
-    assert abs(y - again) < 1e-3 and rl.allclose(dx, dx2, atol=1e-6) and all(rl.allclose(a, b, atol=1e-4) for a, b in zip(dw, dw2))
+    assert abs(y - again) < 1e-3 and rl.allclose(dx, dx2, atol=1e-6) and all(rl.allclose(a, b, atol=1e-4)
+                                                                             for a, b in zip(dw, dw2))
     assert small < large / 2, (small, large)
 
 

@@ -17,7 +17,8 @@ def transformer(t):
         def __init__(self):
             super().__init__()
             self.token, self.norm, self.head = nn.Embedding(31, 32), nn.LayerNorm(32), nn.Linear(32, 31, bias=False)
-            self.qkv, self.out, self.up, self.down = nn.Linear(32, 96), nn.Linear(32, 32), nn.Linear(32, 64), nn.Linear(64, 32)
+            self.qkv, self.out, self.up, self.down = nn.Linear(32, 96), nn.Linear(32, 32), nn.Linear(32, 64), nn.Linear(
+                64, 32)
             self.norm1, self.norm2 = nn.LayerNorm(32), nn.LayerNorm(32)
 
         def forward(self, ids, targets):
@@ -66,8 +67,11 @@ def losses(t, build, weights, batches, optimizer):
 
 
 CASES = {
-    "transformer, AdamW": (transformer, lambda g: (g.integers(0, 31, (4, 16)), g.integers(0, 31, (4, 16))), lambda t, p: t.optim.AdamW(p, lr=1e-3)),
-    "residual, SGD": (residual, lambda g: (g.standard_normal((8, 1, 12, 12)).astype(np.float32), g.integers(0, 10, (8,))), lambda t, p: t.optim.SGD(p, lr=0.02, momentum=0.9)),
+    "transformer, AdamW": (transformer, lambda g: (g.integers(0, 31, (4, 16)), g.integers(0, 31, (4, 16))),
+                           lambda t, p: t.optim.AdamW(p, lr=1e-3)),
+    "residual, SGD": (residual, lambda g: (g.standard_normal((8, 1, 12, 12)).astype(np.float32),
+                                           g.integers(0, 10, (8,))),
+                      lambda t, p: t.optim.SGD(p, lr=0.02, momentum=0.9)),
 }
 
 
@@ -88,10 +92,12 @@ def test_example_runs_under_the_name_torch(tmp_path):
 
     text = tmp_path / "text.txt"
     text.write_text("the quick brown fox jumps over the lazy dog. " * 200)
-    command = [sys.executable, "-m", "rushlight", str(EXAMPLES / "gpt.py"), "--text", str(text), "--steps", "3", "--layers", "1", "--width", "16", "--context", "16",
+    command = [sys.executable, "-m", "rushlight", str(EXAMPLES / "gpt.py"), "--text", str(text), "--steps", "3",
+               "--layers", "1", "--width", "16", "--context", "16",
                "--sample", "5", "--picture", str(tmp_path / "loss.png")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "loss.png").stat().st_size > 1000
-    missing = subprocess.run([*command[:4], "--text", str(tmp_path / "none.txt")], capture_output=True, text=True, timeout=240)
+    missing = subprocess.run([*command[:4], "--text", str(tmp_path / "none.txt")], capture_output=True, text=True,
+                             timeout=240)
     assert missing.returncode != 0 and "can't read the text" in missing.stderr and "Traceback" not in missing.stderr

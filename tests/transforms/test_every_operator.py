@@ -1,4 +1,5 @@
-"""Every operator on its own samples: mapped, pushed forward, and both with gradients, against loops and against the reverse mode."""
+"""Every operator on its own samples: mapped, pushed forward, and both with gradients, against loops and against the
+reverse mode."""
 import numpy as np
 import pytest
 
@@ -78,7 +79,8 @@ def test_vmap_is_a_loop(name, index):
     sample, values, paths = prepared(name, index)
     call = caller(name, sample, values, paths)
     plain = [rl.tensor(at(values, p)) for p in paths]
-    stacked = [rl.tensor(np.stack([nudged(at(values, p), 7 * k + j) for k in range(BATCH)])) for j, p in enumerate(paths)]
+    stacked = [rl.tensor(np.stack([nudged(at(values, p), 7 * k + j) for k in range(BATCH)]))
+               for j, p in enumerate(paths)]
     for mapped in [tuple(paths), *((p,) for p in paths if len(paths) > 1)]:
         dims = tuple(0 if p in mapped else None for p in paths)
         given = [s if p in mapped else x for p, s, x in zip(paths, stacked, plain)]
@@ -127,7 +129,8 @@ def test_gradients_of_examples(name, index):
     if not smooth(call(*(rl.tensor(at(values, p)) for p in paths))):
         pytest.skip("no floating result")
     gradient = func.grad(loss, argnums=tuple(range(len(paths))))
-    stacked = [rl.tensor(np.stack([nudged(at(values, p), 7 * k + j) for k in range(BATCH)])) for j, p in enumerate(paths)]
+    stacked = [rl.tensor(np.stack([nudged(at(values, p), 7 * k + j) for k in range(BATCH)]))
+               for j, p in enumerate(paths)]
     try:
         each = [gradient(*(s[k] for s in stacked)) for k in range(BATCH)]
     except NotImplementedError:

@@ -16,10 +16,12 @@ def test_times_are_of_the_statement():
 
 def test_ranges_and_threads():
     before = torch.get_num_threads()
-    timer = benchmark.Timer("seen.append(torch.get_num_threads())", globals={"seen": (seen := [])}, label="threads", description="one")
+    timer = benchmark.Timer("seen.append(torch.get_num_threads())", globals={"seen": (seen := [])}, label="threads",
+                            description="one")
     found = timer.blocked_autorange(min_run_time=0.02)
     assert set(seen) == {1} and torch.get_num_threads() == before
-    assert len(found.times) > 1 and 0.01 < sum(found.raw_times) < 2 and found.iqr >= 0 and "Median" in repr(found) and "threads" in repr(found)
+    assert len(found.times) > 1 and 0.01 < sum(found.raw_times) < 2 and found.iqr >= 0 and "Median" in repr(
+        found) and "threads" in repr(found)
     found = timer.adaptive_autorange(min_run_time=0.01, max_run_time=0.1)
     assert len(found.times) >= 1
     with pytest.raises(ValueError, match="statements are Python"):
@@ -28,13 +30,16 @@ def test_ranges_and_threads():
 
 def test_a_comparison_is_a_table():
     def measured(sub, description, times):
-        return benchmark.Measurement(1, times, benchmark.TaskSpec("x", label="sums", sub_label=sub, description=description))
+        return benchmark.Measurement(1, times, benchmark.TaskSpec("x", label="sums", sub_label=sub,
+                                                                  description=description))
 
-    compare = benchmark.Compare([measured("small", "ours", [1e-3] * 3), measured("small", "theirs", [2e-3] * 3), measured("large", "ours", [3e-3] * 3)])
+    compare = benchmark.Compare([measured("small", "ours", [1e-3] * 3), measured("small", "theirs", [2e-3] * 3),
+                                 measured("large", "ours", [3e-3] * 3)])
     compare.extend_results([measured("large", "theirs", [9e-3] * 2), measured("large", "theirs", [9e-3] * 2)])
     lines = str(compare).splitlines()
     assert "sums" in lines[0] and lines[1].split() == ["|", "ours", "|", "theirs"] and lines[3] == "1 thread:"
-    assert lines[4].split() == ["small", "|", "1.0", "|", "2.0"] and lines[5].split() == ["large", "|", "3.0", "|", "9.0"]
+    assert lines[4].split() == ["small", "|", "1.0", "|", "2.0"] and lines[5].split() == ["large", "|", "3.0", "|",
+                                                                                          "9.0"]
     assert "milliseconds" in lines[-1]
     compare.trim_significant_figures()
     compare.colorize()
@@ -42,7 +47,8 @@ def test_a_comparison_is_a_table():
 
 
 def test_units():
-    assert benchmark.select_unit(3) == ("s", 1.0) and benchmark.select_unit(5e-7)[0] == "ns" and benchmark.select_unit(1e-12)[0] == "ns"
+    assert benchmark.select_unit(3) == ("s", 1.0) and benchmark.select_unit(5e-7)[0] == "ns" and benchmark.select_unit(
+        1e-12)[0] == "ns"
 
 
 def test_environment_for_bug_reports():

@@ -61,7 +61,8 @@ def test_workers_end_when_the_main_process_is_killed(how, method, tmp_path):
             print(*[p.pid for p in multiprocessing.active_children()], flush=True)
             time.sleep(60)
     """))
-    main = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    main = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True)
     workers = list(map(int, main.stdout.readline().split()))
     assert len(workers) == 2
     main.send_signal(how)
@@ -130,7 +131,8 @@ def test_a_slow_worker_is_given_up_and_ended():
     assert time.monotonic() - start < 10
 
 
-@pytest.mark.parametrize("name", ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"])
+@pytest.mark.parametrize("name", ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset",
+                                  "persistent_workers"])
 def test_what_samplers_were_made_from_is_not_set_again(name):
     loader = DataLoader(Numbers())
     with pytest.raises(ValueError, match=f"{name} attribute should not be set"):
@@ -157,7 +159,8 @@ def test_interrupting_the_group_is_one_traceback(tmp_path):
             if k == 3:
                 print("ready", flush=True)
     """))
-    main = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    main = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True)
     main.stdout.readline()
     os.killpg(main.pid, signal.SIGINT)
     try:
@@ -165,4 +168,5 @@ def test_interrupting_the_group_is_one_traceback(tmp_path):
     except subprocess.TimeoutExpired:
         os.killpg(main.pid, signal.SIGKILL)
         raise
-    assert main.returncode in (1, -signal.SIGINT) and errors.count("KeyboardInterrupt\n") == 1 and "Process Process" not in errors
+    assert main.returncode in (1, -signal.SIGINT) and errors.count(
+        "KeyboardInterrupt\n") == 1 and "Process Process" not in errors

@@ -1,4 +1,5 @@
-"""Passes over a DataLoader: objects that go on after errors, end their workers, and draw once; what arguments exclude; several samples at once."""
+"""Passes over a DataLoader: objects that go on after errors, end their workers, and draw once; what arguments exclude;
+several samples at once."""
 import time
 
 import pytest
@@ -50,7 +51,8 @@ def test_passes_are_objects():
 
     loader = rl.utils.data.DataLoader(Slow(), batch_size=2)
     batches = iter(loader)
-    assert type(batches) is _SingleProcessDataLoaderIter and len(batches) == 2 and loader._auto_collation and next(batches).tolist() == [0, 1] and batches._num_yielded == 1
+    assert type(batches) is _SingleProcessDataLoaderIter and len(batches) == 2 and loader._auto_collation and next(
+        batches).tolist() == [0, 1] and batches._num_yielded == 1
     loader = rl.utils.data.DataLoader(Slow(), num_workers=1, persistent_workers=True)
     batches = iter(loader)
     assert type(batches) is _MultiProcessingDataLoaderIter and [b.item() for b in batches] == [0, 1, 2, 3]
@@ -89,9 +91,12 @@ def test_a_pass_draws_once_from_the_common_stream():
 def test_arguments_that_exclude_each_other(t):
     DataLoader, data = t.utils.data.DataLoader, range(3)
     stream = type("Stream", (t.utils.data.IterableDataset,), {"__iter__": lambda self: iter(range(3))})()
-    for error, text, given in [(ValueError, r"multi-process loading \(num_workers > 0\), but got", {"multiprocessing_context": "spawn"}),
-                               (ValueError, "should specify a valid start method in", {"num_workers": 1, "multiprocessing_context": "bad"}),
-                               (TypeError, "multiprocessing_context option should be a valid context", {"num_workers": 1, "multiprocessing_context": object()})]:
+    for error, text, given in [(ValueError, r"multi-process loading \(num_workers > 0\), but got",
+                                {"multiprocessing_context": "spawn"}),
+                               (ValueError, "should specify a valid start method in",
+                                {"num_workers": 1, "multiprocessing_context": "bad"}),
+                               (TypeError, "multiprocessing_context option should be a valid context",
+                                {"num_workers": 1, "multiprocessing_context": object()})]:
         with pytest.raises(error, match=text):
             DataLoader(data, **given)
     for name, value in (("shuffle", True), ("sampler", [0]), ("batch_sampler", [[0]])):
@@ -117,7 +122,8 @@ def test_several_samples_at_once(t):
             return [10 * k for k in indices][self.less:]
 
     data = t.utils.data
-    assert data.StackDataset(Rows(), range(4)).__getitems__([1, 3]) == [(10, 1), (30, 3)] and data.StackDataset(a=range(4)).__getitems__([2]) == [{"a": 2}]
+    assert data.StackDataset(Rows(), range(4)).__getitems__([1, 3]) == [(10, 1), (30, 3)] and data.StackDataset(
+        a=range(4)).__getitems__([2]) == [{"a": 2}]
     assert data.Subset(Rows(), [2, 3]).__getitems__([1]) == [30]
     with pytest.raises(ValueError, match="Nested dataset's output size mismatch. Expected 2, got 1"):
         data.StackDataset(Rows(1)).__getitems__([0, 1])

@@ -16,7 +16,9 @@ from rushlight.utils.tensorboard import SummaryWriter  # noqa: E402
 
 
 def written(folder):
-    found = EventAccumulator(str(folder), size_guidance={kind: 0 for kind in ("scalars", "images", "histograms", "tensors", "audio")})
+    found = EventAccumulator(str(folder),
+                             size_guidance={kind: 0 for kind in ("scalars", "images", "histograms", "tensors",
+                                                                 "audio")})
     found.Reload()
     return found
 
@@ -45,7 +47,8 @@ def test_histograms_are_those_of_torch(tmp_path, bins):
         judge.add_histogram("h", torch.tensor(values), 1, bins=bins)
     ours, expected = (written(tmp_path / who).Histograms("h")[0].histogram_value for who in ("ours", "torch"))
     assert (ours.num, ours.min, ours.max) == (expected.num, expected.min, expected.max)
-    assert ours.sum == pytest.approx(expected.sum, rel=1e-4) and ours.sum_squares == pytest.approx(expected.sum_squares, rel=1e-4)
+    assert ours.sum == pytest.approx(expected.sum, rel=1e-4) and ours.sum_squares == pytest.approx(expected.sum_squares,
+                                                                                                   rel=1e-4)
     np.testing.assert_allclose(ours.bucket_limit, expected.bucket_limit, rtol=1e-6)
     assert list(ours.bucket) == list(expected.bucket)
 
@@ -63,7 +66,8 @@ def test_pictures(tmp_path):
         with pytest.raises(ValueError, match="dataformats"):
             writer.add_image("wrong", picture, dataformats="HW")
     found = written(tmp_path)
-    sizes = {tag: (found.Images(tag)[0].height, found.Images(tag)[0].width) for tag in ("one", "grey", "many", "figure")}
+    sizes = {tag: (found.Images(tag)[0].height, found.Images(tag)[0].width)
+             for tag in ("one", "grey", "many", "figure")}
     assert sizes == {"one": (5, 7), "grey": (5, 7), "many": (8, 48), "figure": (50, 100)}
     pixels = plt.imread(io.BytesIO(found.Images("one")[0].encoded_image_string))
     np.testing.assert_allclose(pixels, picture.numpy().transpose(1, 2, 0), atol=1 / 255)
@@ -115,7 +119,9 @@ def test_graphs(tmp_path):
     graph = GraphDef.FromString(graph_text(path))
     nodes = {n.name: n for n in graph.node}
     assert all(i in nodes for n in graph.node for i in n.input)
-    assert list(nodes["Sequential/Linear[2]/linear"].input) == ["Sequential/ReLU[1]/relu", "Sequential/Linear[2]/weight", "Sequential/Linear[2]/bias"]
+    assert list(nodes["Sequential/Linear[2]/linear"].input) == ["Sequential/ReLU[1]/relu",
+                                                                "Sequential/Linear[2]/weight",
+                                                                "Sequential/Linear[2]/bias"]
     assert list(nodes["output/output.1"].input) == ["Sequential/Linear[2]/linear"]
     assert [d.size for d in nodes["Sequential/Linear[0]/linear"].attr["_output_shapes"].list.shape[0].dim] == [5, 4]
     assert not model._forward_hooks and rushlight.ones(2).add(1).tolist() == [2.0, 2.0]

@@ -34,7 +34,8 @@ class Functional(Level):
 
 
 def functionalize(func, *, remove="mutations"):
-    """A function that computes the same as ``func`` without writing into tensors, but for arguments that ``func`` writes.
+    """A function that computes the same as ``func`` without writing into tensors, but for arguments that ``func``
+    writes.
 
     ``remove``: "mutations", or "mutations_and_views".
 
@@ -42,7 +43,9 @@ def functionalize(func, *, remove="mutations"):
     tensor([1., 1.])
     """
     if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError(f"functionalize(f, remove='mutations'): Valid options for 'remove' are 'mutations' or 'mutations_and_views', got {remove!r}")
+        raise RuntimeError(
+            "functionalize(f, remove='mutations'): Valid options for 'remove' are 'mutations' or "
+            f"'mutations_and_views', got {remove!r}")
 
     @functools.wraps(func)
     def pure(*args, **kwargs):

@@ -14,7 +14,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """A function that applies ``func`` to every example along a dimension of its arguments, all at once.
 
     ``in_dims``: the dimension to map over for each argument (None: the same for all), nested as the arguments are;
-    ``out_dims``: where the results have it.  ``randomness``: whether random operators are refused ("error"), draw once for
+    ``out_dims``: where the results have it.  ``randomness``: whether random operators are refused ("error"), draw once
+      for
     all examples ("same") or for each ("different").  ``chunk_size``: how many examples at a time.
 
     >>> vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2))
@@ -39,7 +40,8 @@ def chunk_vmap(func, in_dims=0, out_dims=0, randomness="error", chunks=2):
 
 
 def in_chunks(func, in_dims, out_dims, randomness, chunk_of):
-    """``func`` mapped over ``chunk_of(size)`` examples at a time.  What is drawn once for all examples is drawn again alike for each chunk."""
+    """``func`` mapped over ``chunk_of(size)`` examples at a time.  What is drawn once for all examples is drawn again
+    alike for each chunk."""
     @functools.wraps(func)
     def mapped(*args, **kwargs):
         leaves, dims, spec = mapped_arguments(func, in_dims, args)
@@ -67,15 +69,21 @@ def mapped_arguments(func, in_dims, args):
     """The leaves of the arguments, the dimension of each that is mapped over (or None), and how they are nested."""
     called = f"vmap({name_of(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
-        raise ValueError(f"{called}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
+        raise ValueError(
+            f"{called}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+            f"inputs, got: {type(in_dims)}.")
     if not args:
-        raise ValueError(f"{called}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no inputs. The latter "
-                         "is unsupported.")
+        raise ValueError(
+            f"{called}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with "
+            "no inputs. The latter "
+            "is unsupported.")
     leaves, spec = tree_flatten(args)
     dims = broadcast_prefix(in_dims, spec)
     if dims is None:
-        raise ValueError(f"{called}: in_dims is not compatible with the structure of inputs. in_dims has structure {tree_flatten(in_dims)[1]} but inputs "
-                         f"has structure {spec}.")
+        raise ValueError(
+            f"{called}: in_dims is not compatible with the structure of inputs. in_dims has structure "
+            f"{tree_flatten(in_dims)[1]} but inputs "
+            f"has structure {spec}.")
     return leaves, [checked_dim(called, leaf, dim) for leaf, dim in zip(leaves, dims)], spec
 
 
@@ -83,21 +91,28 @@ def checked_dim(called, leaf, dim):
     if dim is None:
         return None
     if not isinstance(dim, int):
-        raise ValueError(f"{called}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
+        raise ValueError(
+            f"{called}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
     if not isinstance(leaf, Tensor):
-        raise ValueError(f"{called}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, please "
-                         "use None as the respective in_dim")
+        raise ValueError(
+            f"{called}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
+            "non-Tensor arguments, please "
+            "use None as the respective in_dim")
     rank = leaf.dim()
     if not -rank <= dim < rank:
-        raise ValueError(f"{called}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} so expected in_dim to satisfy "
-                         f"-{rank} <= in_dim < {rank}.")
+        raise ValueError(
+            f"{called}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} so "
+            "expected in_dim to satisfy "
+            f"-{rank} <= in_dim < {rank}.")
     return dim % rank
 
 
 def batch_size(func, leaves, dims) -> int:
     sizes = {leaf.size(d) for leaf, d in zip(leaves, dims) if d is not None}
     if not sizes:
-        raise ValueError(f"vmap({name_of(func)}): at least one Tensor must be mapped over, but there is none for which in_dims names a dimension")
+        raise ValueError(
+            f"vmap({name_of(func)}): at least one Tensor must be mapped over, but there is none for which in_dims "
+            "names a dimension")
     if len(sizes) > 1:
         raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
                          f"{[leaf.size(d) for leaf, d in zip(leaves, dims) if d is not None]} for the mapped dimension")
@@ -123,8 +138,10 @@ def run(func, leaves, dims, spec, size, out_dims, randomness, kwargs):
     if wanted is None and isinstance(out_dims, tuple) and len(out_dims) == 1 and out_spec.is_leaf():
         wanted = list(out_dims)
     if wanted is None:
-        raise ValueError(f"vmap({name_of(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. out_dims "
-                         f"has structure {tree_flatten(out_dims)[1]} but outputs has structure {out_spec}.")
+        raise ValueError(
+            f"vmap({name_of(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
+            "structure of `outputs`. out_dims "
+            f"has structure {tree_flatten(out_dims)[1]} but outputs has structure {out_spec}.")
     return tree_unflatten([unbatched(func, level, o, d) for o, d in zip(outputs, wanted)], out_spec)
 
 
@@ -133,15 +150,20 @@ def unbatched(func, level, output, dim):
     if not isinstance(output, Tensor):
         if dim is None:
             return output
-        raise ValueError(f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(output)}. Did you mean to set out_dims= "
-                         "to None for output?")
+        raise ValueError(
+            f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(output)}. Did "
+            "you mean to set out_dims= "
+            "to None for output?")
     if dim is None:
         if level.owns(output):
-            raise ValueError(f"vmap({name_of(func)}, ...): `{name_of(func)}` can not return a BatchedTensor when out_dim is None")
+            raise ValueError(
+                f"vmap({name_of(func)}, ...): `{name_of(func)}` can not return a BatchedTensor when out_dim is None")
         return output
     if not isinstance(dim, int):
-        raise ValueError(f"vmap({name_of(func)}, ..., out_dims={dim}): `out_dims` must be an int, None or a python collection of ints representing where "
-                         "in the outputs the vmapped dimension should appear.")
+        raise ValueError(
+            f"vmap({name_of(func)}, ..., out_dims={dim}): `out_dims` must be an int, None or a python collection of "
+            "ints representing where "
+            "in the outputs the vmapped dimension should appear.")
     value = output.value if level.owns(output) else OPS["expand"](output, (level.size, *output.shape))
     rank = value.dim()
     if not -rank <= dim < rank:

@@ -9,8 +9,11 @@ from .._symbolic_trace import Tracer, symbolic_trace
 from ..graph import Graph
 from ..graph_module import GraphModule
 
-__all__ = ["matches_module_pattern", "replace_node_module", "fuse", "remove_dropout", "extract_subgraph", "optimize_for_inference"]
-PATTERNS = [((conv.Conv1d, batchnorm.BatchNorm1d), fuse_conv_bn_eval), ((conv.Conv2d, batchnorm.BatchNorm2d), fuse_conv_bn_eval), ((conv.Conv3d, batchnorm.BatchNorm3d), fuse_conv_bn_eval),
+__all__ = ["matches_module_pattern", "replace_node_module", "fuse", "remove_dropout", "extract_subgraph",
+           "optimize_for_inference"]
+PATTERNS = [((conv.Conv1d, batchnorm.BatchNorm1d), fuse_conv_bn_eval),
+            ((conv.Conv2d, batchnorm.BatchNorm2d), fuse_conv_bn_eval),
+            ((conv.Conv3d, batchnorm.BatchNorm3d), fuse_conv_bn_eval),
             ((linear.Linear, batchnorm.BatchNorm1d), fuse_linear_bn_eval)]
 
 
@@ -23,7 +26,8 @@ def _parent_name(target: str) -> tuple[str, str]:
 def matches_module_pattern(pattern, node, modules) -> bool:
     """Whether a node calls a module of the pattern's last class on the result of one of its first."""
     nodes = (node.args[0] if node.args else None, node)
-    return all(getattr(n, "op", None) == "call_module" and n.target in modules and type(modules[n.target]) is kind for kind, n in zip(pattern, nodes))
+    return all(getattr(n, "op", None) == "call_module" and n.target in modules and type(modules[n.target]) is kind
+               for kind, n in zip(pattern, nodes))
 
 
 def replace_node_module(node, modules, new_module) -> None:
@@ -83,7 +87,8 @@ def extract_subgraph(orig_module, nodes, inputs, outputs):
 
 
 def optimize_for_inference(model, pass_config=None, tracer=Tracer):
-    """``fuse`` and ``remove_dropout``; layouts of other libraries (``mkldnn_layout_optimize``) are not used.  ``pass_config``: {name of a pass: whether it runs}."""
+    """``fuse`` and ``remove_dropout``; layouts of other libraries (``mkldnn_layout_optimize``) are not used.
+    ``pass_config``: {name of a pass: whether it runs}."""
     chosen = {"conv_bn_fuse": True, "remove_dropout": True, **(pass_config or {})}
     model = fuse(model) if chosen["conv_bn_fuse"] else model
     model = remove_dropout(model) if chosen["remove_dropout"] else model

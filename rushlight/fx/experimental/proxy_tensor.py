@@ -18,7 +18,8 @@ __all__ = ["make_fx", "ProxyTorchDispatchMode", "is_fx_tracing", "get_proxy_mode
 
 
 class Place(int):
-    """A place in the random stream that the traced function draws from, and the node that finds it when the graph runs."""
+    """A place in the random stream that the traced function draws from, and the node that finds it when the graph
+    runs."""
 
     def at(self, node):
         self.node = node
@@ -46,7 +47,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def reserve(self, blocks):
         """Draws now, and whenever the graph runs."""
-        return tuple(Place(found).at(node) for found, node in zip(default_generator.reserve(blocks), draw(self.graph, blocks)))
+        return tuple(Place(found).at(node)
+                     for found, node in zip(default_generator.reserve(blocks), draw(self.graph, blocks)))
 
     def enter(self, tensor, node):
         """Notes which node a tensor is."""
@@ -93,23 +95,29 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
 
 def users_overload(func):
-    """The overload that users know for one whose operator is the inner part of theirs: ``silu.default`` for ``_silu.default``."""
+    """The overload that users know for one whose operator is the inner part of theirs: ``silu.default`` for
+    ``_silu.default``."""
     from ..._ops import operator_named, ops
     name = func._opname.lstrip("_")
-    return getattr(getattr(ops.aten, name), func._overloadname) if name != func._opname and operator_named(name) is not None else None
+    return getattr(getattr(ops.aten, name),
+                   func._overloadname) if name != func._opname and operator_named(name) is not None else None
 
 
 def get_proxy_mode():
     """The mode that is tracing now, or None."""
     from ...utils._python_dispatch import _get_current_dispatch_mode_stack
-    return next((m for m in reversed(_get_current_dispatch_mode_stack()) if isinstance(m, ProxyTorchDispatchMode)), None)
+    return next((m for m in reversed(_get_current_dispatch_mode_stack()) if isinstance(m, ProxyTorchDispatchMode)),
+                None)
 
 
-def make_fx(f, decomposition_table=None, tracing_mode: str = "real", _allow_non_fake_inputs=False, *, pre_dispatch=False, record_module_stack=False,
+def make_fx(f, decomposition_table=None, tracing_mode: str = "real", _allow_non_fake_inputs=False, *,
+            pre_dispatch=False, record_module_stack=False,
             _allow_fake_constant=False, _error_on_data_dependent_ops=True):
-    """``make_fx(f)(*args)``: the GraphModule of the operators that ``f`` runs for these arguments, gradients that it takes included.
+    """``make_fx(f)(*args)``: the GraphModule of the operators that ``f`` runs for these arguments, gradients that it
+    takes included.
 
-    ``tracing_mode``: "real" runs them, "fake" looks at shapes and dtypes only, "symbolic" takes sizes as symbols.  ``decomposition_table`` maps
+    ``tracing_mode``: "real" runs them, "fake" looks at shapes and dtypes only, "symbolic" takes sizes as symbols.
+      ``decomposition_table`` maps
     operators (``torch.ops.aten.silu.default``) to functions of simpler ones.  AssertionError for an unknown mode.
 
     >>> import rushlight as torch
@@ -130,7 +138,8 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", _allow_non_
             return run_real(f, args, names, table)
         found = record(f, args, symbolic=tracing_mode == "symbolic")
         leaves = tree_flatten(args)[0]
-        return recorded_module(found, [n for n, leaf in zip(names, leaves) if isinstance(leaf, Tensor)], getattr(f, "__name__", "GraphModule"))
+        return recorded_module(found, [n for n, leaf in zip(names, leaves) if isinstance(leaf, Tensor)],
+                               getattr(f, "__name__", "GraphModule"))
 
     return traced
 
@@ -140,7 +149,8 @@ def run_real(f, args, names, table) -> GraphModule:
     graph = Graph()
     mode = ProxyTorchDispatchMode(graph, table)
     leaves, spec = tree_flatten(args)
-    inputs = [leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+    inputs = [leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
+              for leaf in leaves]
     for name, value in zip(names, inputs):
         node = graph.placeholder(name)
         if isinstance(value, Tensor):

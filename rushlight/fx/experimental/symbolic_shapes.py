@@ -1,4 +1,5 @@
-"""Questions about sizes, which may be symbols while a program is captured: answered for plain numbers, and for symbols by what capture knows."""
+"""Questions about sizes, which may be symbols while a program is captured: answered for plain numbers, and for symbols
+by what capture knows."""
 from __future__ import annotations
 
 import enum
@@ -7,9 +8,12 @@ from ..._src.capture.errors import ConstraintViolationError
 from ..._src.compat.absent import absent
 from ..._src.core.expr import Expr
 
-__all__ = ["ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "ShapeEnv", "free_symbols", "guard_int", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_free_symbols",
-           "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_and", "sym_eq", "sym_or"]
-globals().update(absent("torch.fx.experimental.symbolic_shapes", "capture keeps what it knows of sizes with its guards: see torch._dynamo.explain",
+__all__ = ["ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "ShapeEnv", "free_symbols",
+           "guard_int", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_free_symbols",
+           "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false",
+           "statically_known_true", "sym_and", "sym_eq", "sym_or"]
+globals().update(absent("torch.fx.experimental.symbolic_shapes",
+                        "capture keeps what it knows of sizes with its guards: see torch._dynamo.explain",
                         "StatelessSymbolicContext StatefulSymbolicContext SymbolicContext ConvertIntKey CallMethodKey"))
 
 
@@ -24,16 +28,20 @@ class DimDynamic(enum.Enum):
 
 
 class ShapeEnv:
-    """What a FakeTensorMode is given to know sizes by.  Here sizes stay numbers: no symbol is made, so nothing is assumed of one and there are no guards.
+    """What a FakeTensorMode is given to know sizes by.  Here sizes stay numbers: no symbol is made, so nothing is
+    assumed of one and there are no guards.
 
-    The arguments are PyTorch's: they say how symbols are made and treated.  Symbols exist while ``torch.compile`` or ``torch.export`` captures.
+    The arguments are PyTorch's: they say how symbols are made and treated.  Symbols exist while ``torch.compile`` or
+    ``torch.export`` captures.
 
     >>> ShapeEnv().guards, ShapeEnv()
     ([], ShapeEnv(static sizes))
     """
 
-    def __init__(self, *, should_record_events=None, tracked_fakes=None, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True, assume_static_by_default=False,
-                 specialize_zero_one=True, duck_shape=None, co_fields=None, prefer_deferred_runtime_asserts_over_guards=False, trace_asserts=False):
+    def __init__(self, *, should_record_events=None, tracked_fakes=None, allow_scalar_outputs=True,
+                 allow_dynamic_output_shape_ops=True, assume_static_by_default=False,
+                 specialize_zero_one=True, duck_shape=None, co_fields=None,
+                 prefer_deferred_runtime_asserts_over_guards=False, trace_asserts=False):
         self.assume_static_by_default, self.frozen = assume_static_by_default, False
         self.guards: list = []
 
@@ -50,7 +58,9 @@ class ShapeEnv:
         return []
 
     def __getattr__(self, name):
-        raise AttributeError(f"ShapeEnv has no {name!r}: sizes are static here, symbols are made while torch.compile or torch.export captures")
+        raise AttributeError(
+            f"ShapeEnv has no {name!r}: sizes are static here, symbols are made while torch.compile or torch.export "
+            "captures")
 
     def __repr__(self):
         return "ShapeEnv(static sizes)"

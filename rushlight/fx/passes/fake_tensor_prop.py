@@ -32,7 +32,8 @@ class FakeTensorProp(Interpreter):
         return result
 
     def propagate(self, *args):
-        return self.propagate_dont_convert_inputs(*(self._mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args))
+        return self.propagate_dont_convert_inputs(*(self._mode.from_tensor(a) if isinstance(a, Tensor) else a
+                                                    for a in args))
 
     def propagate_dont_convert_inputs(self, *args):
         with self._mode:

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 
-COLOURS = {"placeholder": "AliceBlue", "get_attr": "LightGrey", "call_function": "Honeydew", "call_method": "LightYellow", "call_module": "LemonChiffon", "output": "PowderBlue"}
+COLOURS = {"placeholder": "AliceBlue", "get_attr": "LightGrey", "call_function": "Honeydew",
+           "call_method": "LightYellow", "call_module": "LemonChiffon", "output": "PowderBlue"}
 
 
 class Dot:
@@ -25,7 +26,8 @@ class Dot:
 
 
 class FxGraphDrawer:
-    """Draws the graph of a GraphModule: a box for each node with its op, target and what is known of its value, arrows to what reads it.
+    """Draws the graph of a GraphModule: a box for each node with its op, target and what is known of its value, arrows
+    to what reads it.
 
     >>> import rushlight as torch
     >>> from rushlight.fx.passes.graph_drawer import FxGraphDrawer
@@ -39,8 +41,10 @@ class FxGraphDrawer:
     def get_dot_graph(self) -> Dot:
         """The picture."""
         shown = [n for n in self.module.graph.nodes if n.op not in self.ignored]
-        lines = [f"    {quoted(n.name)} [shape=box style=filled fillcolor={COLOURS[n.op]} label={quoted(self.label(n))}];" for n in shown]
-        lines += [f"    {quoted(used.name)} -> {quoted(n.name)};" for n in shown for used in n.all_input_nodes if used.op not in self.ignored]
+        lines = [f"    {quoted(n.name)} [shape=box style=filled fillcolor={COLOURS[n.op]} "
+                 f"label={quoted(self.label(n))}];" for n in shown]
+        lines += [f"    {quoted(used.name)} -> {quoted(n.name)};" for n in shown for used in n.all_input_nodes
+                  if used.op not in self.ignored]
         return Dot("\n".join([f"digraph {quoted(self.name)} {{", "    rankdir=TB;", *lines, "}"]))
 
     get_main_dot_graph = get_dot_graph
@@ -50,7 +54,8 @@ class FxGraphDrawer:
         target = getattr(node.target, "__name__", str(node.target))
         value = node.meta.get("val", node.meta.get("tensor_meta"))
         shape = getattr(value, "shape", None)
-        return "\n".join([node.name, f"{node.op}: {target}", *([] if shape is None else [f"{value.dtype} {list(shape)}"])])
+        return "\n".join([node.name, f"{node.op}: {target}",
+                          *([] if shape is None else [f"{value.dtype} {list(shape)}"])])
 
 
 def quoted(text: str) -> str:

@@ -15,7 +15,8 @@ class OperatorSupportBase:
 
 
 class OperatorSupport(OperatorSupportBase):
-    """Nodes by what they call: ``{target: None}`` for any arguments, ``{target: (dtypes of each argument, {keyword: dtypes})}`` for these dtypes."""
+    """Nodes by what they call: ``{target: None}`` for any arguments,
+    ``{target: (dtypes of each argument, {keyword: dtypes})}`` for these dtypes."""
 
     def __init__(self, support_dict=None):
         self._support_dict = support_dict or {}
@@ -29,7 +30,10 @@ class OperatorSupport(OperatorSupportBase):
         if self._support_dict[target] is None:
             return True
         positions, keywords = self._support_dict[target]
-        return all(fits(arg, allowed) for arg, allowed in zip(node.args, positions)) and all(fits(node.kwargs[k], allowed) for k, allowed in keywords.items() if k in node.kwargs)
+        return all(fits(arg, allowed)
+                   for arg, allowed in zip(node.args, positions)) and all(fits(node.kwargs[k], allowed)
+                                                                          for k, allowed in keywords.items()
+                                                                          if k in node.kwargs)
 
 
 def fits(arg, allowed) -> bool:

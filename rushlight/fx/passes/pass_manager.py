@@ -5,7 +5,8 @@ import functools
 import logging
 
 
-__all__ = ["PassManager", "inplace_wrapper", "log_hook", "loop_pass", "this_before_that_pass_constraint", "these_before_those_pass_constraint"]
+__all__ = ["PassManager", "inplace_wrapper", "log_hook", "loop_pass", "this_before_that_pass_constraint",
+           "these_before_those_pass_constraint"]
 log = logging.getLogger("torch.fx.passes.pass_manager")
 
 
@@ -31,7 +32,8 @@ def log_hook(fn, level: int = logging.INFO):
 
 
 def loop_pass(base_pass, n_iter: int | None = None, predicate=None):
-    """A pass run ``n_iter`` times, or while ``predicate`` of the module holds.  AssertionError unless one of them is given."""
+    """A pass run ``n_iter`` times, or while ``predicate`` of the module holds.  AssertionError unless one of them is
+    given."""
     if (n_iter is None) == (predicate is None):
         raise AssertionError("Exactly one of `n_iter` or `predicate` must be specified.")
 
@@ -88,7 +90,9 @@ class PassManager:
             for k, first in enumerate(self.passes):
                 for second in self.passes[k + 1:]:
                     if not constraint(first, second):
-                        raise RuntimeError(f"pass schedule constraint violated. Expected {first} before {second} but found {second} at index {k} and {first} later in the list.")
+                        raise RuntimeError(
+                            f"pass schedule constraint violated. Expected {first} before {second} but found {second} "
+                            f"at index {k} and {first} later in the list.")
         self._validated = True
 
     def __call__(self, source):

@@ -25,7 +25,8 @@ def _extract_tensor_metadata(result: Tensor, include_contiguity=True) -> TensorM
     """The TensorMetadata of a tensor."""
     form = None
     if include_contiguity:
-        form = next((f for f in (convert.contiguous_format, convert.channels_last, convert.channels_last_3d) if fits(result, f)), None)
+        form = next((f for f in (convert.contiguous_format, convert.channels_last, convert.channels_last_3d)
+                     if fits(result, f)), None)
     return TensorMetadata(result.shape, result.dtype, result.requires_grad, result.stride(), form, False, {})
 
 

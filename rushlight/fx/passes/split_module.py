@@ -9,17 +9,20 @@ from ..graph_module import GraphModule
 
 
 class Partition:
-    """The nodes of one submodule; ``inputs``: the nodes outside that they read; ``outputs``: those of them that are read outside."""
+    """The nodes of one submodule; ``inputs``: the nodes outside that they read; ``outputs``: those of them that are
+    read outside."""
 
     def __init__(self, name: str):
         self.name, self.nodes, self.inputs, self.outputs, self.before = name, [], {}, {}, {}
 
 
-def split_module(m, root_m, split_callback, qualname_map=None, keep_original_order=False, keep_original_node_name=False):
-    """A module in which each group of nodes is a submodule ``submod_0``, ``submod_1``, ...; ``split_callback(node)`` gives the group's number.
+def split_module(m, root_m, split_callback, qualname_map=None, keep_original_order=False,
+                 keep_original_node_name=False):
+    """A module in which each group of nodes is a submodule ``submod_0``, ``submod_1``, ...; ``split_callback(node)``
+    gives the group's number.
 
-    ``qualname_map``, if given, is filled with {name in the result: name in ``m``} of the parts used.  RuntimeError where groups need each
-    other in a circle.
+    ``qualname_map``, if given, is filled with {name in the result: name in ``m``} of the parts used.  RuntimeError
+    where groups need each other in a circle.
     """
     partitions, place = {}, {}
     for node in m.graph.nodes:
@@ -40,7 +43,8 @@ def split_module(m, root_m, split_callback, qualname_map=None, keep_original_ord
                     target.before[source] = None
     graph, env, attributes = Graph(), {}, {}
     for node in m.graph.nodes:
-        if node.op in ("placeholder", "get_attr") and (node.op == "placeholder" or any(user not in place for user in node.users)):
+        if node.op in ("placeholder", "get_attr") and (node.op == "placeholder"
+                                                       or any(user not in place for user in node.users)):
             env[node] = graph.node_copy(node)
     for partition in in_order(list(partitions.values())):
         attributes[partition.name] = submodule(m, partition, qualname_map)
@@ -61,7 +65,9 @@ def in_order(partitions) -> list:
     while len(done) < len(partitions):
         ready = [p for p in partitions if p not in done and all(b in done for b in p.before)]
         if not ready:
-            raise RuntimeError(f"the groups {[p.name for p in partitions if p not in done]} need each other in a circle: choose groups that follow one another")
+            raise RuntimeError(
+                f"the groups {[p.name for p in partitions if p not in done]} need each other in a circle: choose "
+                "groups that follow one another")
         done[ready[0]] = None
     return list(done)
 

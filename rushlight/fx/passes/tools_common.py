@@ -16,7 +16,8 @@ def get_node_target(submodules, node) -> str:
         raise AssertionError(f"Expect op types of {', '.join(sorted(CALLABLE_NODE_OPS))}, but found op {node.op}")
     if node.op == "call_module":
         kind = type(submodules[node.target])
-        return f"{kind.__module__}.{kind.__name__}".replace("rushlight.", "torch.", 1) if hasattr(kind, "__module__") else str(kind)
+        return f"{kind.__module__}.{kind.__name__}".replace("rushlight.", "torch.",
+                                                            1) if hasattr(kind, "__module__") else str(kind)
     if node.op == "call_method":
         return node.target
     return get_acc_ops_name(node.target)

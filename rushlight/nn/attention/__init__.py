@@ -12,8 +12,9 @@ __all__ = ["SDPBackend", "sdpa_kernel"]
 class SDPBackend(enum.IntEnum):
     """Kernels of scaled_dot_product_attention.
 
-    MATH: its formula, scores in memory. FLASH_ATTENTION, EFFICIENT_ATTENTION: blocks of scores that never leave the cache, one kernel under two names.
-    CUDNN_ATTENTION and OVERRIDEABLE are names for other devices: nothing here is computed by them.
+    MATH: its formula, scores in memory. FLASH_ATTENTION, EFFICIENT_ATTENTION: blocks of scores that never leave the
+    cache, one kernel under two names.  CUDNN_ATTENTION and OVERRIDEABLE are names for other devices: nothing here is
+    computed by them.
     """
 
     ERROR = -1
@@ -43,7 +44,9 @@ def sdpa_kernel(backends, set_priority: bool = False):
     torch.Size([1, 1, 2, 4])
     """
     if not isinstance(backends, (list, SDPBackend)):
-        raise AssertionError(f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, but got {type(backends).__name__}")
+        raise AssertionError(
+            "Backend must be an instance of SDPBackend or a list of SDPBackend instances, but got "
+            f"{type(backends).__name__}")
     chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
     before = _attention.kernels.allowed
     _attention.kernels.allowed = tuple(b.name for b in (chosen if set_priority else sorted(chosen, reverse=True)))

@@ -19,10 +19,12 @@ class CausalVariant(enum.IntEnum):
 
 
 class CausalBias(Tensor):
-    """A mask [length, keys] of which ``scaled_dot_product_attention`` needs the variant alone; other operators see it as a tensor of bools."""
+    """A mask [length, keys] of which ``scaled_dot_product_attention`` needs the variant alone; other operators see it
+    as a tensor of bools."""
 
     def __new__(cls, variant, seq_len_q, seq_len_kv):
-        allowed = torch.ones(seq_len_q, seq_len_kv, dtype=torch.bool).tril(0 if variant == CausalVariant.UPPER_LEFT else seq_len_kv - seq_len_q)
+        allowed = torch.ones(seq_len_q, seq_len_kv, dtype=torch.bool).tril(0 if variant == CausalVariant.UPPER_LEFT
+                                                                           else seq_len_kv - seq_len_q)
         return allowed.as_subclass(cls)
 
     def __init__(self, variant, seq_len_q, seq_len_kv):
@@ -36,7 +38,8 @@ class CausalBias(Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
-        args = [a.as_subclass(Tensor) if isinstance(a, cls) and function is not F.scaled_dot_product_attention else a for a in args]
+        args = [a.as_subclass(Tensor) if isinstance(a, cls) and function is not F.scaled_dot_product_attention else a
+                for a in args]
         if function is not F.scaled_dot_product_attention:
             return super().__torch_function__(function, types, args, kwargs)
         mask = args.pop(3) if len(args) > 3 else kwargs.pop("attn_mask")

@@ -48,12 +48,14 @@ def check_functions(mask_mods):
 class BlockMask:
     """A mask in blocks: of each row of blocks of queries, which blocks of keys to visit.
 
-    ``kv_num_blocks`` [b, h, rows] int32 and ``kv_indices`` [b, h, rows, columns] int32 list the blocks where ``mask_mod`` decides for every
-    score; ``full_kv_num_blocks`` and ``full_kv_indices`` those where every query may look. b and h may be 1, for all. ``BLOCK_SIZE``: queries
-    and keys of a block. The q_ tensors are the same, listed by blocks of keys.
+    ``kv_num_blocks`` [b, h, rows] int32 and ``kv_indices`` [b, h, rows, columns] int32 list the blocks where
+    ``mask_mod`` decides for every score; ``full_kv_num_blocks`` and ``full_kv_indices`` those where every query may
+    look. b and h may be 1, for all. ``BLOCK_SIZE``: queries and keys of a block. The q_ tensors are the same, listed by
+    blocks of keys.
     """
 
-    def __init__(self, seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks=None, full_kv_indices=None, q_num_blocks=None, q_indices=None,
+    def __init__(self, seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks=None, full_kv_indices=None,
+                 q_num_blocks=None, q_indices=None,
                  full_q_num_blocks=None, full_q_indices=None, BLOCK_SIZE=(BLOCK, BLOCK), mask_mod=None):
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
@@ -68,7 +70,8 @@ class BlockMask:
         self.states = states_of(kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices)
 
     @classmethod
-    def from_kv_blocks(cls, kv_num_blocks, kv_indices, full_kv_num_blocks=None, full_kv_indices=None, BLOCK_SIZE=BLOCK, mask_mod=None,
+    def from_kv_blocks(cls, kv_num_blocks, kv_indices, full_kv_num_blocks=None, full_kv_indices=None, BLOCK_SIZE=BLOCK,
+                       mask_mod=None,
                        seq_lengths=None, compute_q_blocks=True):
         """A BlockMask from what to visit by rows; the lists by blocks of keys are computed."""
         if kv_indices.dim() < 2:
@@ -85,12 +88,15 @@ class BlockMask:
                 across[2:] = listed(visited(full_kv_num_blocks, full_kv_indices).transpose(-2, -1))
         return cls(seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *across, size, mask_mod)
 
-    captured_attributes = ("seq_lengths", "BLOCK_SIZE", "mask_mod", "states", "full_kv_num_blocks")  # what compiled attention reads
-    TENSORS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices", "full_q_num_blocks",
+    # what compiled attention reads
+    captured_attributes = ("seq_lengths", "BLOCK_SIZE", "mask_mod", "states", "full_kv_num_blocks")
+    TENSORS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices",
+               "full_q_num_blocks",
                "full_q_indices")
 
     def as_tuple(self, flatten=True):
-        """The lengths, the eight tensors, the block sizes and the mask_mod; ``flatten``: lengths and sizes as single values."""
+        """The lengths, the eight tensors, the block sizes and the mask_mod; ``flatten``: lengths and sizes as single
+        values."""
         lengths, sizes = (self.seq_lengths, self.BLOCK_SIZE) if flatten else ((self.seq_lengths,), (self.BLOCK_SIZE,))
         return (*lengths, *(getattr(self, name) for name in self.TENSORS), *sizes, self.mask_mod)
 
@@ -117,7 +123,8 @@ class BlockMask:
 
     def to(self, device):
         """The same on a device."""
-        tensors = {name: t if t is None else t.to(device) for name, t in ((name, getattr(self, name)) for name in self.TENSORS)}
+        tensors = {name: t if t is None else t.to(device)
+                   for name, t in ((name, getattr(self, name)) for name in self.TENSORS)}
         return BlockMask(self.seq_lengths, **tensors, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod)
 
     def __getitem__(self, index):
@@ -125,7 +132,8 @@ class BlockMask:
         index = index if isinstance(index, tuple) else (index,)
         index = tuple(slice(i + n if i < 0 else i, (i + n if i < 0 else i) + 1) if isinstance(i, int) else i
                       for i, n in zip(index, self.kv_num_blocks.shape))
-        rows = {name: t if t is None else t[index] for name, t in ((name, getattr(self, name)) for name in self.TENSORS[:4])}
+        rows = {name: t if t is None else t[index]
+                for name, t in ((name, getattr(self, name)) for name in self.TENSORS[:4])}
         lengths = rows["kv_num_blocks"].shape[-1] * self.BLOCK_SIZE[0], self.seq_lengths[1]
         if len(index) < 3 or isinstance(index[2], slice) and index[2] == slice(None):
             lengths = self.seq_lengths
@@ -148,8 +156,10 @@ class BlockMask:
         return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%,\n{self.to_string()}\n)"
 
     def __repr__(self):
-        shapes = ", ".join(f"{name}={None if t is None else tuple(t.shape)}" for name, t in ((n, getattr(self, n)) for n in self.TENSORS))
-        return f"BlockMask(shape={self.shape}, {shapes}, BLOCK_SIZE={self.BLOCK_SIZE}, sparsity={self.sparsity():.2f}%, mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)})"
+        shapes = ", ".join(f"{name}={None if t is None else tuple(t.shape)}"
+                           for name, t in ((n, getattr(self, n)) for n in self.TENSORS))
+        return (f"BlockMask(shape={self.shape}, {shapes}, BLOCK_SIZE={self.BLOCK_SIZE}, "
+                f"sparsity={self.sparsity():.2f}%, mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)})")
 
 
 def picture(states, high, wide):
@@ -157,7 +167,8 @@ def picture(states, high, wide):
     rows, columns = states.shape
     for i in range(high):
         part = states[i * rows // high:max((i + 1) * rows // high, i * rows // high + 1)]
-        cells = (part[:, j * columns // wide:max((j + 1) * columns // wide, j * columns // wide + 1)] for j in range(wide))
+        cells = (part[:, j * columns // wide:max((j + 1) * columns // wide, j * columns // wide + 1)]
+                 for j in range(wide))
         yield "".join("██" if cell.min() == 2 else "░░" if cell.max() > 0 else "  " for cell in cells).rstrip()
 
 
@@ -224,7 +235,9 @@ def takes_score(function) -> bool:
     positions = [p for p in inspect.signature(function).parameters.values()
                  if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
     if len(positions) not in (4, 5):
-        raise ValueError(f"a score_mod takes (score, b, h, q_idx, kv_idx) and a mask_mod (b, h, q_idx, kv_idx); this function takes {len(positions)} arguments")
+        raise ValueError(
+            "a score_mod takes (score, b, h, q_idx, kv_idx) and a mask_mod (b, h, q_idx, kv_idx); this function "
+            f"takes {len(positions)} arguments")
     return len(positions) == 5
 
 

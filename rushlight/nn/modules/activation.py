@@ -19,7 +19,8 @@ def simple(name, function, doc):
 
 
 Sigmoid, Tanh = simple("Sigmoid", "sigmoid", "1 / (1 + exp(-x))."), simple("Tanh", "tanh", "The hyperbolic tangent.")
-LogSigmoid, Softsign, Tanhshrink = (simple("LogSigmoid", "logsigmoid", "log(sigmoid(x))."), simple("Softsign", "softsign", "x / (1 + |x|)."),
+LogSigmoid, Softsign, Tanhshrink = (simple("LogSigmoid", "logsigmoid", "log(sigmoid(x))."),
+                                    simple("Softsign", "softsign", "x / (1 + |x|)."),
                                     simple("Tanhshrink", "tanhshrink", "x - tanh(x)."))
 
 
@@ -45,7 +46,8 @@ def settings(name, function, doc, options=(), inplace=False, shown=None):
             return getattr(F, function)(input, **values)
 
         def extra_repr(self):
-            parts = [f"{key}={getattr(self, key)!r}" if shown is None else shown.format(getattr(self, key)) for key, _ in options]
+            parts = [f"{key}={getattr(self, key)!r}" if shown is None else shown.format(getattr(self, key))
+                     for key, _ in options]
             return ", ".join(parts + ["inplace=True"] * (inplace and self.inplace))
 
     Made.__name__ = Made.__qualname__ = name
@@ -61,7 +63,8 @@ Hardswish = settings("Hardswish", "hardswish", "x * hardsigmoid(x).", inplace=Tr
 Hardsigmoid = settings("Hardsigmoid", "hardsigmoid", "min(max(x + 3, 0), 6) / 6.", inplace=True)
 Hardsigmoid.extra_repr = Hardswish.extra_repr = lambda self: ""
 GELU = settings("GELU", "gelu", "x * Phi(x).", (("approximate", "none"),))
-LeakyReLU = settings("LeakyReLU", "leaky_relu", "x where positive, else negative_slope * x.", (("negative_slope", 0.01),), inplace=True)
+LeakyReLU = settings("LeakyReLU", "leaky_relu", "x where positive, else negative_slope * x.",
+                     (("negative_slope", 0.01),), inplace=True)
 ELU = settings("ELU", "elu", "x where positive, else alpha * (exp(x) - 1).", (("alpha", 1.0),), inplace=True)
 CELU = settings("CELU", "celu", "x where positive, else alpha * (exp(x / alpha) - 1).", (("alpha", 1.0),), inplace=True)
 Softplus = settings("Softplus", "softplus", "log(1 + exp(beta x)) / beta.", (("beta", 1.0), ("threshold", 20.0)))
@@ -78,7 +81,8 @@ class Hardtanh(Module):
 
     def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
         super().__init__()
-        min_val, max_val = (new if old is None else old for new, old in ((min_val, min_value), (max_val, max_value)))  # by their old names too
+        # by their old names too
+        min_val, max_val = (new if old is None else old for new, old in ((min_val, min_value), (max_val, max_value)))
         if max_val <= min_val:
             raise AssertionError("max_val must be larger than min_val")
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
@@ -159,13 +163,18 @@ class Softmax2d(Module):
 class MultiheadAttention(Module):
     """Attention by several heads, with input and output projections (Vaswani et al. 2017)."""
 
-    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False, device=None, dtype=None):
+    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,
+                 vdim=None, batch_first=False, device=None, dtype=None):
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead")
+            raise ValueError(
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} "
+                "instead")
         super().__init__()
-        self.embed_dim, self.kdim, self.vdim = embed_dim, kdim if kdim is not None else embed_dim, vdim if vdim is not None else embed_dim
+        self.embed_dim, self.kdim, self.vdim = (embed_dim, kdim if kdim is not None else embed_dim,
+                                                vdim if vdim is not None else embed_dim)
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
-        self.num_heads, self.dropout, self.batch_first, self.head_dim = num_heads, dropout, batch_first, embed_dim // num_heads
+        self.num_heads, self.dropout, self.batch_first, self.head_dim = (num_heads, dropout, batch_first,
+                                                                         embed_dim // num_heads)
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError("embed_dim must be divisible by num_heads")
         places = {"device": device, "dtype": dtype}
@@ -174,12 +183,14 @@ class MultiheadAttention(Module):
             for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
                 self.register_parameter(name, None)
         else:
-            self.q_proj_weight, self.k_proj_weight = empty((embed_dim, embed_dim), **places), empty((embed_dim, self.kdim), **places)
+            self.q_proj_weight, self.k_proj_weight = empty((embed_dim, embed_dim),
+                                                           **places), empty((embed_dim, self.kdim), **places)
             self.v_proj_weight = empty((embed_dim, self.vdim), **places)
             self.register_parameter("in_proj_weight", None)
         self.register_parameter("in_proj_bias", empty(3 * embed_dim, **places) if bias else None)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **places)
-        self.bias_k, self.bias_v = (empty((1, 1, embed_dim), **places), empty((1, 1, embed_dim), **places)) if add_bias_kv else (None, None)
+        self.bias_k, self.bias_v = (empty((1, 1, embed_dim), **places),
+                                    empty((1, 1, embed_dim), **places)) if add_bias_kv else (None, None)
         self.add_zero_attn = add_zero_attn
         self._reset_parameters()
 
@@ -194,25 +205,34 @@ class MultiheadAttention(Module):
             xavier_normal_(self.bias_k)
             xavier_normal_(self.bias_v)
 
-    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):
+    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
+                average_attn_weights=True, is_causal=False):
         if query.is_nested or key.is_nested or value.is_nested:
             return self.nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal), None
         first = self.batch_first and query.dim() == 3
         if first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         out, attention = multi_head_attention_forward(
-            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
-            self.out_proj.weight, self.out_proj.bias, self.training, key_padding_mask, need_weights, attn_mask, not self._qkv_same_embed_dim, self.q_proj_weight,
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
+            self.bias_v, self.add_zero_attn, self.dropout,
+            self.out_proj.weight, self.out_proj.bias, self.training, key_padding_mask, need_weights, attn_mask,
+            not self._qkv_same_embed_dim, self.q_proj_weight,
             self.k_proj_weight, self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal)
         return out.transpose(0, 1) if first else out, attention
 
     def nested(self, query, key, value, key_padding_mask, need_weights, attn_mask, is_causal):
         """Attention of nested tensors [batch, n, size]: within each example, and without weights."""
-        if key_padding_mask is not None or attn_mask is not None and not is_causal or need_weights or not self.batch_first or self.bias_k is not None or self.add_zero_attn:
-            raise AssertionError("MultiheadAttention takes nested tensors with batch_first=True, need_weights=False, without masks (is_causal may be said), bias_k and zero "
-                                 "attention: examples have no padding to mask")
-        weights = self.in_proj_weight.chunk(3) if self._qkv_same_embed_dim else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        if (key_padding_mask is not None or attn_mask is not None and not is_causal or need_weights
+            or not self.batch_first or self.bias_k is not None or self.add_zero_attn):
+            raise AssertionError(
+                "MultiheadAttention takes nested tensors with batch_first=True, need_weights=False, without masks "
+                "(is_causal may be said), bias_k and zero "
+                "attention: examples have no padding to mask")
+        weights = self.in_proj_weight.chunk(3) if self._qkv_same_embed_dim else (self.q_proj_weight, self.k_proj_weight,
+                                                                                 self.v_proj_weight)
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        q, k, v = (F.linear(x, w, b).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x, w, b in zip((query, key, value), weights, biases))
-        out = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0.0, is_causal=is_causal)
+        q, k, v = (F.linear(x, w, b).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+                   for x, w, b in zip((query, key, value), weights, biases))
+        out = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0.0,
+                                             is_causal=is_causal)
         return self.out_proj(out.transpose(1, 2).flatten(-2))

@@ -28,7 +28,8 @@ def answered(changed, gradients, name):
         return gradients
     changed = changed if isinstance(changed, tuple) else (changed,)
     if len(changed) != len(gradients):
-        raise RuntimeError(f"Backward hook returned an invalid number of {name}, got {len(changed)}, but expected {len(gradients)}")
+        raise RuntimeError(
+            f"Backward hook returned an invalid number of {name}, got {len(changed)}, but expected {len(gradients)}")
     return changed
 
 
@@ -44,7 +45,8 @@ class Watch:
         at = [k for k, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
         if at:
             constant = {k: v.detach() for k, v in enumerate(values) if isinstance(v, Tensor) and not v.requires_grad}
-            for k, v in zip(at, Gate.apply(lambda gs: seen(self.spread(gs, at, constant, len(values)), at), *[values[k] for k in at])):
+            for k, v in zip(at, Gate.apply(lambda gs: seen(self.spread(gs, at, constant, len(values)), at),
+                                           *[values[k] for k in at])):
                 values[k] = v
         return values, bool(at)
 
@@ -62,7 +64,8 @@ class Watch:
     def outputs(self, result):
         single = isinstance(result, Tensor)
         if not single and not isinstance(result, tuple):
-            warn(f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}")
+            warn("For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
+                 f"received {type(result)}")
             return result
         values, _ = self.gated([result] if single else result, self.on_outputs)
         return values[0] if single else tuple(values)
@@ -78,11 +81,14 @@ class Watch:
     def without_inputs(self, gradients):
         """Hooks where no input wants a gradient."""
         if self.module._is_full_backward_hook is not False:
-            warn("Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients: its grad_input is None.")
+            warn("Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                 "inputs require gradients: its grad_input is None.")
         for hook in self.hooks:
             changed = hook(self.module, (None,) * self.input_count, gradients)
             if changed is not None and not (isinstance(changed, tuple) and all(g is None for g in changed)):
-                raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None for "
+                    "all gradients.")
 
     def on_inputs(self, gradients, at):
         if self.output_gradients is None:  # they flow to the inputs by another way than the outputs: in double backward

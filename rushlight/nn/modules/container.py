@@ -59,7 +59,9 @@ class Sequential(_Row):
 
     def __init__(self, *args):
         super().__init__()
-        entries = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else ((str(k), m) for k, m in enumerate(args))
+        entries = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else ((str(k), m)
+                                                                                               for k, m in enumerate(
+                                                                                                       args))
         for name, module in entries:
             self.add_module(name, module)
 
@@ -75,7 +77,8 @@ class Sequential(_Row):
 
     def __mul__(self, times):
         if not isinstance(times, int) or times <= 0:
-            raise (TypeError if not isinstance(times, int) else ValueError)("a Sequential is repeated a positive whole number of times")
+            raise (TypeError if not isinstance(times, int)
+                   else ValueError)("a Sequential is repeated a positive whole number of times")
         return Sequential(*(m for _ in range(times) for m in self))
 
     __rmul__ = __mul__
@@ -212,14 +215,18 @@ class ModuleDict(Module):
     def update(self, modules):
         """Adds all modules of a mapping or of (name, module) pairs."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"ModuleDict.update should be called with an iterable of key/value pairs, but got {type(modules).__name__}")
+            raise TypeError(
+                "ModuleDict.update should be called with an iterable of key/value pairs, but got "
+                f"{type(modules).__name__}")
         for key, module in (modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules):
             self[key] = module
 
 
 def described(value):
     if isinstance(value, Tensor):
-        return f"{'Parameter' if isinstance(value, Parameter) else 'Tensor'} containing: [{value.type() if not isinstance(value, Parameter) else 'torch.float32'} of size {'x'.join(map(str, value.shape))}]"
+        return (f"{'Parameter' if isinstance(value, Parameter) else 'Tensor'} containing: "
+                f"[{value.type() if not isinstance(value, Parameter) else 'torch.float32'} of size "
+                f"{'x'.join(map(str, value.shape))}]")
     return f"Object of type: {type(value).__name__}"
 
 
@@ -272,7 +279,8 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self):
-        return "\n".join(f"  ({k}): {kind_of(p)} containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]" if isinstance(p, Tensor)
+        return "\n".join(f"  ({k}): {kind_of(p)} containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
+                         if isinstance(p, Tensor)
                          else f"  ({k}): Object of type: {type(p).__name__}" for k, p in enumerate(self))
 
 
@@ -360,5 +368,6 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self):
-        return "\n".join(f"  ({k}): {kind_of(p)} containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]" if isinstance(p, Tensor)
+        return "\n".join(f"  ({k}): {kind_of(p)} containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
+                         if isinstance(p, Tensor)
                          else f"  ({k}): Object of type: {type(p).__name__}" for k, p in self.items())

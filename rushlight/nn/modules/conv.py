@@ -19,9 +19,11 @@ def ntuple(value, count):
 class _ConvNd(Module):
     """What all convolutions share."""
 
-    __constants__ = ["stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels", "kernel_size"]
+    __constants__ = ["stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels",
+                     "out_channels", "kernel_size"]
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups, bias, padding_mode, device=None, dtype=None):
+    def __init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding,
+                 groups, bias, padding_mode, device=None, dtype=None):
         super().__init__()
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
@@ -35,9 +37,15 @@ class _ConvNd(Module):
             if padding == "same" and any(s != 1 for s in stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise ValueError(f"padding_mode must be one of ('zeros', 'reflect', 'replicate', 'circular'), but got padding_mode='{padding_mode}'")
-        self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding = in_channels, out_channels, kernel_size, stride, padding
-        self.dilation, self.transposed, self.output_padding, self.groups, self.padding_mode = dilation, transposed, output_padding, groups, padding_mode
+            raise ValueError(
+                "padding_mode must be one of ('zeros', 'reflect', 'replicate', 'circular'), but got "
+                f"padding_mode='{padding_mode}'")
+        self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding = (in_channels, out_channels,
+                                                                                            kernel_size, stride,
+                                                                                            padding)
+        self.dilation, self.transposed, self.output_padding, self.groups, self.padding_mode = (dilation, transposed,
+                                                                                               output_padding, groups,
+                                                                                               padding_mode)
         if isinstance(padding, str):
             total = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, kernel_size)]
             self._reversed_padding_repeated_twice = [v for t in reversed(total) for v in (t // 2, t - t // 2)]
@@ -80,8 +88,10 @@ def convolution_class(rank):
     function = f"conv{rank}d"
 
     class Conv(_ConvNd):
-        def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None):
-            super().__init__(in_channels, out_channels, ntuple(kernel_size, rank), ntuple(stride, rank), padding if isinstance(padding, str) else ntuple(padding, rank),
+        def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
+                     padding_mode="zeros", device=None, dtype=None):
+            super().__init__(in_channels, out_channels, ntuple(kernel_size, rank), ntuple(stride, rank),
+                             padding if isinstance(padding, str) else ntuple(padding, rank),
                              ntuple(dilation, rank), False, (0,) * rank, groups, bias, padding_mode, device, dtype)
 
         def _conv_forward(self, input, weight, bias):
@@ -105,10 +115,13 @@ class _ConvTransposeNd(_ConvNd):
         if output_size is None:
             return self.output_padding
         size = list(output_size)[-rank:]
-        low = [(input.size(k - rank) - 1) * self.stride[k] - 2 * self.padding[k] + self.dilation[k] * (self.kernel_size[k] - 1) + 1 for k in range(rank)]
+        low = [(input.size(k - rank) - 1) * self.stride[k] - 2 * self.padding[k] + self.dilation[k]
+               * (self.kernel_size[k] - 1) + 1 for k in range(rank)]
         high = [m + s - 1 for m, s in zip(low, self.stride)]
         if any(not a <= s <= b for s, a, b in zip(size, low, high)):
-            raise ValueError(f"requested an output size of {size}, but valid sizes range from {low} to {high} (for an input of {list(input.shape)[2:]})")
+            raise ValueError(
+                f"requested an output size of {size}, but valid sizes range from {low} to {high} (for an input of "
+                f"{list(input.shape)[2:]})")
         return tuple(s - a for s, a in zip(size, low))
 
 
@@ -116,16 +129,19 @@ def transposed_class(rank):
     function = f"conv_transpose{rank}d"
 
     class ConvTranspose(_ConvTransposeNd):
-        def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros",
+        def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
+                     bias=True, dilation=1, padding_mode="zeros",
                      device=None, dtype=None):
             if padding_mode != "zeros":
                 raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-            super().__init__(in_channels, out_channels, ntuple(kernel_size, rank), ntuple(stride, rank), ntuple(padding, rank), ntuple(dilation, rank), True,
+            super().__init__(in_channels, out_channels, ntuple(kernel_size, rank), ntuple(stride, rank),
+                             ntuple(padding, rank), ntuple(dilation, rank), True,
                              ntuple(output_padding, rank), groups, bias, padding_mode, device, dtype)
 
         def forward(self, input, output_size=None):
             extra = self._output_padding(input, output_size, rank)
-            return getattr(F, function)(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+            return getattr(F, function)(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+                                        self.dilation)
 
     ConvTranspose.__name__ = ConvTranspose.__qualname__ = f"ConvTranspose{rank}d"
     ConvTranspose.__doc__ = f"The transpose of Conv{rank}d: [n, c, *space] -> [n, o, *out]."
@@ -155,10 +171,13 @@ def lazy_class(base):
             if self.has_uninitialized_params():
                 rank = len(self.kernel_size)
                 if input.dim() not in (rank + 1, rank + 2):
-                    raise RuntimeError(f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {type(self).__name__}, but got input of size: {list(input.shape)}")
+                    raise RuntimeError(
+                        f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {type(self).__name__}, "
+                        f"but got input of size: {list(input.shape)}")
                 self.materialize(input.shape[-rank - 1])
             elif self.in_channels == 0:  # its parameters were loaded
-                self.in_channels = self.weight.size(0 if self.transposed else 1) * (1 if self.transposed else self.groups)
+                self.in_channels = self.weight.size(0 if self.transposed else 1) * (1 if self.transposed
+                                                                                    else self.groups)
 
         def materialize(self, channels):
             if channels % self.groups:
@@ -176,4 +195,5 @@ def lazy_class(base):
 
 
 LazyConv1d, LazyConv2d, LazyConv3d = map(lazy_class, (Conv1d, Conv2d, Conv3d))
-LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = map(lazy_class, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d))
+LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = map(lazy_class, (ConvTranspose1d, ConvTranspose2d,
+                                                                                 ConvTranspose3d))

@@ -1,4 +1,5 @@
-"""The fast path of transformer encoders in inference: a layer is one operator, and padding is left out as a nested tensor."""
+"""The fast path of transformer encoders in inference: a layer is one operator, and padding is left out as a nested
+tensor."""
 from __future__ import annotations
 
 from ..._src.capture.asking import is_compiling
@@ -21,7 +22,8 @@ def obstacle(layer, src, mask, padding):
     """Why a layer of an encoder runs module by module; None where one operator computes it."""
     from ...backends import mha
     attention, norms = layer.self_attn, (layer.norm1, layer.norm2)
-    parts = [(attention.out_proj, NonDynamicallyQuantizableLinear), (layer.linear1, Linear), (layer.linear2, Linear), *((n, LayerNorm) for n in norms)]
+    parts = [(attention.out_proj, NonDynamicallyQuantizableLinear), (layer.linear1, Linear), (layer.linear2, Linear),
+             *((n, LayerNorm) for n in norms)]
     weights = [attention.in_proj_weight, *(m.weight for m, _ in parts)]
     if layer.training:
         return "it is training"
@@ -31,17 +33,22 @@ def obstacle(layer, src, mask, padding):
         return "autocast is on"
     if interpret.top() is not None or mine.modes or is_compiling():
         return "its operators are being looked at"
-    if any(type(m) is not kind for m, kind in parts) or any(watched(m) for m in (attention, *(m for m, _ in parts), layer.dropout, layer.dropout1, layer.dropout2)):
+    if any(type(m) is not kind for m, kind in parts) or any(watched(m) for m in (attention, *(m for m, _ in parts),
+                                                                                 layer.dropout, layer.dropout1,
+                                                                                 layer.dropout2)):
         return "its modules are of other kinds, or have hooks"
-    if attention.in_proj_weight is None or attention.bias_k is not None or attention.add_zero_attn or layer.activation not in (F.relu, F.gelu):
+    if (attention.in_proj_weight is None or attention.bias_k is not None or attention.add_zero_attn
+        or layer.activation not in (F.relu, F.gelu)):
         return "its attention or its activation is of another kind"
-    if any(w is None or len(w.shape) != 1 + (m is not None) for m, w in [*((None, n.weight) for n in norms), (layer, attention.in_proj_weight)]):
+    if any(w is None or len(w.shape) != 1 + (m is not None)
+           for m, w in [*((None, n.weight) for n in norms), (layer, attention.in_proj_weight)]):
         return "its norms are of another kind"
     if interpret.is_recording() and (src.requires_grad or any(p.requires_grad for p in layer.parameters())):
         return "gradients are recorded"
     if src.dtype not in (float32, bfloat16, float16) or any(w.dtype is not src.dtype for w in weights):
         return f"it computes in {src.dtype}"
-    if not (src.is_nested or type(src) in (Tensor, Parameter) and src.dim() == 3 and attention.batch_first and src.numel()):
+    if not (src.is_nested or type(src) in (Tensor, Parameter) and src.dim() == 3 and attention.batch_first
+            and src.numel()):
         return "its input is not [batch, n, size], with batch_first"
     if src.is_nested and (src.at != 1 or src.dim() != 3 or src.ragged.gaps or mask is not None or padding is not None):
         return "its input is nested in another way, or there is a mask"
@@ -64,7 +71,8 @@ def reason_against(layer):
 
 def watched(module):
     """Whether hooks or another forward stand between a module's call and its weights."""
-    return bool(AROUND_CALLS or module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks or "forward" in module.__dict__)
+    return bool(AROUND_CALLS or module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+                or module._backward_pre_hooks or "forward" in module.__dict__)
 
 
 def run(layer, src, mask, padding):
@@ -73,7 +81,8 @@ def run(layer, src, mask, padding):
     weights = ((attention.in_proj_weight, attention.in_proj_bias, attention.out_proj.weight, attention.out_proj.bias),
                (layer.linear1.weight, layer.linear1.bias, layer.linear2.weight, layer.linear2.bias),
                (layer.norm1.weight, layer.norm1.bias, layer.norm2.weight, layer.norm2.bias))
-    how = attention.num_heads, (float(layer.norm1.eps), float(layer.norm2.eps)), layer.activation is F.gelu, layer.norm_first
+    how = attention.num_heads, (float(layer.norm1.eps),
+                                float(layer.norm2.eps)), layer.activation is F.gelu, layer.norm_first
     if not src.is_nested:
         return encoder_layer(src, None, allowed(mask, padding), *weights, *how, ())
     rows = src.rows.size(0)
@@ -89,8 +98,10 @@ def allowed(mask, padding):
 
 
 def packable(encoder, src, mask, padding):
-    """Whether padding can be left out: the mask says where it is, there is some, and every layer takes the fast path."""
-    if padding is None or not encoder.enable_nested_tensor or src.is_nested or padding.dtype is not bool_ or padding.dim() != 2 or src.dim() != 3:
+    """Whether padding can be left out: the mask says where it is, there is some, and every layer takes the fast
+    path."""
+    if (padding is None or not encoder.enable_nested_tensor or src.is_nested or padding.dtype is not bool_
+        or padding.dim() != 2 or src.dim() != 3):
         return False
     for layer in encoder.layers:
         reason = obstacle(layer, src, mask, padding)

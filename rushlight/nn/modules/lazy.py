@@ -8,8 +8,9 @@ __all__ = ["LazyModuleMixin"]
 
 
 class LazyModuleMixin:
-    """Goes before Module among the bases of a module whose ``initialize_parameters(*args, **kwargs)`` makes its parameters (or gives UninitializedParameters their
-    shapes) from the arguments of its first call.  ``cls_to_become``: the class that it has from then on.
+    """Goes before Module among the bases of a module whose ``initialize_parameters(*args, **kwargs)`` makes its
+    parameters (or gives UninitializedParameters their shapes) from the arguments of its first call.  ``cls_to_become``:
+    the class that it has from then on.
 
     RuntimeError where a parameter has no shape after that.
 
@@ -32,7 +33,8 @@ class LazyModuleMixin:
 
     def has_uninitialized_params(self) -> bool:
         """Whether a parameter or buffer has no shape yet."""
-        return any(value is not None and is_lazy(value) for value in (*self._parameters.values(), *self._buffers.values()))
+        return any(value is not None and is_lazy(value)
+                   for value in (*self._parameters.values(), *self._buffers.values()))
 
     def _infer_parameters(self, module, args, kwargs=None):
         """What happens before the first call."""

@@ -23,12 +23,14 @@ def enter_parameters(module, shape, wanted, device=None, dtype=None):
 
 def shown(module, *names) -> str:
     """Attributes as ``repr`` shows them; of ``bias``, whether there is one."""
-    return ", ".join([f"{name}={module.bias is not None if name == 'bias' else getattr(module, name)}" for name in names])
+    return ", ".join([f"{name}={module.bias is not None if name == 'bias' else getattr(module, name)}"
+                      for name in names])
 
 
 def unusual(module, **defaults) -> list:
     """Attributes that differ from their default, as ``repr`` shows them."""
-    return [f"{name}={getattr(module, name)!r}" for name, default in defaults.items() if getattr(module, name) != default]
+    return [f"{name}={getattr(module, name)!r}" for name, default in defaults.items() if getattr(module, name)
+            != default]
 
 
 class Identity(Module):

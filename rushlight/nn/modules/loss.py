@@ -20,7 +20,8 @@ class _Loss(Module):
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
         super().__init__()
         from ..._src.ops.loss import chosen
-        self.reduction = reduction if size_average is None and reduce is None else chosen(reduction, size_average, reduce)
+        self.reduction = reduction if size_average is None and reduce is None else chosen(reduction, size_average,
+                                                                                          reduce)
 
     def forward(self, *values, **named):
         options = {name: getattr(self, name) for name in self._options}
@@ -45,10 +46,12 @@ BUFFERS = ("weight", "pos_weight")
 
 
 def of(function, named_only=False, **arguments):
-    """Makes a class the loss of a function: ``arguments``, in order and with their defaults, are its constructor's; all but the reduction's go on to the function."""
+    """Makes a class the loss of a function: ``arguments``, in order and with their defaults, are its constructor's; all
+    but the reduction's go on to the function."""
     kind = inspect.Parameter.KEYWORD_ONLY if named_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    signature = inspect.Signature([own, *[inspect.Parameter(name, kind, default=default) for name, default in arguments.items()]])
+    signature = inspect.Signature([own, *[inspect.Parameter(name, kind, default=default)
+                                          for name, default in arguments.items()]])
 
     def declare(cls):
         def __init__(self, *args, **kwargs):
@@ -63,7 +66,8 @@ def of(function, named_only=False, **arguments):
             self._check()
 
         __init__.__signature__ = signature
-        cls.__init__, cls._function, cls._options = __init__, function, tuple([name for name in arguments if name not in OLD_FLAGS])
+        cls.__init__, cls._function, cls._options = __init__, function, tuple([name for name in arguments
+                                                                               if name not in OLD_FLAGS])
         return cls
 
     return declare
@@ -94,7 +98,8 @@ class SoftMarginLoss(_Loss):
     """log(1 + exp(-y x))."""
 
 
-@of("cross_entropy", weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0)
+@of("cross_entropy", weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+    label_smoothing=0.0)
 class CrossEntropyLoss(_WeightedLoss):
     """The cross entropy of logits [n, c, *] with class targets [n, *] or probabilities [n, c, *]."""
 
@@ -135,22 +140,29 @@ class CTCLoss(_Loss):
 class LinearCrossEntropyLoss(Module):
     """The cross entropy of linearly transformed input: [*, in] with targets [*, *out] or [*, c, *out]."""
 
-    def __init__(self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None, reduction="mean", weight=None, ignore_index=None,
+    def __init__(self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None,
+                 reduction="mean", weight=None, ignore_index=None,
                  label_smoothing=0.0, options=None):
         super().__init__()
-        self.in_features, self.num_classes, self.out_features, self.bias = in_features, num_classes, tuple(out_features), bias
-        self.reduction, self.ignore_index, self.label_smoothing, self.options = reduction, ignore_index, label_smoothing, options
-        self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias=bias, device=device, dtype=dtype)
+        self.in_features, self.num_classes, self.out_features, self.bias = in_features, num_classes, tuple(
+            out_features), bias
+        self.reduction, self.ignore_index, self.label_smoothing, self.options = (reduction, ignore_index,
+                                                                                 label_smoothing, options)
+        self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias=bias, device=device,
+                             dtype=dtype)
         self.register_buffer("weight", weight)
 
     def forward(self, input, target):
         shape = (self.num_classes, *self.out_features)
         linear_bias = None if self.linear.bias is None else self.linear.bias.reshape(shape)
-        return F.linear_cross_entropy(input, self.linear.weight.reshape(*shape, self.in_features), target, linear_bias=linear_bias, weight=self.weight,
-                                      reduction=self.reduction, ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options)
+        return F.linear_cross_entropy(input, self.linear.weight.reshape(*shape, self.in_features), target,
+                                      linear_bias=linear_bias, weight=self.weight,
+                                      reduction=self.reduction, ignore_index=self.ignore_index,
+                                      label_smoothing=self.label_smoothing, options=self.options)
 
     def extra_repr(self):
-        return (f"in_features={self.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, bias={self.bias}, reduction={self.reduction}, "
+        return (f"in_features={self.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+                f"bias={self.bias}, reduction={self.reduction}, "
                 f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}")
 
 
@@ -214,7 +226,8 @@ class TripletMarginLoss(_TripletLoss):
     """max(0, d(a, p) - d(a, n) + margin)."""
 
 
-@of("triplet_margin_with_distance_loss", named_only=True, distance_function=None, margin=1.0, swap=False, reduction="mean")
+@of("triplet_margin_with_distance_loss", named_only=True, distance_function=None, margin=1.0, swap=False,
+    reduction="mean")
 class TripletMarginWithDistanceLoss(_TripletLoss):
     """The triplet loss for any distance."""
 

@@ -21,7 +21,8 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
     """What ``load_state_dict`` did not find on either side."""
 
     def __repr__(self):
-        return "<All keys matched successfully>" if not self.missing_keys and not self.unexpected_keys else super().__repr__()
+        return ("<All keys matched successfully>" if not self.missing_keys and not self.unexpected_keys
+                else super().__repr__())
 
     __str__ = __repr__
 
@@ -43,8 +44,10 @@ class RemovableHandle(Handle):
             options.pop(self.id, None)
 
 
-GLOBAL_HOOKS = {kind: OrderedDict() for kind in ("forward_pre", "forward", "backward", "backward_pre", "parameter", "buffer", "module")}
-WITH_KWARGS, ALWAYS_CALLED, AROUND_CALLS = {}, {}, {}  # ids of global hooks: with these options, and of all that calls must look for
+GLOBAL_HOOKS = {kind: OrderedDict() for kind in ("forward_pre", "forward", "backward", "backward_pre", "parameter",
+                                                 "buffer", "module")}
+# ids of global hooks: with these options, and of all that calls must look for
+WITH_KWARGS, ALWAYS_CALLED, AROUND_CALLS = {}, {}, {}
 
 
 def global_handle(kind, hook):
@@ -81,7 +84,8 @@ def register_module_full_backward_pre_hook(hook):
 
 
 def register_module_parameter_registration_hook(hook):
-    """Calls ``hook(module, name, parameter)`` when a parameter is added to any module; what it returns is added instead."""
+    """Calls ``hook(module, name, parameter)`` when a parameter is added to any module; what it returns is added
+    instead."""
     return global_handle("parameter", hook)
 
 
@@ -91,7 +95,8 @@ def register_module_buffer_registration_hook(hook):
 
 
 def register_module_module_registration_hook(hook):
-    """Calls ``hook(module, name, submodule)`` when a module is added to any module; what it returns is added instead."""
+    """Calls ``hook(module, name, submodule)`` when a module is added to any module; what it returns is added
+    instead."""
     return global_handle("module", hook)
 
 
@@ -113,8 +118,10 @@ def _unimplemented(self, *inputs):
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
-DICTS = ("_parameters", "_buffers", "_modules", "_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs",
-         "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks",
+DICTS = ("_parameters", "_buffers", "_modules", "_backward_pre_hooks", "_backward_hooks", "_forward_hooks",
+         "_forward_hooks_with_kwargs",
+         "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
+         "_state_dict_pre_hooks",
          "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 
 
@@ -123,8 +130,10 @@ _EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # the last part of a key of ``state_di
 
 def place_and_dtype(*args, **kwargs):
     """The device and the dtype, each None if not given, among the arguments of ``to``."""
-    dtype = kwargs.get("dtype", next((a.dtype if isinstance(a, Tensor) else a for a in args if isinstance(a, (dtype_class, Tensor))), None))
-    device = kwargs.get("device", next((a for a in args if not isinstance(a, (dtype_class, Tensor, bool)) and a is not None), None))
+    dtype = kwargs.get("dtype", next((a.dtype if isinstance(a, Tensor) else a for a in args
+                                      if isinstance(a, (dtype_class, Tensor))), None))
+    device = kwargs.get("device", next((a for a in args if not isinstance(a, (dtype_class, Tensor, bool))
+                                        and a is not None), None))
     return device, dtype
 
 
@@ -141,7 +150,8 @@ class Module:
         if not self.call_super_init and (args or kwargs):
             bad = next(iter(kwargs)) if kwargs else None
             raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{bad}'" if bad else
-                            f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given")
+                            f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were "
+                            "given")
         put = object.__setattr__
         put(self, "training", True)
         for name in DICTS:
@@ -153,14 +163,17 @@ class Module:
 
     forward = _unimplemented
 
-    # --- attributes --------------------------------------------------------------------------------------------------------
+    # --- attributes ---------------------------------------------------------------------------------------------------
     def register_parameter(self, name, param):
         """Adds a parameter under a name (None reserves the name)."""
         self._check_name(name, "parameter")
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+            raise TypeError(
+                f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None "
+                "required)")
         if param is not None and param._step is not None:
-            raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly.")
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly.")
         changed(self)
         self._parameters[name] = registered("parameter", self, name, param)
 
@@ -170,7 +183,8 @@ class Module:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
+            raise TypeError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
         changed(self)
         self._buffers[name] = registered("buffer", self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
@@ -215,7 +229,9 @@ class Module:
             self.register_parameter(name, value)
         elif "_parameters" in places and name in places["_parameters"]:
             if value is not None:
-                raise TypeError(f"cannot assign '{type(value).__name__}' as parameter '{name}' (torch.nn.Parameter or None expected)")
+                raise TypeError(
+                    f"cannot assign '{type(value).__name__}' as parameter '{name}' (torch.nn.Parameter or None "
+                    "expected)")
             self._parameters[name] = None
         elif isinstance(value, Module):
             if "_modules" not in places:
@@ -224,14 +240,18 @@ class Module:
             places["_modules"][name] = registered("module", self, name, value)
         elif "_modules" in places and name in places["_modules"]:
             if value is not None:
-                raise TypeError(f"cannot assign '{type(value).__name__}' as child module '{name}' (torch.nn.Module or None expected)")
+                raise TypeError(
+                    f"cannot assign '{type(value).__name__}' as child module '{name}' (torch.nn.Module or None "
+                    "expected)")
             places["_modules"][name] = None
         elif isinstance(value, Buffer) or getattr(value, "_is_buffer", False) and isinstance(value, Tensor):
             self._forget(name, "_parameters", "_modules")
             self.register_buffer(name, value, value.persistent)
         elif "_buffers" in places and name in places["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
-                raise TypeError(f"cannot assign '{type(value).__name__}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
+                raise TypeError(
+                    f"cannot assign '{type(value).__name__}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or "
+                    "None expected)")
             places["_buffers"][name] = registered("buffer", self, name, value)
         else:
             object.__setattr__(self, name, value)
@@ -264,11 +284,12 @@ class Module:
     def __getstate__(self):
         return {k: v for k, v in self.__dict__.items() if k != "_compiled_call_impl"}
 
-    # --- calling -------------------------------------------------------------------------------------------------------------
+    # --- calling ------------------------------------------------------------------------------------------------------
     def __call__(self, *args, **kwargs):
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
-        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks or AROUND_CALLS):
+        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+                or AROUND_CALLS):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
@@ -301,21 +322,26 @@ class Module:
             changed = hook(self, args, kwargs)
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
-                    raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                    raise RuntimeError(
+                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
                 args, kwargs = changed
         return args, kwargs
 
     def _after_forward(self):
-        """(id, hook, whether it takes keywords, whether it is called after errors too) of all modules' hooks, then of the module's own."""
+        """(id, hook, whether it takes keywords, whether it is called after errors too) of all modules' hooks, then of
+        the module's own."""
         return [(k, h, k in WITH_KWARGS, k in ALWAYS_CALLED) for k, h in GLOBAL_HOOKS["forward"].items()] + [
-            (k, h, k in self._forward_hooks_with_kwargs, k in self._forward_hooks_always_called) for k, h in self._forward_hooks.items()]
+            (k, h, k in self._forward_hooks_with_kwargs, k in self._forward_hooks_always_called)
+            for k, h in self._forward_hooks.items()]
 
     def _call_silently(self, hook, seen):
         """A hook on the way out of an error, which an error of the hook must not hide."""
         try:
             hook(self, *seen)
         except Exception as error:  # noqa: BLE001 - said as a warning: the first error is on its way
-            warnings.warn(f"module forward hook with ``always_call=True`` raised an exception that was silenced as another error was raised in forward: {error}", stacklevel=4)
+            warnings.warn(
+                "module forward hook with ``always_call=True`` raised an exception that was silenced as another "
+                f"error was raised in forward: {error}", stacklevel=4)
 
     def _watch_backward(self):
         hooks = list(GLOBAL_HOOKS["backward"].values()) + list(self._backward_hooks.values())
@@ -334,7 +360,8 @@ class Module:
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
         """Calls ``hook(module, args, output)`` after forward; what it returns replaces the output."""
-        handle = RemovableHandle(self._forward_hooks, hook, self._forward_hooks_with_kwargs, self._forward_hooks_always_called, prepend=prepend)
+        handle = RemovableHandle(self._forward_hooks, hook, self._forward_hooks_with_kwargs,
+                                 self._forward_hooks_always_called, prepend=prepend)
         if with_kwargs:
             self._forward_hooks_with_kwargs[handle.id] = True
         if always_call:
@@ -342,7 +369,8 @@ class Module:
         return handle
 
     def register_full_backward_hook(self, hook, prepend=False):
-        """Calls ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are known; what it returns replaces them."""
+        """Calls ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are known; what it returns
+        replaces them."""
         return self._register_backward_hook(hook, True, prepend)
 
     def register_backward_hook(self, hook):
@@ -351,7 +379,9 @@ class Module:
 
     def _register_backward_hook(self, hook, full, prepend=False):
         if self._is_full_backward_hook is (not full):
-            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module: register all by register_full_backward_hook.")
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module: register all by "
+                "register_full_backward_hook.")
         if not full:
             deprecated("register_backward_hook", "register_full_backward_hook", FutureWarning)
         self._is_full_backward_hook = full
@@ -365,7 +395,8 @@ class Module:
         return RemovableHandle(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook):
-        """Calls ``hook(module, state_dict, prefix, local_metadata)`` once ``state_dict`` is filled, which it may change in place."""
+        """Calls ``hook(module, state_dict, prefix, local_metadata)`` once ``state_dict`` is filled, which it may change
+        in place."""
         handle = RemovableHandle(self._state_dict_hooks, hook)
         hook._from_public_api = True
         return handle
@@ -373,7 +404,9 @@ class Module:
     def _register_state_dict_hook(self, hook):
         """A hook whose answer replaces the state."""
         if getattr(hook, "_from_public_api", False):
-            raise RuntimeError("Cannot register the same function as the state dict post hook that was previously registered via register_state_dict_post_hook")
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously registered via "
+                "register_state_dict_post_hook")
         return RemovableHandle(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook):
@@ -385,7 +418,7 @@ class Module:
     def register_load_state_dict_post_hook(self, hook):
         return RemovableHandle(self._load_state_dict_post_hooks, hook)
 
-    # --- the tree ------------------------------------------------------------------------------------------------------------
+    # --- the tree -----------------------------------------------------------------------------------------------------
     def named_modules(self, memo=None, prefix="", remove_duplicate=True):
         """(name, module) of this module and all below."""
         memo = set() if memo is None else memo
@@ -473,7 +506,8 @@ class Module:
         module = self.get_submodule(place)
         if name in getattr(module, table):
             return getattr(module, table)[name]
-        raise AttributeError(f"`{name}` is not {kind}" if hasattr(module, name) else f"{module._get_name()} has no attribute `{name}`")
+        raise AttributeError(f"`{name}` is not {kind}" if hasattr(module, name)
+                             else f"{module._get_name()} has no attribute `{name}`")
 
     def apply(self, fn):
         """Calls ``fn`` on every submodule and on this module."""
@@ -508,7 +542,7 @@ class Module:
                 else:
                     unrecorded(p.grad).zero_()
 
-    # --- conversion ------------------------------------------------------------------------------------------------------------
+    # --- conversion ---------------------------------------------------------------------------------------------------
     def _apply(self, fn, recurse=True):
         """Replaces the data of every parameter and buffer by ``fn`` of it."""
         Epoch.value += 1
@@ -534,7 +568,8 @@ class Module:
         """Moves and casts parameters and buffers (integers keep their dtype)."""
         device, dtype = place_and_dtype(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 
         def convert(t):
             return t.to(device=device, dtype=dtype if t.is_floating_point() or t.is_complex() else None)
@@ -573,7 +608,7 @@ class Module:
         """Parameters and buffers on another device, contents undefined."""
         return self._apply(lambda t: torch.empty_like(t, device=device), recurse)
 
-    # --- state ---------------------------------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
     def get_extra_state(self):
         raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
 
@@ -581,7 +616,9 @@ class Module:
         raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
-        for name, value in itertools.chain(self._parameters.items(), ((k, b) for k, b in self._buffers.items() if k not in self._non_persistent_buffers_set)):
+        for name, value in itertools.chain(self._parameters.items(),
+                                           ((k, b) for k, b in self._buffers.items()
+                                            if k not in self._non_persistent_buffers_set)):
             if value is not None:
                 destination[prefix + name] = value if keep_vars else value.detach() if not is_lazy(value) else value
         if type(self).get_extra_state is not Module.get_extra_state:
@@ -612,7 +649,8 @@ class Module:
             destination = destination if changed is None else changed
         return destination
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                              error_msgs):
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         persistent = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
@@ -640,7 +678,9 @@ class Module:
     def _load_tensor(self, name, own, key, given, assign, error_msgs):
         """Copies (or takes over) one tensor of a state dict; what does not fit is told in ``error_msgs``."""
         if not isinstance(given, Tensor):
-            error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(given)}')
+            error_msgs.append(
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f'checkpoint but received {type(given)}')
             return
         if is_lazy(own):
             if is_lazy(given):
@@ -650,7 +690,9 @@ class Module:
         if own.dim() == 0 and tuple(given.shape) == (1,):
             given = given[0]
         if tuple(given.shape) != tuple(own.shape):
-            error_msgs.append(f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is {own.shape}.")
+            error_msgs.append(
+                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in "
+                f"current model is {own.shape}.")
             return
         try:
             with no_grad():
@@ -661,7 +703,9 @@ class Module:
                 else:
                     setattr(self, name, given)
         except Exception as error:
-            error_msgs.append(f'"{key}" of shape {tuple(own.shape)} could not take the tensor of shape {tuple(given.shape)}: {error.args}')
+            error_msgs.append(
+                f'"{key}" of shape {tuple(own.shape)} could not take the tensor of shape {tuple(given.shape)}: '
+                f'{error.args}')
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
         """Copies (or with ``assign`` takes over) tensors by name; RuntimeError lists what does not fit when strict."""
@@ -685,19 +729,23 @@ class Module:
             keys = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, keys) is not None:
-                    raise AssertionError("Hooks registered with register_load_state_dict_post_hook are not expected to return new values: change incompatible_keys in place")
+                    raise AssertionError(
+                        "Hooks registered with register_load_state_dict_post_hook are not expected to return new "
+                        "values: change incompatible_keys in place")
 
         load(self, state_dict)
         if strict:
             if unexpected:
-                errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in unexpected)))
+                errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(
+                    ", ".join(f'"{k}"' for k in unexpected)))
             if missing:
                 errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
         if errors:
-            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors)))
+            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__,
+                                                                                     "\n\t".join(errors)))
         return _IncompatibleKeys(missing, unexpected)
 
-    # --- printing ------------------------------------------------------------------------------------------------------------------
+    # --- printing -----------------------------------------------------------------------------------------------------
     def _get_name(self):
         return type(self).__name__
 

@@ -24,7 +24,8 @@ class _OverLast(_Affine):
     """A norm over the last dimensions, ``normalized_shape``."""
 
     def _enter(self, normalized_shape, eps, elementwise_affine, wanted, device, dtype):
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, numbers.Integral) else tuple(normalized_shape)
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape,
+                                                                  numbers.Integral) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         enter_parameters(self, self.normalized_shape, wanted, device, dtype)
         self.reset_parameters()
@@ -35,7 +36,8 @@ class LayerNorm(_OverLast):
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
         super().__init__()
-        self._enter(normalized_shape, eps, elementwise_affine, {"weight": elementwise_affine, "bias": elementwise_affine and bias}, device, dtype)
+        self._enter(normalized_shape, eps, elementwise_affine,
+                    {"weight": elementwise_affine, "bias": elementwise_affine and bias}, device, dtype)
 
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)

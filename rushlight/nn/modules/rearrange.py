@@ -42,7 +42,8 @@ def padding_class(name, dimensions, how, base=Padding):
 
 
 CircularPad1d, CircularPad2d, CircularPad3d = (padding_class("Circular", r, "circular") for r in (1, 2, 3))
-ConstantPad1d, ConstantPad2d, ConstantPad3d = (padding_class("Constant", r, "constant", ConstantPadding) for r in (1, 2, 3))
+ConstantPad1d, ConstantPad2d, ConstantPad3d = (padding_class("Constant", r, "constant", ConstantPadding)
+                                               for r in (1, 2, 3))
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (padding_class("Reflection", r, "reflect") for r in (1, 2, 3))
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (padding_class("Replication", r, "replicate") for r in (1, 2, 3))
 ZeroPad1d, ZeroPad2d, ZeroPad3d = (padding_class("Zero", r, "constant") for r in (1, 2, 3))
@@ -68,7 +69,8 @@ class Unflatten(Module):
     def __init__(self, dim, unflattened_size):
         super().__init__()
         if isinstance(unflattened_size, int) or not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}")
+            raise TypeError(
+                f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}")
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input):
@@ -126,11 +128,15 @@ class Upsample(Module):
     def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None):
         super().__init__()
         self.name = type(self).__name__
-        self.size, self.mode, self.align_corners, self.recompute_scale_factor = size, mode, align_corners, recompute_scale_factor
-        self.scale_factor = tuple(map(float, scale_factor)) if isinstance(scale_factor, tuple) else float(scale_factor) if scale_factor else None
+        self.size, self.mode, self.align_corners, self.recompute_scale_factor = (size, mode, align_corners,
+                                                                                 recompute_scale_factor)
+        self.scale_factor = tuple(map(float, scale_factor)) if isinstance(scale_factor,
+                                                                          tuple) else float(
+                                                                              scale_factor) if scale_factor else None
 
     def forward(self, input):
-        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor)
+        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners,
+                             self.recompute_scale_factor)
 
     def extra_repr(self):
         first = f"scale_factor={self.scale_factor!r}" if self.scale_factor is not None else f"size={self.size!r}"
@@ -156,7 +162,8 @@ class Fold(Module):
 
     def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__()
-        self.output_size, self.kernel_size, self.dilation, self.padding, self.stride = output_size, kernel_size, dilation, padding, stride
+        self.output_size, self.kernel_size, self.dilation, self.padding, self.stride = (output_size, kernel_size,
+                                                                                        dilation, padding, stride)
 
     def forward(self, input):
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)

@@ -9,7 +9,8 @@ from .module import Module
 
 
 def padding_row(index, rows, name):
-    """The row of a table that stands for padding, counted from the front; None stays.  AssertionError outside the table."""
+    """The row of a table that stands for padding, counted from the front; None stays.  AssertionError outside the
+    table."""
     if index is None:
         return None
     if not -rows <= index < rows:
@@ -27,7 +28,9 @@ class _Table(Module):
             self.weight.requires_grad_(trainable)
             self.reset_parameters()
         elif tuple(weight.shape) != (num_embeddings, embedding_dim):
-            raise AssertionError(f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(weight.shape)} and {(num_embeddings, embedding_dim)}")
+            raise AssertionError(
+                f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(weight.shape)} and "
+                f"{(num_embeddings, embedding_dim)}")
         else:
             self.weight = Parameter(weight, requires_grad=trainable)
 
@@ -50,45 +53,58 @@ class _Table(Module):
 class Embedding(_Table):
     """Rows of a table by integer: [*] -> [*, embedding_dim]."""
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
+                 scale_grad_by_freq=False, sparse=False,
                  _weight=None, _freeze=False, device=None, dtype=None):
         super().__init__()
-        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, sparse
-        self._enter(num_embeddings, embedding_dim, padding_row(padding_idx, num_embeddings, "Padding_idx"), _weight, not _freeze, device, dtype)
+        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = (max_norm, norm_type, scale_grad_by_freq,
+                                                                               sparse)
+        self._enter(num_embeddings, embedding_dim, padding_row(padding_idx, num_embeddings, "Padding_idx"), _weight,
+                    not _freeze, device, dtype)
 
     def forward(self, input):
-        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+                           self.sparse)
 
     def extra_repr(self):
         return self._described(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)
 
     @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0,
+                        scale_grad_by_freq=False, sparse=False):
         """An Embedding with a given table."""
-        return cls(*embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze)
+        return cls(*embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings,
+                   _freeze=freeze)
 
 
 class EmbeddingBag(_Table):
-    """The sum, mean or maximum of rows of a table over bags of positions: [b, n], or [n] and offsets [b], -> [b, embedding_dim]."""
+    """The sum, mean or maximum of rows of a table over bags of positions: [b, n], or [n] and offsets [b], -> [b,
+    embedding_dim]."""
 
-    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, _weight=None,
+    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
+                 mode="mean", sparse=False, _weight=None,
                  include_last_offset=False, padding_idx=None, device=None, dtype=None):
         super().__init__()
-        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, sparse
+        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = (max_norm, norm_type, scale_grad_by_freq,
+                                                                               sparse)
         self.mode, self.include_last_offset = mode, include_last_offset
-        self._enter(num_embeddings, embedding_dim, padding_row(padding_idx, num_embeddings, "padding_idx"), _weight, True, device, dtype)
+        self._enter(num_embeddings, embedding_dim, padding_row(padding_idx, num_embeddings, "padding_idx"), _weight,
+                    True, device, dtype)
 
     def forward(self, input, offsets=None, per_sample_weights=None):
-        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights,
+        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+                               self.mode, self.sparse, per_sample_weights,
                                self.include_last_offset, self.padding_idx)
 
     def extra_repr(self):
         return self._described(max_norm=None, norm_type=2, scale_grad_by_freq=False, mode=None, padding_idx=None)
 
     @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, include_last_offset=False,
+    def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
+                        mode="mean", sparse=False, include_last_offset=False,
                         padding_idx=None):
         """An EmbeddingBag with a given table."""
-        made = cls(*embeddings.shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
+        made = cls(*embeddings.shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+                   include_last_offset, padding_idx)
         made.weight.requires_grad_(not freeze)
         return made

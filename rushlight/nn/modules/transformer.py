@@ -28,7 +28,8 @@ def _get_activation_fn(activation):
 class _Layer(Module):
     """Blocks (attentions, then a feed-forward network), each with a residual and a norm of its own."""
 
-    def _enter(self, attentions, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype):
+    def _enter(self, attentions, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+               norm_first, bias, device, dtype):
         made = {"bias": bias, "device": device, "dtype": dtype}
         for name in attentions:
             setattr(self, name, MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made))
@@ -58,25 +59,31 @@ class _Layer(Module):
 
 def attend(attention, x, memory, mask, padding, is_causal):
     """What each place of x finds in a memory."""
-    return attention(x, memory, memory, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal)[0]
+    return attention(x, memory, memory, attn_mask=mask, key_padding_mask=padding, need_weights=False,
+                     is_causal=is_causal)[0]
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward network, each with a residual and a norm.  src: [batch, n, d_model] (batch_first), or nested.
+    """Self-attention and a feed-forward network, each with a residual and a norm.  src: [batch, n, d_model]
+    (batch_first), or nested.
 
     In inference a layer of the usual kind is one operator (``encoding.py``).
     """
 
-    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True,
+    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5,
+                 batch_first=False, norm_first=False, bias=True,
                  device=None, dtype=None):
         super().__init__()
-        self._enter(["self_attn"], d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
+        self._enter(["self_attn"], d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+                    norm_first, bias, device, dtype)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
-        usual = type(self)._sa_block is TransformerEncoderLayer._sa_block and type(self)._ff_block is TransformerEncoderLayer._ff_block
+        usual = type(self)._sa_block is TransformerEncoderLayer._sa_block and type(
+            self)._ff_block is TransformerEncoderLayer._ff_block
         if usual and not self.training and encoding.obstacle(self, src, src_mask, src_key_padding_mask) is None:
             return encoding.run(self, src, src_mask, src_key_padding_mask)
-        return self._through(src, lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal), self._ff_block)
+        return self._through(src, lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal),
+                             self._ff_block)
 
     def _ff_block(self, x):
         return self.dropout2(self.linear2(self._hidden(x)))
@@ -85,14 +92,18 @@ class TransformerEncoderLayer(_Layer):
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to a memory, and a feed-forward network."""
 
-    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True,
+    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5,
+                 batch_first=False, norm_first=False, bias=True,
                  device=None, dtype=None):
         super().__init__()
-        self._enter(["self_attn", "multihead_attn"], d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
+        self._enter(["self_attn", "multihead_attn"], d_model, nhead, dim_feedforward, dropout, activation,
+                    layer_norm_eps, batch_first, norm_first, bias, device, dtype)
 
-    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):
+    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
+                memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):
         return self._through(tgt, lambda x: self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal),
-                             lambda x: self._mha_block(x, memory, memory_mask, memory_key_padding_mask, memory_is_causal), self._ff_block)
+                             lambda x: self._mha_block(x, memory, memory_mask, memory_key_padding_mask,
+                                                       memory_is_causal), self._ff_block)
 
     def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
         return self.dropout2(attend(self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal))
@@ -128,12 +139,15 @@ class TransformerEncoder(_Stack):
             warn(f"enable_nested_tensor is True, but padding will not be left out: {reason}.")
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
-        """Every layer in turn.  Where padding is left out (inference with ``enable_nested_tensor``), its places are 0 after the layers."""
-        if not (all(type(layer) is TransformerEncoderLayer for layer in self.layers) and encoding.packable(self, src, mask, src_key_padding_mask)):
+        """Every layer in turn.  Where padding is left out (inference with ``enable_nested_tensor``), its places are 0
+        after the layers."""
+        if not (all(type(layer) is TransformerEncoderLayer for layer in self.layers)
+                and encoding.packable(self, src, mask, src_key_padding_mask)):
             return self._through(src, mask, src_key_padding_mask, bool(is_causal))
         from ...nested.padding import STEP, from_mask, to_mask
         shape, kept = tuple(src.shape), ~src_key_padding_mask
-        return self._through(from_mask(src, kept, STEP), mask, None, bool(is_causal), after=lambda x: to_mask(x, kept, shape))
+        return self._through(from_mask(src, kept, STEP), mask, None, bool(is_causal),
+                             after=lambda x: to_mask(x, kept, shape))
 
 
 class TransformerDecoder(_Stack):
@@ -142,33 +156,41 @@ class TransformerDecoder(_Stack):
     def __init__(self, decoder_layer, num_layers, norm=None):
         super().__init__(decoder_layer, num_layers, norm)
 
-    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=None, memory_is_causal=False):
-        return self._through(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, bool(tgt_is_causal), memory_is_causal)
+    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
+                memory_key_padding_mask=None, tgt_is_causal=None, memory_is_causal=False):
+        return self._through(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
+                             bool(tgt_is_causal), memory_is_causal)
 
 
 class Transformer(Module):
     """An encoder and a decoder."""
 
-    def __init__(self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, dropout=0.1, activation=F.relu, custom_encoder=None,
-                 custom_decoder=None, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
+    def __init__(self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048,
+                 dropout=0.1, activation=F.relu, custom_encoder=None,
+                 custom_decoder=None, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None,
+                 dtype=None):
         super().__init__()
         kw = {"device": device, "dtype": dtype}
         layer = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
-        self.encoder = custom_encoder or TransformerEncoder(TransformerEncoderLayer(*layer, **kw), num_encoder_layers, LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **kw))
-        self.decoder = custom_decoder or TransformerDecoder(TransformerDecoderLayer(*layer, **kw), num_decoder_layers, LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **kw))
+        self.encoder = custom_encoder or TransformerEncoder(TransformerEncoderLayer(*layer, **kw), num_encoder_layers,
+                                                            LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **kw))
+        self.decoder = custom_decoder or TransformerDecoder(TransformerDecoderLayer(*layer, **kw), num_decoder_layers,
+                                                            LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **kw))
         for p in self.parameters():
             if p.dim() > 1:
                 xavier_uniform_(p)
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 
-    def forward(self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
+    def forward(self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None,
+                tgt_key_padding_mask=None, memory_key_padding_mask=None,
                 src_is_causal=None, tgt_is_causal=None, memory_is_causal=False):
         if src.dim() == 3 and src.size(0 if self.batch_first else 1) != tgt.size(0 if self.batch_first else 1):
             raise RuntimeError("the batch number of src and tgt must be equal")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
-        return self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal, memory_is_causal)
+        return self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
+                            tgt_is_causal, memory_is_causal)
 
     @staticmethod
     def generate_square_subsequent_mask(sz, device=None, dtype=None):

@@ -13,7 +13,8 @@ def _ntuple(count, name="parse"):
     return parse
 
 
-_single, _pair, _triple, _quadruple = (_ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1))
+_single, _pair, _triple, _quadruple = (_ntuple(n, name)
+                                       for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1))
 
 
 def _reverse_repeat_tuple(t, n):

@@ -17,5 +17,7 @@ def parallel_apply(modules: list[Module], inputs, kwargs_tup=None, devices=None)
     """The results of the modules, in their order: one device computes them one after another, each with all threads."""
     for name, values in (("inputs", inputs), ("kwargs_tup", kwargs_tup), ("devices", devices)):
         if values is not None and len(values) != len(modules):
-            raise AssertionError(f"The number of modules {len(modules)} is not equal to the number of {name} {len(values)}")
-    return [module(*(given if isinstance(given, (list, tuple)) else (given,)), **keywords) for module, given, keywords in zip(modules, inputs, kwargs_tup or [{}] * len(modules))]
+            raise AssertionError(
+                f"The number of modules {len(modules)} is not equal to the number of {name} {len(values)}")
+    return [module(*(given if isinstance(given, (list, tuple)) else (given,)), **keywords)
+            for module, given, keywords in zip(modules, inputs, kwargs_tup or [{}] * len(modules))]

@@ -18,7 +18,8 @@ def replica(module: Module, device, detach: bool, made: dict) -> Module:
     copy.__dict__.update(module.__dict__)
     copy._is_replica, copy._former_parameters, copy._parameters = True, {}, {}
     copy._buffers = {name: value if value is None else value.to(device) for name, value in module._buffers.items()}
-    copy._modules = {name: child if child is None else replica(child, device, detach, made) for name, child in module._modules.items()}
+    copy._modules = {name: child if child is None else replica(child, device, detach, made)
+                     for name, child in module._modules.items()}
     for name, value in module._parameters.items():
         if value is None:
             copy._parameters[name] = None

@@ -1,4 +1,5 @@
-"""Arguments in parts, one for each device, and results joined: tensors along a dimension, containers element by element, other objects in every part."""
+"""Arguments in parts, one for each device, and results joined: tensors along a dimension, containers element by
+element, other objects in every part."""
 from __future__ import annotations
 
 from ..._src.core.native import Tensor
@@ -23,7 +24,8 @@ def scatter(inputs, target_gpus, dim=0) -> list:
         if isinstance(value, Tensor):
             return [part.to(device) for part, device in zip(value.chunk(len(target_gpus), dim), target_gpus)]
         if isinstance(value, (tuple, list)) and value:
-            build = (lambda found: type(value)(*found)) if _is_namedtuple(value) else type(value) if isinstance(value, list) else tuple
+            build = (lambda found: type(value)(*found)) if _is_namedtuple(value) else type(value) if isinstance(
+                value, list) else tuple
             return [build(found) for found in zip(*map(parts, value))]
         if isinstance(value, dict) and value:
             return [type(value)(zip(value, found)) for found in zip(*map(parts, value.values()))]
@@ -34,13 +36,15 @@ def scatter(inputs, target_gpus, dim=0) -> list:
 
 def scatter_kwargs(inputs, kwargs, target_gpus, dim=0):
     """Arguments and keywords in parts: tuples of equal length, empty arguments where there are fewer."""
-    arguments, keywords = scatter(inputs, target_gpus, dim) if inputs else [], scatter(kwargs, target_gpus, dim) if kwargs else []
+    arguments, keywords = scatter(inputs, target_gpus, dim) if inputs else [], scatter(kwargs, target_gpus,
+                                                                                       dim) if kwargs else []
     length = max(len(arguments), len(keywords))
     return tuple(arguments + [()] * (length - len(arguments))), tuple(keywords + [{}] * (length - len(keywords)))
 
 
 def gather(outputs, target_device, dim=0):
-    """Results of the devices as one: tensors joined along ``dim``, scalars as a vector.  ValueError where dicts differ in size."""
+    """Results of the devices as one: tensors joined along ``dim``, scalars as a vector.  ValueError where dicts differ
+    in size."""
     first = outputs[0]
     if isinstance(first, Tensor):
         moved = [value.to(target_device) for value in outputs]

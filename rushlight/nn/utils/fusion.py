@@ -13,7 +13,8 @@ def fuse_conv_bn_eval(conv, bn, transpose=False):
     """A convolution that does what ``bn(conv(x))`` does in evaluation.  Both must be in eval mode (ValueError)."""
     check_eval(conv, bn)
     fused = copy.deepcopy(conv)
-    fused.weight, fused.bias = fuse_conv_bn_weights(fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose)
+    fused.weight, fused.bias = fuse_conv_bn_weights(fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps,
+                                                    bn.weight, bn.bias, transpose)
     return fused
 
 
@@ -21,7 +22,8 @@ def check_eval(layer, bn):
     if layer.training or bn.training:
         raise ValueError("Fusion only for eval!")
     if bn.running_mean is None or bn.running_var is None:
-        raise ValueError("Fusion needs the running statistics of the batch normalisation: make it with track_running_stats=True")
+        raise ValueError(
+            "Fusion needs the running statistics of the batch normalisation: make it with track_running_stats=True")
 
 
 def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):
@@ -42,7 +44,8 @@ def fuse_linear_bn_eval(linear, bn):
     if not (linear.out_features == bn.num_features or bn.num_features == 1):
         raise ValueError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
     fused = copy.deepcopy(linear)
-    fused.weight, fused.bias = fuse_linear_bn_weights(fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
+    fused.weight, fused.bias = fuse_linear_bn_weights(fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps,
+                                                      bn.weight, bn.bias)
     return fused
 
 

@@ -5,7 +5,8 @@ __all__ = ["Computed"]
 
 
 class Computed:
-    """A forward pre-hook that sets ``module.<name>`` to what ``_value`` computes; pruning and the older forms of weight and spectral norm are such hooks."""
+    """A forward pre-hook that sets ``module.<name>`` to what ``_value`` computes; pruning and the older forms of weight
+    and spectral norm are such hooks."""
 
     _tensor_name = None
 
@@ -39,7 +40,8 @@ class Computed:
 
     @classmethod
     def _detach(cls, module, name, otherwise):
-        """Takes the hook off and makes the tensor an ordinary parameter.  ValueError, with the text ``otherwise``, where there is no such hook."""
+        """Takes the hook off and makes the tensor an ordinary parameter.  ValueError, with the text ``otherwise``,
+        where there is no such hook."""
         key = cls._key(module, name)
         if key is None:
             raise ValueError(otherwise)

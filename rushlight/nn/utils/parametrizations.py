@@ -29,7 +29,8 @@ class _Orthogonal(Module):
     def __init__(self, weight, orthogonal_map, *, use_trivialization=True):
         super().__init__()
         if orthogonal_map == _OrthMaps.householder and weight.is_complex():
-            raise ValueError("the householder map takes real matrices only: choose matrix_exp or cayley for complex ones")
+            raise ValueError(
+                "the householder map takes real matrices only: choose matrix_exp or cayley for complex ones")
         self.shape, self.orthogonal_map = weight.shape, orthogonal_map
         if use_trivialization:
             self.register_buffer("base", None)
@@ -43,9 +44,11 @@ class _Orthogonal(Module):
 
     @staticmethod
     def _reflections(x):
-        """The product of the reflections whose vectors are the columns below the diagonal; the signs of the diagonal choose the columns'."""
+        """The product of the reflections whose vectors are the columns below the diagonal; the signs of the diagonal
+        choose the columns'."""
         vectors, signs = x.tril(-1), x.diagonal(dim1=-2, dim2=-1).detach().sign()
-        made = torch.linalg.householder_product(vectors + torch.eye(*x.shape[-2:], dtype=x.dtype), 2 / (1 + vectors.square().sum(-2)))
+        made = torch.linalg.householder_product(vectors + torch.eye(*x.shape[-2:], dtype=x.dtype),
+                                                2 / (1 + vectors.square().sum(-2)))
         return made * signs.unsqueeze(-2)
 
     def _rotation(self, x):
@@ -60,14 +63,19 @@ class _Orthogonal(Module):
 
     @torch.no_grad()
     def right_inverse(self, q):
-        """What forward takes to an orthogonal matrix.  ValueError for another shape, NotImplementedError where only a base could say it."""
+        """What forward takes to an orthogonal matrix.  ValueError for another shape, NotImplementedError where only a
+        base could say it."""
         if q.shape != self.shape:
-            raise ValueError(f"a tensor of shape {tuple(q.shape)} was assigned where an orthogonal one of shape {tuple(self.shape)} is kept")
+            raise ValueError(
+                f"a tensor of shape {tuple(q.shape)} was assigned where an orthogonal one of shape "
+                f"{tuple(self.shape)} is kept")
         tall = q.mT if q.size(-2) < q.size(-1) else q
         if hasattr(self, "base"):
             return self._rebased(q, tall)
         if self.orthogonal_map is not _OrthMaps.householder:
-            raise NotImplementedError(f"the {self.orthogonal_map.name} map cannot be assigned to without a base: use use_trivialization=True or the householder map")
+            raise NotImplementedError(
+                f"the {self.orthogonal_map.name} map cannot be assigned to without a base: use "
+                "use_trivialization=True or the householder map")
         vectors, tau = torch.geqrf(tall)
         diagonal = vectors.diagonal(dim1=-2, dim2=-1)
         diagonal.sign_()
@@ -86,7 +94,8 @@ class _Orthogonal(Module):
 
 
 def orthonormal(x):
-    """The Q of a QR decomposition whose R has a positive diagonal; x itself where its columns are orthonormal already."""
+    """The Q of a QR decomposition whose R has a positive diagonal; x itself where its columns are orthonormal
+    already."""
     gram = x.mH @ x
     identity = torch.eye(x.size(-1), dtype=x.dtype)
     if torch.allclose(gram, identity, atol=10 * x.size(-1) * torch.finfo(x.dtype).eps):
@@ -98,12 +107,14 @@ def orthonormal(x):
 def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization=True):
     """Keeps a matrix [*, n, k] orthogonal (its longer side orthonormal).
 
-    ``orthogonal_map``: "matrix_exp", "cayley" or "householder" (by default the first for square or complex ones, else the last).
+    ``orthogonal_map``: "matrix_exp", "cayley" or "householder" (by default the first for square or complex ones, else
+      the last).
     ValueError for a tensor that is no matrix, or for another map.
     """
     weight = tensor_of(module, name)
     if weight.dim() < 2:
-        raise ValueError(f"{name!r} has shape {tuple(weight.shape)}: only a matrix, or a batch of them, can be orthogonal")
+        raise ValueError(
+            f"{name!r} has shape {tuple(weight.shape)}: only a matrix, or a batch of them, can be orthogonal")
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if weight.is_complex() or weight.size(-1) == weight.size(-2) else "householder"
     if orthogonal_map not in _OrthMaps.__members__:
@@ -127,7 +138,8 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module, name="weight", dim=0):
-    """Splits a parameter into its norms over all dimensions but ``dim`` (None: one norm) and its direction: original0 and original1.
+    """Splits a parameter into its norms over all dimensions but ``dim`` (None: one norm) and its direction: original0
+    and original1.
 
     State dicts with the older names ``weight_g`` and ``weight_v`` load too.
     """
@@ -143,7 +155,8 @@ def weight_norm(module, name="weight", dim=0):
 
 
 class _SpectralNorm(Module):
-    """A matrix over its largest singular value, which power iteration follows (Miyato et al. 2018); a vector over its length."""
+    """A matrix over its largest singular value, which power iteration follows (Miyato et al. 2018); a vector over its
+    length."""
 
     def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
         super().__init__()
@@ -177,6 +190,7 @@ class _SpectralNorm(Module):
 
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
-    """Divides a parameter by its largest singular value, estimated by ``n_power_iterations`` steps in each training forward."""
+    """Divides a parameter by its largest singular value, estimated by ``n_power_iterations`` steps in each training
+    forward."""
     made = _SpectralNorm(tensor_of(module, name), n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return parametrize.register_parametrization(module, name, made)

@@ -9,7 +9,8 @@ import rushlight as torch
 from ..modules.container import ModuleDict, ModuleList
 from ..parameter import Parameter
 
-__all__ = ["cached", "ParametrizationList", "register_parametrization", "is_parametrized", "remove_parametrizations", "type_before_parametrizations",
+__all__ = ["cached", "ParametrizationList", "register_parametrization", "is_parametrized", "remove_parametrizations",
+           "type_before_parametrizations",
            "transfer_parametrizations_and_params"]
 _cache_enabled = 0
 _cache: dict = {}
@@ -56,11 +57,14 @@ def _require_same(what, before, after):
     if not isinstance(after, torch.Tensor):
         raise ValueError(f"{what} must return a tensor, not {type(after).__name__}")
     if (after.dtype, after.shape) != before:
-        raise ValueError(f"{what} may not change a tensor of {before[0]} {tuple(before[1])} into one of {after.dtype} {tuple(after.shape)}, unless the `unsafe` flag is set")
+        raise ValueError(
+            f"{what} may not change a tensor of {before[0]} {tuple(before[1])} into one of {after.dtype} "
+            f"{tuple(after.shape)}, unless the `unsafe` flag is set")
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, first to last, and what they start from: ``original`` (or ``original0``, ``original1``, ...)."""
+    """The parametrizations of one tensor, first to last, and what they start from: ``original`` (or ``original0``,
+    ``original1``, ...)."""
 
     original: torch.Tensor
 
@@ -75,7 +79,9 @@ class ParametrizationList(ModuleList):
         self.ntensors = 1 if self.is_tensor else len(start)
         if self.is_tensor:
             if start.dtype != original.dtype:
-                raise ValueError(f"`right_inverse` gave {start.dtype} for a tensor of {original.dtype}: where it gives one tensor, the dtype must stay")
+                raise ValueError(
+                    f"`right_inverse` gave {start.dtype} for a tensor of {original.dtype}: where it gives one tensor, "
+                    "the dtype must stay")
             with torch.no_grad():
                 _maybe_set(original, start)
             _register_parameter_or_buffer(self, "original", original)
@@ -88,8 +94,11 @@ class ParametrizationList(ModuleList):
         """Several tensors from which the original is computed: parameters if it was one."""
         for place, part in enumerate(parts):
             if not isinstance(part, torch.Tensor):
-                raise ValueError(f"`right_inverse` must give a tensor or a sequence of tensors, and its element {place} is {type(part).__name__}")
-            part = Parameter(part, original.requires_grad) if isinstance(original, Parameter) else part.requires_grad_(original.requires_grad)
+                raise ValueError(
+                    f"`right_inverse` must give a tensor or a sequence of tensors, and its element {place} is "
+                    f"{type(part).__name__}")
+            part = Parameter(part, original.requires_grad) if isinstance(original, Parameter) else part.requires_grad_(
+                original.requires_grad)
             _register_parameter_or_buffer(self, f"original{place}", part)
 
     def _inverted(self, value):
@@ -107,21 +116,28 @@ class ParametrizationList(ModuleList):
 
     def originals(self):
         """The tensors that the parametrizations start from."""
-        return [self.original] if self.is_tensor else [getattr(self, f"original{place}") for place in range(self.ntensors)]
+        return [self.original] if self.is_tensor else [getattr(self, f"original{place}")
+                                                       for place in range(self.ntensors)]
 
     def right_inverse(self, value):
-        """Sets the original tensors so that the parametrized one becomes ``value``.  RuntimeError for parametrizations that have no inverse."""
+        """Sets the original tensors so that the parametrized one becomes ``value``.  RuntimeError for parametrizations
+        that have no inverse."""
         with torch.no_grad():
             for module in reversed(self):
                 if not hasattr(module, "right_inverse"):
-                    raise RuntimeError(f"{type(module).__name__} has no `right_inverse`, so nothing can be assigned to what it parametrizes")
+                    raise RuntimeError(
+                        f"{type(module).__name__} has no `right_inverse`, so nothing can be assigned to what it "
+                        "parametrizes")
                 value = module.right_inverse(value)
             parts = [value] if self.is_tensor else list(value)
             if len(parts) != self.ntensors:
-                raise ValueError(f"`right_inverse` gave {len(parts)} tensors, and the parametrization starts from {self.ntensors}")
+                raise ValueError(
+                    f"`right_inverse` gave {len(parts)} tensors, and the parametrization starts from {self.ntensors}")
             for original, part in zip(self.originals(), parts):
                 if getattr(part, "dtype", None) != original.dtype:
-                    raise ValueError(f"`right_inverse` gave {getattr(part, 'dtype', type(part).__name__)} where a tensor of {original.dtype} is kept")
+                    raise ValueError(
+                        f"`right_inverse` gave {getattr(part, 'dtype', type(part).__name__)} where a tensor of "
+                        f"{original.dtype} is kept")
                 _maybe_set(original, part)
 
     def forward(self):
@@ -143,7 +159,9 @@ def _inject_new_class(module):
         return memo[id(self)]
 
     def getstate(self):
-        raise RuntimeError(f"a parametrized module has a class of its own and cannot be pickled: save the state_dict() of this {cls.__name__} instead")
+        raise RuntimeError(
+            "a parametrized module has a class of its own and cannot be pickled: save the state_dict() of this "
+            f"{cls.__name__} instead")
 
     members = {"__getstate__": getstate}
     if not hasattr(cls, "__deepcopy__"):
@@ -169,10 +187,12 @@ def _inject_property(module, name):
 
 
 def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
-    """From now on ``module.tensor_name`` is ``parametrization(original)``; the original is a parameter (or buffer) of ``module.parametrizations``.
+    """From now on ``module.tensor_name`` is ``parametrization(original)``; the original is a parameter (or buffer) of
+    ``module.parametrizations``.
 
-    Where ``parametrization`` has ``right_inverse``, the value stays what it was, and assigning works.  ``unsafe`` allows other
-    shapes and dtypes.  ValueError for a name that is neither a parameter, a buffer nor parametrized already.
+    Where ``parametrization`` has ``right_inverse``, the value stays what it was, and assigning works.  ``unsafe``
+    allows other shapes and dtypes.  ValueError for a name that is neither a parameter, a buffer nor parametrized
+    already.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -195,7 +215,8 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
 
 
 def _check_next(parametrization, value):
-    """ValueError for a parametrization that turns the value of those before it, or its own inverse of that, into another kind of tensor."""
+    """ValueError for a parametrization that turns the value of those before it, or its own inverse of that, into
+    another kind of tensor."""
     kind = value.dtype, value.shape
     _require_same("a parametrization", kind, parametrization(value))
     if hasattr(parametrization, "right_inverse"):
@@ -215,12 +236,15 @@ def is_parametrized(module, tensor_name=None) -> bool:
 
 
 def remove_parametrizations(module, tensor_name, leave_parametrized=True):
-    """Makes a parametrized tensor an ordinary one again: with its present value, or (``leave_parametrized=False``) as it was."""
+    """Makes a parametrized tensor an ordinary one again: with its present value, or (``leave_parametrized=False``) as
+    it was."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"{tensor_name!r} of {module} is not parametrized")
     known = module.parametrizations[tensor_name]
     if not known.is_tensor and not leave_parametrized:
-        raise ValueError(f"{tensor_name!r} is computed from {known.ntensors} tensors, none of which it was before: it can only be left parametrized")
+        raise ValueError(
+            f"{tensor_name!r} is computed from {known.ntensors} tensors, none of which it was before: it can only be "
+            "left parametrized")
     if known.is_tensor:
         tensor = known.original
         if leave_parametrized:

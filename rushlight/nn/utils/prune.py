@@ -8,8 +8,10 @@ from collections.abc import Iterable
 import rushlight as torch
 from .hooked import Computed
 
-__all__ = ["BasePruningMethod", "PruningContainer", "Identity", "RandomUnstructured", "L1Unstructured", "RandomStructured", "LnStructured", "CustomFromMask", "identity",
-           "random_unstructured", "l1_unstructured", "random_structured", "ln_structured", "global_unstructured", "custom_from_mask", "remove", "is_pruned"]
+__all__ = ["BasePruningMethod", "PruningContainer", "Identity", "RandomUnstructured", "L1Unstructured",
+           "RandomStructured", "LnStructured", "CustomFromMask", "identity",
+           "random_unstructured", "l1_unstructured", "random_structured", "ln_structured", "global_unstructured",
+           "custom_from_mask", "remove", "is_pruned"]
 
 
 class BasePruningMethod(Computed, ABC):
@@ -30,7 +32,8 @@ class BasePruningMethod(Computed, ABC):
 
     @classmethod
     def apply(cls, module, name, *args, importance_scores=None, **kwargs):
-        """Prunes a parameter of a module by a method made of ``args``; where it is pruned already, among the entries that are left."""
+        """Prunes a parameter of a module by a method made of ``args``; where it is pruned already, among the entries
+        that are left."""
         return cls(*args, **kwargs)._prune_parameter(module, name, importance_scores)
 
     def _prune_parameter(self, module, name, importance_scores=None):
@@ -71,7 +74,9 @@ def _scores_for(tensor, importance_scores):
     if importance_scores is None:
         return tensor
     if importance_scores.shape != tensor.shape:
-        raise AssertionError(f"importance_scores have shape {tuple(importance_scores.shape)}, and what is pruned {tuple(tensor.shape)}: each entry takes one score")
+        raise AssertionError(
+            f"importance_scores have shape {tuple(importance_scores.shape)}, and what is pruned "
+            f"{tuple(tensor.shape)}: each entry takes one score")
     return importance_scores
 
 
@@ -95,7 +100,9 @@ class PruningContainer(BasePruningMethod):
             if not isinstance(method, BasePruningMethod):
                 raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
             if method._tensor_name != self._tensor_name:
-                raise ValueError(f"{self} prunes the parameter named '{self._tensor_name}', and the method to add prunes '{method._tensor_name}'")
+                raise ValueError(
+                    f"{self} prunes the parameter named '{self._tensor_name}', and the method to add prunes "
+                    f"'{method._tensor_name}'")
         self._pruning_methods += (method,)
 
     def __len__(self):
@@ -124,7 +131,8 @@ class PruningContainer(BasePruningMethod):
             return (slice(None),) * dim + (mask.sum(_dims_but(mask, dim)) != 0,)
         if method.PRUNING_TYPE == "global":
             return (slice(None),) * mask.dim()
-        raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}: it must be 'unstructured', 'structured' or 'global'")
+        raise ValueError(
+            f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}: it must be 'unstructured', 'structured' or 'global'")
 
 
 class Identity(BasePruningMethod):
@@ -146,7 +154,8 @@ class CustomFromMask(BasePruningMethod):
 
     def compute_mask(self, t, default_mask):
         if self.mask.shape != default_mask.shape:
-            raise AssertionError(f"the mask has shape {tuple(self.mask.shape)}, the parameter {tuple(default_mask.shape)}")
+            raise AssertionError(
+                f"the mask has shape {tuple(self.mask.shape)}, the parameter {tuple(default_mask.shape)}")
         return self.mask.to(default_mask.dtype) * default_mask
 
 
@@ -213,7 +222,9 @@ class Structured(ByScore):
 
     def compute_mask(self, t, default_mask):
         if t.dim() < 2:
-            raise ValueError(f"Structured pruning can only be applied to multidimensional tensors, not to one of shape {tuple(t.shape)}")
+            raise ValueError(
+                "Structured pruning can only be applied to multidimensional tensors, not to one of shape "
+                f"{tuple(t.shape)}")
         if self.dim not in range(-t.dim(), t.dim()):
             raise IndexError(f"Invalid index {self.dim} for tensor of size {tuple(t.shape)}")
         size = t.size(self.dim)
@@ -279,7 +290,8 @@ def ln_structured(module, name, amount, n, dim, importance_scores=None):
 
 
 def global_unstructured(parameters, pruning_method, importance_scores=None, **kwargs):
-    """Prunes several parameters, (module, name) pairs, as if they were one.  TypeError for a method that does not prune single entries."""
+    """Prunes several parameters, (module, name) pairs, as if they were one.  TypeError for a method that does not prune
+    single entries."""
     if not isinstance(parameters, Iterable):
         raise TypeError(f"parameters must be an iterable of (module, name) pairs, not {type(parameters).__name__}")
     scores = {} if importance_scores is None else importance_scores
@@ -287,10 +299,13 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
         raise TypeError(f"importance_scores must be a dict of tensors by (module, name), not {type(scores).__name__}")
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
-        raise TypeError(f'parameters are pruned as one by a method of PRUNING_TYPE "unstructured", and {pruning_method.__name__} is "{method.PRUNING_TYPE}"')
+        raise TypeError(
+            f'parameters are pruned as one by a method of PRUNING_TYPE "unstructured", and {pruning_method.__name__} '
+            f'is "{method.PRUNING_TYPE}"')
     places = [(module, name, getattr(module, name)) for module, name in parameters]
     whole = torch.cat([scores.get((module, name), tensor).detach().flatten() for module, name, tensor in places])
-    masks = torch.cat([getattr(module, f"{name}_mask", torch.ones_like(tensor.detach())).flatten() for module, name, tensor in places])
+    masks = torch.cat([getattr(module, f"{name}_mask", torch.ones_like(tensor.detach())).flatten()
+                       for module, name, tensor in places])
     parts = PruningContainer(method).compute_mask(whole, masks).split([tensor.numel() for *_, tensor in places])
     for (module, name, tensor), mask in zip(places, parts):
         custom_from_mask(module, name, mask.view_as(tensor))
@@ -298,7 +313,9 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
 
 def remove(module, name):
     """Makes pruning final: the parameter is ordinary again.  ValueError for one that is not pruned."""
-    return BasePruningMethod._detach(module, name, f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
+    return BasePruningMethod._detach(module, name,
+                                     f"Parameter '{name}' of module {module} has to be pruned before pruning can be "
+                                     "removed")
 
 
 def is_pruned(module) -> bool:

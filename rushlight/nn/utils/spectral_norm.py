@@ -1,4 +1,5 @@
-"""Spectral norm by a hook before each forward: the older form, with parameter ``weight_orig`` and buffers ``weight_u`` and ``weight_v``."""
+"""Spectral norm by a hook before each forward: the older form, with parameter ``weight_orig`` and buffers ``weight_u``
+and ``weight_v``."""
 from __future__ import annotations
 
 import rushlight as torch
@@ -61,7 +62,8 @@ class SpectralNorm(Computed):
 
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
-    """Divides a parameter by its largest singular value, by a hook; ``parametrizations.spectral_norm`` is the newer form."""
+    """Divides a parameter by its largest singular value, by a hook; ``parametrizations.spectral_norm`` is the newer
+    form."""
     SpectralNorm.apply(module, name, n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return module
 

@@ -9,7 +9,8 @@ from ...func.modules import functional_call as call
 __all__ = ["functional_call"]
 
 
-def functional_call(module, parameters_and_buffers: dict, args: Any = None, kwargs: dict | None = None, *, tie_weights=True, strict=False):
+def functional_call(module, parameters_and_buffers: dict, args: Any = None, kwargs: dict | None = None, *,
+                    tie_weights=True, strict=False):
     """``torch.func.functional_call`` by its older name."""
     deprecated("torch.nn.utils.stateless.functional_call", "torch.func.functional_call", FutureWarning)
     return call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)

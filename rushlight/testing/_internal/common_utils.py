@@ -20,7 +20,8 @@ import numpy as np
 from ... import autograd
 from ..._src.core import dtypes
 from ..._src.core.native import Tensor
-from ..._src.determinism import are_deterministic_algorithms_enabled, is_deterministic_algorithms_warn_only_enabled, use_deterministic_algorithms
+from ..._src.determinism import (are_deterministic_algorithms_enabled, is_deterministic_algorithms_warn_only_enabled,
+                                 use_deterministic_algorithms)
 from ..compare import assert_close
 
 IS_LINUX, IS_WINDOWS, IS_MACOS = (sys.platform == name for name in ("linux", "win32", "darwin"))
@@ -30,7 +31,9 @@ IS_FBCODE = IS_SANDCASTLE = IS_JETSON = IS_PPC = IS_S390X = IS_FILESYSTEM_UTF8_E
 TEST_CUDA = TEST_MPS = TEST_XPU = TEST_HPU = TEST_MULTIGPU = TEST_CUDNN = TEST_WITH_ROCM = TEST_WITH_ASAN = TEST_WITH_TSAN = TEST_WITH_UBSAN = False
 TEST_WITH_TORCHDYNAMO = TEST_WITH_TORCHINDUCTOR = TEST_WITH_AOT_EAGER = TEST_WITH_CROSSREF = TEST_CUDA_GRAPH = NOTEST_CPU = False
 TEST_NUMPY = True
-TEST_SCIPY, TEST_DILL, TEST_NUMBA, TEST_OPT_EINSUM, TEST_Z3 = (importlib.util.find_spec(name) is not None for name in ("scipy", "dill", "numba", "opt_einsum", "z3"))
+TEST_SCIPY, TEST_DILL, TEST_NUMBA, TEST_OPT_EINSUM, TEST_Z3 = (importlib.util.find_spec(name) is not None
+                                                               for name in ("scipy", "dill", "numba", "opt_einsum",
+                                                                            "z3"))
 TEST_WITH_SLOW = os.environ.get("PYTORCH_TEST_WITH_SLOW", "0") == "1"
 SEED = 1234
 MI300_ARCH = NAVI_ARCH = ()
@@ -63,7 +66,8 @@ class TestCase(unittest.TestCase):
     def setUp(self):
         set_rng_seed()
 
-    def assertEqual(self, x, y, msg=None, *, atol=None, rtol=None, equal_nan=True, exact_dtype=True, exact_device=False, exact_layout=False, exact_stride=False,
+    def assertEqual(self, x, y, msg=None, *, atol=None, rtol=None, equal_nan=True, exact_dtype=True, exact_device=False,
+                    exact_layout=False, exact_stride=False,
                     exact_is_coalesced=False):
         if any(isinstance(v, str) or v is None or isinstance(v, (type, set, frozenset, dtypes.dtype)) for v in (x, y)):
             return super().assertEqual(x, y, None if callable(msg) else msg)
@@ -71,7 +75,8 @@ class TestCase(unittest.TestCase):
         if (atol is None) != (rtol is None):
             atol, rtol = atol or 0.0, rtol or 0.0
         try:
-            assert_close(x, y, atol=atol, rtol=rtol, equal_nan=equal_nan, check_dtype=exact_dtype, check_device=exact_device, check_layout=exact_layout, check_stride=exact_stride)
+            assert_close(x, y, atol=atol, rtol=rtol, equal_nan=equal_nan, check_dtype=exact_dtype,
+                         check_device=exact_device, check_layout=exact_layout, check_stride=exact_stride)
         except TypeError:  # of no kind that is close to anything
             super().assertEqual(x, y, None if callable(msg) else msg)
         except AssertionError as error:
@@ -102,7 +107,8 @@ class TestCase(unittest.TestCase):
 
 
 def compared(value, other):
-    """A value as ``assert_close`` takes it: arrays as tensors, numbers beside tensors as tensors of their dtype, objects with a length as lists."""
+    """A value as ``assert_close`` takes it: arrays as tensors, numbers beside tensors as tensors of their dtype,
+    objects with a length as lists."""
     from ... import as_tensor
     if isinstance(value, (np.ndarray, np.generic)):
         return as_tensor(value)
@@ -129,11 +135,13 @@ def shown(name: str, value, place: int) -> str:
         return value.name
     if isinstance(value, type) or callable(value):
         return f"{name}_{getattr(value, '__name__', place)}"
-    return f"{name}_{value}".replace(".", "_").replace("-", "_") if isinstance(value, (bool, int, float, str)) else f"{name}{place}"
+    return f"{name}_{value}".replace(".", "_").replace("-", "_") if isinstance(value, (bool, int, float,
+                                                                                       str)) else f"{name}{place}"
 
 
 class parametrize:
-    """One test for each value (each tuple of values, where ``arg_str`` names several); ``instantiate_parametrized_tests`` makes them."""
+    """One test for each value (each tuple of values, where ``arg_str`` names several);
+    ``instantiate_parametrized_tests`` makes them."""
 
     def __init__(self, arg_str, arg_values, name_fn=None):
         self.names, self.values, self.name_fn = [name.strip() for name in arg_str.split(",")], arg_values, name_fn
@@ -147,7 +155,8 @@ class parametrize:
         for place, value in enumerate(self.values):
             given = value if isinstance(value, subtest) else subtest(value)
             values = tuple(given.arg_values) if len(self.names) > 1 else (given.arg_values,)
-            name = given.name or (self.name_fn(*values) if self.name_fn else "_".join(shown(n, v, place) for n, v in zip(self.names, values)))
+            name = given.name or (self.name_fn(*values) if self.name_fn
+                                  else "_".join(shown(n, v, place) for n, v in zip(self.names, values)))
             yield name, dict(zip(self.names, values, strict=True)), given.decorators
 
 
@@ -283,7 +292,8 @@ def noncontiguous_like(t):
 
 
 def is_iterable_of_tensors(iterable) -> bool:
-    return not isinstance(iterable, Tensor) and hasattr(iterable, "__iter__") and all(isinstance(v, Tensor) for v in iterable)
+    return not isinstance(iterable, Tensor) and hasattr(iterable, "__iter__") and all(isinstance(v, Tensor)
+                                                                                      for v in iterable)
 
 
 def get_function_arglist(function) -> list:

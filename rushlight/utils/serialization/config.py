@@ -1,4 +1,5 @@
-"""``torch.utils.serialization.config``: ``load`` and ``save`` take these as arguments, so that nothing heeds them here."""
+"""``torch.utils.serialization.config``: ``load`` and ``save`` take these as arguments, so that nothing heeds them
+here."""
 from __future__ import annotations
 
 import sys

@@ -30,7 +30,8 @@ class Watching(TorchFunctionMode):
     def __init__(self, model):
         super().__init__()
         self.nodes, self.counts, self.scopes = [], {}, []
-        self.made: dict = {}  # id of a tensor -> (its node's name, the tensor, which stays alive so that the number stays its own)
+        # id of a tensor -> (its node's name, the tensor, which stays alive so that the number stays its own)
+        self.made: dict = {}
         self.paths = {id(m): path for path, m in model.named_modules()}
         self.model = model
         for path, value in (*model.named_parameters(), *model.named_buffers()):
@@ -61,10 +62,12 @@ class Watching(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         name = func.name.rpartition(".")[2] if isinstance(func, Op) else member(func)
         if not name.startswith("__"):
-            inputs = [self.made[id(v)][0] for v in tree_leaves((args, kwargs or {})) if isinstance(v, Tensor) and id(v) in self.made]
+            inputs = [self.made[id(v)][0] for v in tree_leaves((args, kwargs or {})) if isinstance(v, Tensor)
+                      and id(v) in self.made]
             for value in tree_leaves(result):
                 if isinstance(value, Tensor) and inputs and id(value) not in self.made:
-                    self.enter(value, f"{self.scopes[-1] if self.scopes else ''}/{name}".strip("/"), f"aten::{name}", inputs)
+                    self.enter(value, f"{self.scopes[-1] if self.scopes else ''}/{name}".strip("/"), f"aten::{name}",
+                               inputs)
         return result
 
 

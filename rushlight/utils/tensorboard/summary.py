@@ -36,7 +36,8 @@ def single(tag: str, **content) -> Summary:
 
 def shown_by(plugin: str, content: bytes = b"", title: str = "") -> SummaryMetadata:
     """Which part of TensorBoard shows a value, and what it is told."""
-    return SummaryMetadata(display_name=title, plugin_data=SummaryMetadata.PluginData(plugin_name=plugin, content=content))
+    return SummaryMetadata(display_name=title,
+                           plugin_data=SummaryMetadata.PluginData(plugin_name=plugin, content=content))
 
 
 def numbers(values: np.ndarray) -> TensorProto:
@@ -54,7 +55,7 @@ def scalar(tag, value, new_style=False) -> Summary:
     return single(tag, simple_value=value)
 
 
-# --- histograms -----------------------------------------------------------------------------------------------------------------------
+# --- histograms -------------------------------------------------------------------------------------------------------
 def limits() -> np.ndarray:
     """Ends of the buckets of histograms: each a tenth above the one before, to either side of 0."""
     above = 1e-12 * 1.1 ** np.arange(774)
@@ -79,21 +80,25 @@ def histogram(tag, values, bins="tensorflow", max_bins=None) -> Summary:
 
 
 def pr_curve(tag, labels, predictions, num_thresholds=127, weights=None) -> Summary:
-    """Precision and recall of ``predictions`` in [0, 1] of ``labels`` that are 0 or 1, for thresholds at equal distances."""
+    """Precision and recall of ``predictions`` in [0, 1] of ``labels`` that are 0 or 1, for thresholds at equal
+    distances."""
     from tensorboard.plugins.pr_curve.plugin_data_pb2 import PrCurvePluginData
 
     labels, predictions = array(labels).ravel().astype(bool), array(predictions).ravel().astype(np.float64)
     weights = np.ones(len(labels)) if weights is None else array(weights).ravel().astype(np.float64)
     count = min(num_thresholds, 127)
     buckets = np.clip((predictions * (count - 1)).astype(np.int64), 0, count - 1)
-    at_least = [np.cumsum(np.bincount(buckets, weights * chosen, count)[::-1])[::-1] for chosen in (labels, ~labels)]  # true and false positives
+    # true and false positives
+    at_least = [np.cumsum(np.bincount(buckets, weights * chosen, count)[::-1])[::-1] for chosen in (labels, ~labels)]
     hit, false = at_least
     missed, right = hit[0] - hit, false[0] - false
-    table = np.stack([hit, false, right, missed, hit / np.maximum(hit + false, 1e-7), hit / np.maximum(hit + missed, 1e-7)])
-    return single(tag, tensor=numbers(table), metadata=shown_by("pr_curves", PrCurvePluginData(num_thresholds=count).SerializeToString()))
+    table = np.stack([hit, false, right, missed, hit / np.maximum(hit + false, 1e-7),
+                      hit / np.maximum(hit + missed, 1e-7)])
+    return single(tag, tensor=numbers(table),
+                  metadata=shown_by("pr_curves", PrCurvePluginData(num_thresholds=count).SerializeToString()))
 
 
-# --- pictures, sound, text ---------------------------------------------------------------------------------------------------------------
+# --- pictures, sound, text --------------------------------------------------------------------------------------------
 def png(pixels: np.ndarray) -> bytes:
     """A PNG file of uint8 pixels [height, width, channels] with 1 (grey), 3 or 4 channels (ISO/IEC 15948)."""
     height, width, channels = pixels.shape
@@ -107,7 +112,8 @@ def png(pixels: np.ndarray) -> bytes:
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
     head = struct.pack(">IIBBBBB", width, height, 8, kinds[channels], 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines.tobytes())) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines.tobytes())) + chunk(
+        b"IEND", b"")
 
 
 def pixels_of(picture, dataformats: str) -> np.ndarray:
@@ -117,7 +123,9 @@ def pixels_of(picture, dataformats: str) -> np.ndarray:
     """
     values, order = array(picture), dataformats.upper()
     if len(order) != values.ndim or len(set(order)) != len(order) or not set(order) <= set("NCHW"):
-        raise ValueError(f"dataformats {dataformats!r} has to name the {values.ndim} dimensions of a picture of shape {list(values.shape)}, by letters of NCHW")
+        raise ValueError(
+            f"dataformats {dataformats!r} has to name the {values.ndim} dimensions of a picture of shape "
+            f"{list(values.shape)}, by letters of NCHW")
     wanted = [c for c in "NHWC" if c in order]
     values = values.transpose([order.index(c) for c in wanted])
     values = values[..., None] if "C" not in order else values
@@ -134,13 +142,16 @@ def in_grid(pictures: np.ndarray, columns=8) -> np.ndarray:
     rows = -(-count // columns)
     grid = np.zeros((rows * columns, height, width, channels), np.uint8)
     grid[:count] = pictures
-    return grid.reshape(rows, columns, height, width, channels).transpose(0, 2, 1, 3, 4).reshape(rows * height, columns * width, channels)
+    return grid.reshape(rows, columns, height, width, channels).transpose(0, 2, 1, 3, 4).reshape(rows * height,
+                                                                                                 columns * width,
+                                                                                                 channels)
 
 
 def image(tag, picture, dataformats="CHW") -> Summary:
     pixels = pixels_of(picture, dataformats)
     height, width, channels = pixels.shape
-    return single(tag, image=Summary.Image(height=height, width=width, colorspace=channels, encoded_image_string=png(pixels)))
+    return single(tag, image=Summary.Image(height=height, width=width, colorspace=channels,
+                                           encoded_image_string=png(pixels)))
 
 
 def figure_pixels(figures, close: bool) -> np.ndarray:
@@ -167,13 +178,15 @@ def audio(tag, sound, sample_rate=44100) -> Summary:
         file.setsampwidth(SAMPLES // 8)
         file.setframerate(sample_rate)
         file.writeframes((samples * (2 ** (SAMPLES - 1) - 1)).astype("<i2").tobytes())
-    content = Summary.Audio(sample_rate=sample_rate, num_channels=1, length_frames=len(samples), encoded_audio_string=body.getvalue(), content_type="audio/wav")
+    content = Summary.Audio(sample_rate=sample_rate, num_channels=1, length_frames=len(samples),
+                            encoded_audio_string=body.getvalue(), content_type="audio/wav")
     return single(tag, audio=content)
 
 
 def text(tag, words: str) -> Summary:
     """Text, which TensorBoard reads as Markdown."""
-    body = TensorProto(dtype="DT_STRING", string_val=[words.encode()], tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]))
+    body = TensorProto(dtype="DT_STRING", string_val=[words.encode()],
+                       tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]))
     return single(f"{tag}/text_summary", tensor=body, metadata=shown_by("text"))
 
 
@@ -181,6 +194,8 @@ def hparams(chosen: dict, metrics) -> tuple:
     """(what is tried, this trial) of hyperparameters: two messages, as TensorBoard wants them."""
     for name, value in chosen.items():
         if not isinstance(value, (bool, int, float, str)):
-            raise ValueError(f"hyperparameter {name!r} is a {type(value).__name__}: numbers, strings and booleans are shown")
+            raise ValueError(
+                f"hyperparameter {name!r} is a {type(value).__name__}: numbers, strings and booleans are shown")
     tried = [hparams_messages.HParam(name) for name in chosen]
-    return hparams_messages.hparams_config_pb(tried, [hparams_messages.Metric(name) for name in metrics]), hparams_messages.hparams_pb(chosen)
+    return hparams_messages.hparams_config_pb(tried, [hparams_messages.Metric(name)
+                                                      for name in metrics]), hparams_messages.hparams_pb(chosen)

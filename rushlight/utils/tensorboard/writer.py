@@ -48,7 +48,9 @@ def folder_of_now(comment: str) -> str:
 
 def not_built(name: str):
     def method(self, *args, **kwargs):
-        raise NotImplementedError(f"SummaryWriter.{name} is not built: scalars, histograms, pictures, figures, sound, text, graphs, precision-recall curves and hyperparameters are")
+        raise NotImplementedError(
+            f"SummaryWriter.{name} is not built: scalars, histograms, pictures, figures, sound, text, graphs, "
+            "precision-recall curves and hyperparameters are")
     method.__name__ = method.__qualname__ = name
     return method
 
@@ -56,7 +58,8 @@ def not_built(name: str):
 class SummaryWriter:
     """Writes figures of a run into a folder that TensorBoard shows (``tensorboard --logdir runs``).
 
-    ``log_dir``: the folder (default: ``runs/`` with date, machine and ``comment``); ``purge_step``: from which step on what an earlier run wrote
+    ``log_dir``: the folder (default: ``runs/`` with date, machine and ``comment``); ``purge_step``: from which step on
+      what an earlier run wrote
     there is not to be shown. Usable as a context manager.
     """
 
@@ -91,7 +94,7 @@ class SummaryWriter:
         """The folder."""
         return self.log_dir
 
-    # --- what can be shown --------------------------------------------------------------------------------------------------------
+    # --- what can be shown --------------------------------------------------------------------------------------------
     def add_scalar(self, tag, scalar_value, global_step=None, walltime=None, new_style=False, double_precision=False):
         """One number of a step: a Python number, or a tensor with one element."""
         self._add(summary.scalar(tag, scalar_value, new_style), global_step, walltime)
@@ -99,7 +102,9 @@ class SummaryWriter:
     def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None):
         """Several numbers in one plot, each as a run of its own."""
         for name, value in tag_scalar_dict.items():
-            self._beside(os.path.join(self.log_dir, f"{main_tag.replace('/', '_')}_{name}")).add_summary(summary.scalar(main_tag, value), global_step, walltime)
+            self._beside(os.path.join(self.log_dir,
+                                      f"{main_tag.replace('/', '_')}_{name}")).add_summary(
+                                          summary.scalar(main_tag, value), global_step, walltime)
 
     def add_histogram(self, tag, values, global_step=None, bins="tensorflow", walltime=None, max_bins=None):
         """How often values of a tensor lie where.  ValueError where there are none."""
@@ -143,7 +148,8 @@ class SummaryWriter:
                 run.add_scalar(name, value, global_step)
 
     def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
-        """The operators that one call of a module runs, by module; ``input_to_model``: a tensor, or a tuple of arguments."""
+        """The operators that one call of a module runs, by module; ``input_to_model``: a tensor, or a tuple of
+        arguments."""
         from .graph import graph_of
         if input_to_model is None:
             raise ValueError("add_graph: input_to_model is missing; the graph is that of a call")
@@ -153,9 +159,10 @@ class SummaryWriter:
         self._get_file_writer().add_event(Event(graph_def=made.SerializeToString()))
 
     add_embedding, add_mesh, add_video, add_image_with_boxes, add_custom_scalars, add_onnx_graph = map(
-        not_built, ("add_embedding", "add_mesh", "add_video", "add_image_with_boxes", "add_custom_scalars", "add_onnx_graph"))
+        not_built, ("add_embedding", "add_mesh", "add_video", "add_image_with_boxes", "add_custom_scalars",
+                    "add_onnx_graph"))
 
-    # --- the files ------------------------------------------------------------------------------------------------------------------
+    # --- the files ----------------------------------------------------------------------------------------------------
     def flush(self):
         """Writes what waits."""
         for writer in (self.all_writers or {}).values():

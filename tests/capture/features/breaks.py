@@ -300,7 +300,8 @@ def displays_across_breaks(x, table, items):
         graph_break()
         return v
 
-    return {**table, "b": broken(2), **table}, [*items, broken(3), *items], {*items, broken(4), *items}, (*items, broken(5))
+    return {**table, "b": broken(2), **table}, [*items, broken(3), *items], {*items, broken(4),
+                                                                             *items}, (*items, broken(5))
 
 
 def scores(n):

@@ -196,12 +196,14 @@ def set_methods(x):
     s.discard(9)
     s.remove(1)
     s.update([7, 8])
-    return s, s | {0}, s & {2, 3}, s - {2}, s ^ {2, 99}, s.union([5]), s.intersection({2}), s.difference([2]), s.issubset(range(10)), 2 in s, x
+    return s, s | {0}, s & {2, 3}, s - {2}, s ^ {2, 99}, s.union([5]), s.intersection({2}), s.difference(
+        [2]), s.issubset(range(10)), 2 in s, x
 
 
 @case()
 def set_compare(x):
-    return {1} < {1, 2}, {1, 2} >= {2}, {1} == frozenset([1]), {1, 2}.issuperset({1}), {1}.isdisjoint({2}), {1}.symmetric_difference({2}), x
+    return {1} < {1, 2}, {1, 2} >= {2}, {1} == frozenset([1]), {1, 2}.issuperset({1}), {1}.isdisjoint({2}), {
+        1}.symmetric_difference({2}), x
 
 
 @case(given=lambda: ({1, 2},))
@@ -420,7 +422,8 @@ class Access(enum.Flag):
 
 @case()
 def enum_members(x):
-    return Color.RED.describe(), Color("g").name, Color["RED"].value, Color.first() is Color.RED, [c.name for c in Color], len(Color), x
+    return Color.RED.describe(), Color("g").name, Color["RED"].value, Color.first() is Color.RED, [
+        c.name for c in Color], len(Color), x
 
 
 @case(given=lambda: (Color.GREEN,))
@@ -609,5 +612,6 @@ BY_TENSOR = collections.defaultdict(dict, {WEIGHT: {"step": 1}, 5: {}})
 @case()
 def dicts_by_tensors(x):
     made = {x: 1, OTHER: 2, WEIGHT: 3}
-    found = [WEIGHT in BY_TENSOR, OTHER in BY_TENSOR, x in BY_TENSOR, made[x] + made[OTHER], BY_TENSOR[WEIGHT]["step"], len({x, x, OTHER})]
+    found = [WEIGHT in BY_TENSOR, OTHER in BY_TENSOR, x in BY_TENSOR, made[x] + made[OTHER], BY_TENSOR[WEIGHT]["step"],
+             len({x, x, OTHER})]
     return found, [k is WEIGHT for k in BY_TENSOR], [k is OTHER for k in made], x.sum() + 1

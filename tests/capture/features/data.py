@@ -135,7 +135,8 @@ def unique(x):
 
 @case()
 def repeated(x):
-    return x.repeat_interleave((x > 0).long() + 1) * 2, x.repeat_interleave((x > -100).long() * 2, output_size=8) + x.repeat_interleave(2)
+    return x.repeat_interleave((x > 0).long() + 1) * 2, x.repeat_interleave((x > -100).long() * 2,
+                                                                            output_size=8) + x.repeat_interleave(2)
 
 
 @case()
@@ -150,7 +151,8 @@ def counted(x):
 
 @case()
 def checked_elements(x):
-    return F.one_hot((x > 0).long(), 3) * 2, F.one_hot((x > 0).long()) + 1, F.binary_cross_entropy(x.sigmoid(), (x > 0).float())
+    return F.one_hot((x > 0).long(), 3) * 2, F.one_hot((x > 0).long()) + 1, F.binary_cross_entropy(x.sigmoid(),
+                                                                                                   (x > 0).float())
 
 
 @case()

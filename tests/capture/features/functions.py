@@ -293,7 +293,8 @@ def kind(v):
 
 @case()
 def reduce_and_operator(x):
-    return functools.reduce(operator.add, [x, 1, 2]), functools.reduce(lambda a, b: a * b, [1, 2, 3], 10), operator.itemgetter(1)([x, 5]), \
+    return functools.reduce(operator.add, [x, 1, 2]), functools.reduce(lambda a, b: a * b, [1, 2, 3],
+                                                                       10), operator.itemgetter(1)([x, 5]), \
         operator.attrgetter("ndim")(x), operator.methodcaller("sum")(x)
 
 
@@ -349,7 +350,8 @@ def generator_return_value(x):
 
 @case()
 def generator_expression(x):
-    return sum(x * k for k in range(3)), list(v for v in (1, 2)), any(v > 1 for v in (1, 2)), max(k * 2 for k in range(3))
+    return sum(x * k for k in range(3)), list(v for v in (1, 2)), any(v > 1 for v in (1, 2)), max(
+        k * 2 for k in range(3))
 
 
 @case()
@@ -443,7 +445,10 @@ def iter_with_sentinel(x):
 
 @case()
 def map_filter_zip(x):
-    return list(map(lambda a, b: a + b, [x, 1], [1, 2])), list(filter(lambda v: v > 1, [1, 2, 3])), list(zip([1, 2], (x, 3), "ab")), list(filter(None, [0, 2]))
+    return list(map(lambda a, b: a + b, [x, 1], [1, 2])), list(filter(lambda v: v > 1,
+                                                                      [1, 2, 3])), list(zip([1, 2], (x, 3),
+                                                                                            "ab")), list(
+                                                                                                filter(None, [0, 2]))
 
 
 @case()
@@ -486,7 +491,8 @@ def any_all(x):
 
 @case()
 def min_max_sum(x):
-    return min(3, 1, 2), max([1, 5]), max("ab", "b", key=len), min([], default=7), sum([[1], [2]], []), sum([x, x]), max(x.shape[0], 2), min({"b": 1, "a": 2})
+    return min(3, 1, 2), max([1, 5]), max("ab", "b", key=len), min([], default=7), sum([[1], [2]], []), sum(
+        [x, x]), max(x.shape[0], 2), min({"b": 1, "a": 2})
 
 
 @case()
@@ -496,7 +502,8 @@ def abs_round_divmod_pow(x):
 
 @case()
 def math_functions(x):
-    return math.floor(2.7), math.ceil(2.1), math.prod([2, 3]), math.inf, math.isnan(0.0), math.gcd(4, 6), math.log2(8), x * math.tau
+    return math.floor(2.7), math.ceil(2.1), math.prod([2, 3]), math.inf, math.isnan(0.0), math.gcd(4, 6), math.log2(
+        8), x * math.tau
 
 
 @case()
@@ -506,18 +513,22 @@ def itertools_chain(x):
 
 @case()
 def itertools_windows(x):
-    return list(itertools.islice(itertools.count(2, 3), 1, 4)), list(itertools.pairwise([x, 2, 3]))[1], list(itertools.takewhile(lambda v: v < 3, [1, 2, 3, 1])), \
+    return list(itertools.islice(itertools.count(2, 3), 1,
+                                 4)), list(itertools.pairwise([x, 2, 3]))[1], list(itertools.takewhile(lambda v: v < 3,
+                                                                                                       [1, 2, 3, 1])), \
         list(itertools.dropwhile(lambda v: v < 3, [1, 2, 3, 1]))
 
 
 @case()
 def itertools_combinatorics(x):
-    return list(itertools.product([1, 2], "ab")), list(itertools.combinations(range(3), 2)), list(itertools.permutations([1, 2, 3], 2)), x
+    return list(itertools.product([1, 2], "ab")), list(itertools.combinations(range(3), 2)), list(
+        itertools.permutations([1, 2, 3], 2)), x
 
 
 @case()
 def itertools_accumulate_repeat(x):
-    return list(itertools.accumulate([1, 2, 3], operator.mul)), list(itertools.repeat(x, 2)), list(itertools.starmap(pow, [(2, 3)])), \
+    return list(itertools.accumulate([1, 2, 3], operator.mul)), list(itertools.repeat(x, 2)), list(
+        itertools.starmap(pow, [(2, 3)])), \
         [k for k, _ in zip(itertools.cycle("ab"), range(3))]
 
 

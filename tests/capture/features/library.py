@@ -1,4 +1,5 @@
-"""The standard library as models use it: patterns, weak references, dispatch by class, operators as functions, modules with ``__getattr__``."""
+"""The standard library as models use it: patterns, weak references, dispatch by class, operators as functions, modules
+with ``__getattr__``."""
 import collections
 import copy
 import enum
@@ -26,7 +27,8 @@ PATTERN = re.compile(r"layer\.(\d+)\.(?P<part>\w+)")
 def patterns(x):
     found = PATTERN.match("layer.3.attention")
     names = re.findall(r"\w+|\(|\)", "b (h d)")
-    return x * int(found.group(1)), found["part"], found.groupdict(), names, re.sub(r"\d", "N", "a1b2"), PATTERN.match("other") is None, re.split(r"[ ,]+", "a, b c")
+    return x * int(found.group(1)), found["part"], found.groupdict(), names, re.sub(r"\d", "N", "a1b2"), PATTERN.match(
+        "other") is None, re.split(r"[ ,]+", "a, b c")
 
 
 @case()
@@ -98,7 +100,8 @@ def texts_of_members(x):
 
 @case()
 def operators_as_functions(x):
-    return (operator.getitem([x, 1], 1), operator.contains([1, 2], 2), operator.not_([]), operator.truth([x]), operator.concat([1], [2]),
+    return (operator.getitem([x, 1], 1), operator.contains([1, 2], 2), operator.not_([]), operator.truth([x]),
+            operator.concat([1], [2]),
             functools.reduce(operator.add, [x, x, 1]), operator.getitem(x, 0))
 
 
@@ -110,7 +113,8 @@ def next_as_a_method(x):
 
 @case()
 def generators_given_to_builtin_functions(x):
-    return x * math.prod(k for k in (2, 3)), math.fsum(map(float, [1, 2])), math.gcd(*itertools.repeat(6, 2)), "-".join(str(k) for k in range(3))
+    return x * math.prod(k for k in (2, 3)), math.fsum(map(float, [1, 2])), math.gcd(*itertools.repeat(6, 2)), "-".join(
+        str(k) for k in range(3))
 
 
 @case()
@@ -214,7 +218,8 @@ def typed_dicts_and_keys_of_one_value(x):
 
 @case()
 def a_path_of_attributes(x):
-    return operator.attrgetter("data.shape")(x), operator.attrgetter("dtype", "ndim")(x)[1], operator.itemgetter(0, 1)([x, 2])[1]
+    return operator.attrgetter("data.shape")(x), operator.attrgetter("dtype", "ndim")(x)[1], operator.itemgetter(0, 1)(
+        [x, 2])[1]
 
 
 @case(given=lambda: (slice(1, 3), "temp{i}"))
@@ -226,7 +231,8 @@ def slices_and_texts_with_braces_from_outside(x, part, text):
 def attributes_of_partials(x):
     f = functools.partial(torch.add, x)
     f.count = 3
-    return f(x) * f.count, [hasattr(f, name) for name in ("count", "other", "__name__", "__call__", "__doc__", "func", "__code__")], f.keywords
+    return f(x) * f.count, [hasattr(f, name) for name in ("count", "other", "__name__", "__call__", "__doc__", "func",
+                                                          "__code__")], f.keywords
 
 
 @case(2, "RB001", given=lambda: ([Copied(1)],))
@@ -236,7 +242,8 @@ def copies_that_classes_make_themselves(x, items):
 
 @case()
 def what_tensors_are(x):
-    return x + 1 if not x.is_inference() and torch.overrides.is_tensor_like(x) and not torch.overrides.is_tensor_like([x]) else x
+    return x + 1 if not x.is_inference() and torch.overrides.is_tensor_like(x) and not torch.overrides.is_tensor_like(
+        [x]) else x
 
 
 @case()

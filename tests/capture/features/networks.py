@@ -67,7 +67,8 @@ def parameter_list(x, p):
 
 @case(given=seeded(Block))
 def parameters_listed(x, m):
-    return sum(p.numel() for p in m.parameters()), [n for n, _ in m.named_parameters()], [n for n, _ in m.named_modules()], x * sum((p * p).sum() for p in m.parameters())
+    return sum(p.numel() for p in m.parameters()), [n for n, _ in m.named_parameters()], [
+        n for n, _ in m.named_modules()], x * sum((p * p).sum() for p in m.parameters())
 
 
 @case(given=seeded(lambda: nn.BatchNorm1d(2)))
@@ -316,7 +317,8 @@ def module_made_inside(x):
 def network_made_inside(x, make):
     net = make()
     out = net(x)
-    return (out * 0).sum() + sum(p.numel() for p in net.parameters()), [n for n, _ in net.named_parameters()], net.calls, net.seen, out.requires_grad
+    return (out * 0).sum() + sum(p.numel() for p in net.parameters()), [
+        n for n, _ in net.named_parameters()], net.calls, net.seen, out.requires_grad
 
 
 @case()

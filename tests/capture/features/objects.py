@@ -1,4 +1,5 @@
-"""Classes and objects: attributes, properties, descriptors, inheritance, protocols, classes made inside, context managers."""
+"""Classes and objects: attributes, properties, descriptors, inheritance, protocols, classes made inside, context
+managers."""
 import abc
 import collections.abc
 import contextlib
@@ -721,7 +722,8 @@ def comparison_falls_back(x):
 
 @case()
 def isinstance_forms(x):
-    return isinstance(Derived(), (int, Base)), isinstance(x, torch.Tensor), isinstance(1, int | str), isinstance(True, int), isinstance(None, type(None)), isinstance([], list)
+    return isinstance(Derived(), (int, Base)), isinstance(x, torch.Tensor), isinstance(1, int | str), isinstance(
+        True, int), isinstance(None, type(None)), isinstance([], list)
 
 
 class Registry(collections.abc.Mapping):

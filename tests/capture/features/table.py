@@ -10,7 +10,8 @@ class Case:
 
 
 def case(graphs=1, breaks=(), given=tuple):
-    """Enters a function into the table; ``breaks`` is a code or several, ``given()`` makes its arguments after ``x``."""
+    """Enters a function into the table; ``breaks`` is a code or several, ``given()`` makes its arguments after
+    ``x``."""
     breaks = (breaks,) if isinstance(breaks, str) else tuple(breaks)
 
     def enter(function):

@@ -114,12 +114,14 @@ def argument_and_its_view(x, pair):
 @case()
 def indexing(x):
     m = torch.arange(12.0).view(3, 4)
-    return m[0], m[:, 1], m[1:, ::2], m[..., -1], m[None].shape, m[[0, 2]], m[torch.tensor([1])], m[0, torch.tensor([1, 2])], x[-1]
+    return m[0], m[:, 1], m[1:, ::2], m[..., -1], m[None].shape, m[[0, 2]], m[torch.tensor([1])], m[
+        0, torch.tensor([1, 2])], x[-1]
 
 
 @case()
 def shapes(x):
-    return x.shape, x.size(), x.size(0), x.numel(), x.dim(), x.ndim, len(x), x.stride(), x.is_contiguous(), x.element_size(), x.nelement()
+    return x.shape, x.size(), x.size(0), x.numel(), x.dim(), x.ndim, len(
+        x), x.stride(), x.is_contiguous(), x.element_size(), x.nelement()
 
 
 @case()
@@ -129,25 +131,29 @@ def facts(x):
 
 @case()
 def casts(x):
-    return x.double(), x.to(torch.int64), x.to("cpu"), x.bool(), x.type(torch.float16), x.long().float(), x.type_as(torch.ones(1, dtype=torch.float64))
+    return x.double(), x.to(torch.int64), x.to("cpu"), x.bool(), x.type(torch.float16), x.long().float(), x.type_as(
+        torch.ones(1, dtype=torch.float64))
 
 
 @case()
 def rearranging(x):
     m = x.view(2, 2)
-    return m.t(), m.permute(1, 0), m.reshape(-1), m.unsqueeze(0).squeeze(), torch.stack([x, x]), torch.cat([x, x]), m.expand(3, 2, 2), x.repeat(2), m.flatten(), \
+    return m.t(), m.permute(1, 0), m.reshape(-1), m.unsqueeze(0).squeeze(), torch.stack([x, x]), torch.cat(
+        [x, x]), m.expand(3, 2, 2), x.repeat(2), m.flatten(), \
         x.chunk(2), x.split([1, 3]), m.unbind(), x.flip(0), x.roll(1), m.tril()
 
 
 @case()
 def reductions(x):
     m = x.view(2, 2)
-    return x.sum(), m.mean(1), m.max(0), m.argmax(1), x.std(), x.norm(), m.prod(), x.min(), m.cumsum(0), m.any(), m.logsumexp(1), torch.topk(x, 2), x.sort()
+    return x.sum(), m.mean(1), m.max(0), m.argmax(1), x.std(), x.norm(), m.prod(), x.min(), m.cumsum(
+        0), m.any(), m.logsumexp(1), torch.topk(x, 2), x.sort()
 
 
 @case()
 def created(x):
-    return torch.zeros(2), torch.ones(2, 2), torch.arange(3), torch.full((2,), 5), torch.eye(2), torch.linspace(0, 1, 3), torch.zeros_like(x), x.new_ones(2), \
+    return torch.zeros(2), torch.ones(2, 2), torch.arange(3), torch.full((2,), 5), torch.eye(2), torch.linspace(
+        0, 1, 3), torch.zeros_like(x), x.new_ones(2), \
         torch.tensor([1, 2]), torch.tensor(3.5), torch.empty(0)
 
 
@@ -165,13 +171,15 @@ def where_and_masks(x):
 @case()
 def gather_scatter(x):
     i = torch.tensor([0, 2])
-    return x.gather(0, i), torch.zeros(4).scatter(0, i, 1.0), x.index_select(0, i), torch.zeros(4).index_add(0, i, x[:2])
+    return x.gather(0, i), torch.zeros(4).scatter(0, i, 1.0), x.index_select(0, i), torch.zeros(4).index_add(
+        0, i, x[:2])
 
 
 @case()
 def einsum_and_matmul(x):
     m = x.view(2, 2)
-    return torch.einsum("ij,jk->ik", m, m), torch.matmul(m, m), torch.outer(x, x), torch.bmm(m[None], m[None]), F.linear(m, m)
+    return torch.einsum("ij,jk->ik", m,
+                        m), torch.matmul(m, m), torch.outer(x, x), torch.bmm(m[None], m[None]), F.linear(m, m)
 
 
 @case(breaks="RB001")
@@ -336,7 +344,8 @@ def parameter_argument(x, w):
 
 @case()
 def default_dtype_and_info(x):
-    return torch.get_default_dtype(), torch.finfo(x.dtype).max, torch.iinfo(torch.int32).max, torch.float32.is_floating_point, torch.promote_types(torch.int8, torch.float32)
+    return torch.get_default_dtype(), torch.finfo(x.dtype).max, torch.iinfo(
+        torch.int32).max, torch.float32.is_floating_point, torch.promote_types(torch.int8, torch.float32)
 
 
 @case(given=lambda: (torch.device("cpu"),))

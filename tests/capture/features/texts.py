@@ -32,8 +32,10 @@ def percent(x):
 @case()
 def methods_of_strings(x):
     s = " Hello World "
-    return s.strip(), s.lower(), s.upper(), s.split(), s.replace("l", "L"), s.find("W"), s.count("l"), s.startswith(" H"), s.endswith("x"), s.title(), \
-        s.partition("o"), "a-b".rsplit("-", 1), "abc".index("c"), "x".join("abc"), "7".zfill(3), "ab".isalpha(), "a\nb".splitlines(), s.swapcase(), "abc".removeprefix("a"), x
+    return s.strip(), s.lower(), s.upper(), s.split(), s.replace("l", "L"), s.find("W"), s.count("l"), s.startswith(
+        " H"), s.endswith("x"), s.title(), \
+        s.partition("o"), "a-b".rsplit("-", 1), "abc".index("c"), "x".join("abc"), "7".zfill(
+            3), "ab".isalpha(), "a\nb".splitlines(), s.swapcase(), "abc".removeprefix("a"), x
 
 
 @case()
@@ -60,7 +62,8 @@ def string_iteration_with_dict(x):
 
 @case()
 def conversions(x):
-    return int("12"), int(3.9), float("1.5"), str(1.5), bool(""), int("ff", 16), complex(1, 2), chr(97), ord("b"), hex(255), bin(5), list("ab"), tuple("ab"), x
+    return int("12"), int(3.9), float("1.5"), str(1.5), bool(""), int("ff", 16), complex(1, 2), chr(97), ord("b"), hex(
+        255), bin(5), list("ab"), tuple("ab"), x
 
 
 @case()
@@ -104,7 +107,8 @@ def augmented_assignment(x):
 @case()
 def number_of_size(x):
     n = x.shape[0]
-    return x * n, x / n, n / 2, n // 3, n % 3, n ** 2, -n, n > 2, float(n), str(n), f"{n}", n == 4, round(n / 3, 2), x.view(n // 2, -1)
+    return x * n, x / n, n / 2, n // 3, n % 3, n ** 2, -n, n > 2, float(n), str(n), f"{n}", n == 4, round(
+        n / 3, 2), x.view(n // 2, -1)
 
 
 @case()

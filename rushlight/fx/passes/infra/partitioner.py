@@ -10,7 +10,8 @@ class Partition:
 
     def __init__(self, id=None, nodes=None, node_orders=None):
         self.id = id
-        self.nodes = dict(zip(nodes, node_orders)) if nodes is not None and node_orders is not None else dict.fromkeys(nodes or ())
+        self.nodes = dict(zip(nodes, node_orders)) if nodes is not None and node_orders is not None else dict.fromkeys(
+            nodes or ())
 
     def __repr__(self):
         return str(self.nodes)
@@ -38,9 +39,14 @@ class CapabilityBasedPartitioner:
     ['x', 'fused_0', 'relu', 'cos', 'output']
     """
 
-    def __init__(self, graph_module, operator_support, allows_single_node_partition=False, non_compute_ops=None, allowed_single_node_partition_ops=None, skip_horizontal_fusion=False):
-        self.graph_module, self.operator_support, self.allows_single_node_partition = graph_module, operator_support, allows_single_node_partition
-        self.non_compute_ops, self.allowed_single_node_partition_ops = tuple(non_compute_ops or ()), tuple(allowed_single_node_partition_ops or ())
+    def __init__(self, graph_module, operator_support, allows_single_node_partition=False, non_compute_ops=None,
+                 allowed_single_node_partition_ops=None, skip_horizontal_fusion=False):
+        self.graph_module, self.operator_support, self.allows_single_node_partition = (graph_module, operator_support,
+                                                                                       allows_single_node_partition)
+        self.non_compute_ops, self.allowed_single_node_partition_ops = tuple(non_compute_ops
+                                                                             or ()), tuple(
+                                                                                 allowed_single_node_partition_ops
+                                                                                 or ())
         self.skip_horizontal_fusion = skip_horizontal_fusion
 
     def _is_node_supported(self, node) -> bool:
@@ -63,21 +69,25 @@ class CapabilityBasedPartitioner:
                     first, second = sorted((k, mine))
                     groups[first].update(groups.pop(second))
                     group_of.update(dict.fromkeys(groups[first], first))
-        found = [Partition(n, nodes, map(place.get, nodes)) for n, nodes in enumerate(sorted(group, key=place.get) for _, group in sorted(groups.items()))]
+        found = [Partition(n, nodes, map(place.get, nodes))
+                 for n, nodes in enumerate(sorted(group, key=place.get) for _, group in sorted(groups.items()))]
         return [partition for partition in found if self.allows_single_node_partition or self.computes(partition)]
 
     def computes(self, partition) -> bool:
         """Whether a group is worth a submodule: two nodes that compute, or one that may stand alone."""
         modules = dict(self.graph_module.named_modules())
         targets = [get_node_target(modules, node) for node in partition.nodes]
-        return len([t for t in targets if t not in self.non_compute_ops]) > 1 or any(t in self.allowed_single_node_partition_ops for t in targets)
+        return len([t for t in targets
+                    if t not in self.non_compute_ops]) > 1 or any(t in self.allowed_single_node_partition_ops
+                                                                  for t in targets)
 
     def remove_bookend_non_compute_ops(self, partitions):
         """Takes nodes that compute nothing from the beginnings and ends of groups."""
         modules = dict(self.graph_module.named_modules())
         for partition in partitions:
             while loose := [node for node in partition.nodes if get_node_target(modules, node) in self.non_compute_ops
-                            and (not any(used in partition.nodes for used in node.all_input_nodes) or not any(user in partition.nodes for user in node.users))]:
+                            and (not any(used in partition.nodes for used in node.all_input_nodes)
+                                 or not any(user in partition.nodes for user in node.users))]:
                 for node in loose:
                     partition.remove_node(node)
 

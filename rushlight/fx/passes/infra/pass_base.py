@@ -12,7 +12,8 @@ class PassResult(NamedTuple):
 
 
 class PassBase:
-    """Override ``call(graph_module)``, which returns a PassResult; ``requires`` and ``ensures`` may check the module before and after."""
+    """Override ``call(graph_module)``, which returns a PassResult; ``requires`` and ``ensures`` may check the module
+    before and after."""
 
     def __call__(self, graph_module):
         self.requires(graph_module)
@@ -21,7 +22,8 @@ class PassBase:
         return result
 
     def call(self, graph_module):
-        raise NotImplementedError(f"{type(self).__name__} must define call(self, graph_module), which returns a PassResult")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define call(self, graph_module), which returns a PassResult")
 
     def requires(self, graph_module):
         """Checks what the pass assumes."""

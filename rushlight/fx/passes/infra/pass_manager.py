@@ -5,9 +5,11 @@ from .pass_base import PassResult
 
 
 class PassManager:
-    """Runs passes one after the other, ``steps`` times over or until nothing changes.  TypeError for a pass that returns no PassResult."""
+    """Runs passes one after the other, ``steps`` times over or until nothing changes.  TypeError for a pass that
+    returns no PassResult."""
 
-    def __init__(self, passes=None, constraints=None, steps=None, run_checks_after_each_pass=False, suppress_check_failures=False):
+    def __init__(self, passes=None, constraints=None, steps=None, run_checks_after_each_pass=False,
+                 suppress_check_failures=False):
         self.passes, self.constraints, self.steps = list(passes or ()), list(constraints or ()), steps or 1
         self.run_checks_after_each_pass = run_checks_after_each_pass
 

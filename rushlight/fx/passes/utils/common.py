@@ -20,7 +20,8 @@ class HolderModule(Module):
 
 
 def lift_subgraph_as_module(gm, subgraph, comp_name: str = "", class_name: str = "GraphModule"):
-    """A graph with the modules and attributes of ``gm`` that it uses as a module; and {their path there (below ``comp_name``): path in ``gm``}."""
+    """A graph with the modules and attributes of ``gm`` that it uses as a module; and {their path there (below
+    ``comp_name``): path in ``gm``}."""
     root, names = HolderModule({}), {}
     for node in subgraph.nodes:
         if node.op in ("call_module", "get_attr"):

@@ -14,7 +14,8 @@ def topo_sort(nodes) -> list:
     while left:
         ready = [node for node in left if not any(used in left for used in node.all_input_nodes)]
         if not ready:
-            raise AssertionError("topological sorted nodes doesn't have same length as input nodes: they read each other in a circle")
+            raise AssertionError(
+                "topological sorted nodes doesn't have same length as input nodes: they read each other in a circle")
         found += ready
         for node in ready:
             del left[node]
@@ -37,7 +38,8 @@ def validate_partition(partition) -> bool:
 
 
 def fuse_as_graphmodule(gm, nodes, module_name: str, partition_lookup_table=None, *, always_return_tuple: bool = False):
-    """(a module of these nodes, the nodes outside that they read, those of them that are read outside).  AssertionError for nodes that cannot be one."""
+    """(a module of these nodes, the nodes outside that they read, those of them that are read outside).  AssertionError
+    for nodes that cannot be one."""
     for node in nodes:
         if node.graph.owning_module is not gm or node.op == "output":
             raise AssertionError(f"{node} cannot be fused: it has to be a node of {gm._get_name()}, and not its result")
@@ -66,7 +68,8 @@ def insert_subgm(gm, sub_gm, orig_inputs, orig_outputs, insertion_point=None):
     """Calls ``sub_gm`` (a submodule of this name from now on) in the stead of the nodes it was made of; these stay."""
     name = sub_gm.__class__.__name__
     gm.add_submodule(name, sub_gm)
-    with gm.graph.inserting_after(insertion_point) if insertion_point is not None else gm.graph.inserting_before(last(gm)):
+    with gm.graph.inserting_after(insertion_point) if insertion_point is not None else gm.graph.inserting_before(
+            last(gm)):
         called = gm.graph.call_module(name, args=orig_inputs)
     whole = next(node for node in sub_gm.graph.nodes if node.op == "output").args[0]
     if len(orig_outputs) == 1 and not isinstance(whole, tuple):

@@ -19,7 +19,8 @@ class SourcePartition:
 
 
 def get_source_partitions(graph, wanted_sources, filter_fn=None) -> dict:
-    """{source: its SourcePartitions} for classes of modules and functions that nodes came from (``meta["source_fn_stack"]``, as export notes it)."""
+    """{source: its SourcePartitions} for classes of modules and functions that nodes came from
+    (``meta["source_fn_stack"]``, as export notes it)."""
     uses: dict = {}
     for node in graph.nodes:
         stack = node.meta.get("source_fn_stack") or ([node.meta["torch_fn"]] if "torch_fn" in node.meta else None)
@@ -28,7 +29,8 @@ def get_source_partitions(graph, wanted_sources, filter_fn=None) -> dict:
             uses.setdefault(source, {}).setdefault(name, []).append(node)
     found = {source: [of_nodes(nodes, source) for nodes in named.values()] for source, named in uses.items()}
     if filter_fn is not None:
-        found = {source: [p for p in partitions if all(map(filter_fn, p.nodes))] for source, partitions in found.items()}
+        found = {source: [p for p in partitions if all(map(filter_fn, p.nodes))]
+                 for source, partitions in found.items()}
         found = {source: partitions for source, partitions in found.items() if partitions}
     return found
 
