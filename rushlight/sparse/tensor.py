@@ -26,6 +26,28 @@ class Sparse(Composed):
     def around(self, inner):
         return self.with_elements(inner)
 
+    def as_gradient(self):
+        return self.to_dense()
+
+    def inner_gradient(self, value):
+        """What a gradient, sparse with any places or dense, is at the place of each element."""
+        if type(value) is type(self) and all(getattr(self, name) is getattr(value, name) for name in self.places_of) and getattr(value, "coalesced", True):
+            return value.elements
+        wanted = self.coo()
+        at, sizes = wanted.flat(), tuple(self.shape)[:wanted.sparse_dim()]
+        if not isinstance(value, Sparse):
+            return value.reshape(product(sizes), *wanted.elements.shape[1:])[at].reshape(self.elements.shape)
+        value = value.coo()
+        if value.sparse_dim() != wanted.sparse_dim():
+            return self.inner_gradient(value.to_dense())
+        value = value.coalesce()
+        if not value._nnz():
+            return OPS["zeros_like"](self.elements)
+        places = value.flat()
+        found = OPS["searchsorted"](places, at).clamp(max=places.size(0) - 1)
+        hit = (places[found] == at).reshape(-1, *[1] * (wanted.elements.dim() - 1))
+        return OPS["where"](hit, value.elements[found], 0).reshape(self.elements.shape)
+
     def with_flat(self, elements):
         """These elements, one after another, in the places of this tensor's."""
         return self.with_elements(elements)
@@ -146,11 +168,6 @@ class Coo(Sparse):
     def places(self):
         """(the places that occur, in order, as numbers; which of them each element has)."""
         return OPS["unique"](self.flat(), return_inverse=True)
-
-    def inner_gradient(self, value):
-        if self.coalesced or not value.is_coalesced():
-            return value.inner
-        return value.inner[self.places()[1]]
 
     def parts(self):
         return ("indices", repr(self.positions)), ("values", repr(self.elements.detach()))

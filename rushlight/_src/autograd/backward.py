@@ -169,6 +169,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     """Accumulates into ``.grad`` of leaves the gradients of ``tensors`` (weighted by ``grad_tensors``)."""
     tensors = as_tuple(tensors)
     gradients = as_tuple(grad_tensors) or (None,) * len(tensors)
+    if any(isinstance(value, Composed) for value in (*tensors, *gradients)) and len(gradients) == len(tensors):
+        gradients, tensors = tuple(map(inmost_gradient, tensors, gradients)), tuple(map(inmost, tensors))
     gradients = starting_gradients(tensors, gradients)
     retain = create_graph if retain_graph is None else retain_graph
     if create_graph:
@@ -194,6 +196,13 @@ def inmost(value):
     return inmost(value.inner) if isinstance(value, Composed) else value
 
 
+def inmost_gradient(output, gradient):
+    """A gradient of an output as one of the tensor through which gradients flow."""
+    if isinstance(output, Composed) and isinstance(gradient, Tensor):
+        return inmost_gradient(output.inner, output.inner_gradient(gradient))
+    return gradient.as_gradient() if isinstance(gradient, Composed) else gradient
+
+
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
          is_grads_batched=False, materialize_grads=False):
     """The gradients of ``outputs`` with respect to ``inputs``, as a tuple."""
@@ -211,7 +220,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         from ..transforms.vmap import vmap
         return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads))(*gradients)
     shown = inputs
-    outputs, inputs, gradients = (tuple(map(inmost, values)) for values in (outputs, inputs, gradients))
+    gradients = tuple(map(inmost_gradient, outputs, gradients)) if len(gradients) == len(outputs) else gradients
+    outputs, inputs = (tuple(map(inmost, values)) for values in (outputs, inputs))
     gradients = starting_gradients(outputs, gradients)
     retain = create_graph if retain_graph is None else retain_graph
     run = launch(outputs, gradients, retain, create_graph, inputs, False)

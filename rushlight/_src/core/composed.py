@@ -42,9 +42,13 @@ class Composed(Tensor):
         """The gradient of the inner tensor, given one as ``gradient`` makes them."""
         return value.inner
 
+    def as_gradient(self):
+        """This, as the gradient of a tensor that is around none."""
+        return self.inner
+
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-        """Backward from the inner tensor; ``gradient`` is of the same kind, with elements at the same places."""
-        self.inner.backward(None if gradient is None else gradient.inner, retain_graph, create_graph, inputs)
+        """Backward from the inner tensor; ``gradient`` is one as ``gradient()`` makes them."""
+        self.inner.backward(None if gradient is None else self.inner_gradient(gradient), retain_graph, create_graph, inputs)
 
     def __deepcopy__(self, memo):
         if not self.is_leaf:
