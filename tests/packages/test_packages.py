@@ -1,0 +1,204 @@
+"""Models as shared objects: equal to the eager model, run from C without Python, refused when damaged."""
+import io
+import random
+import shutil
+import subprocess
+import threading
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight._src.core.settings import settings
+from rushlight._src.packages.archive import BadPackage, Package
+from rushlight._src.packages.loaded import Loaded
+from rushlight._src.packages.model import Model, NotPackable
+
+F, nn = torch.nn.functional, torch.nn
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Attention(nn.Module):
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.norm, self.all, self.out, self.heads = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(
+            width, width), heads
+
+    def forward(self, x):
+        q, k, v = self.all(self.norm(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        return x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        self.seen.add_(1)
+        return x * self.seen
+
+
+class Several(nn.Module):
+    def forward(self, x, table):
+        order = x.argsort(-1)
+        return order, {"rows": table[order[:, 0]], "same": x, "view": x.t()}
+
+
+def images():
+    return nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(),
+                         nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(8, 10))
+
+
+MODELS = {
+    "linear": lambda: (nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4), nn.Softmax(-1)),
+                       (torch.randn(5, 16),)),
+    "attention": lambda: (nn.Sequential(Attention(), Attention()), (torch.randn(2, 24, 32),)),
+    "images": lambda: (images(), (torch.randn(2, 3, 33, 33),)),
+    "lstm": lambda: (nn.LSTM(8, 16, 2, batch_first=True), (torch.randn(3, 7, 8),)),
+    "embedding": lambda: (nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 3)), (torch.randint(0, 20, (4, 6)),)),
+    "several": lambda: (Several(), (torch.randn(6, 5), torch.randn(5, 3))),
+    "bfloat16": lambda: (nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).bfloat16(),
+                         (torch.randn(33, 64).bfloat16(),)),
+}
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """Objects of kernels are kept by the disk cache."""
+    if settings.cache == "0":
+        pytest.skip("the disk cache is switched off")
+
+
+def packaged(name, path):
+    torch.manual_seed(0)
+    model, inputs = MODELS[name]()
+    model.eval()
+    torch._inductor.aoti_compile_and_package(torch.export.export(model, inputs), package_path=str(path))
+    return model, inputs
+
+
+def flat(value):
+    return [v.detach().float().numpy() for v in torch.utils._pytree.tree_leaves(value)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_packages_compute_what_the_model_computes(name, tmp_path, cache):
+    model, inputs = packaged(name, tmp_path / "model.pt2")
+    loaded = torch._inductor.aoti_load_package(tmp_path / "model.pt2")
+    for _ in range(2):
+        for a, b in zip(flat(loaded(*inputs)), flat(model(*inputs)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-2 if name == "bfloat16" else 1e-5, atol=2e-2 if name == "bfloat16"
+                                       else 1e-6)
+        inputs = tuple(x.roll(1, 0) for x in inputs)
+
+
+def test_state_is_kept_and_constants_are_replaced(tmp_path, cache):
+    torch._inductor.aoti_compile_and_package(torch.export.export(Counter(), (torch.ones(2),)),
+                                             package_path=str(tmp_path / "a.pt2"))
+    counter = torch._inductor.aoti_load_package(tmp_path / "a.pt2")
+    assert [counter(torch.ones(2))[0].item() for _ in range(3)] == [1, 2, 3]
+    model, inputs = packaged("linear", tmp_path / "b.pt2")
+    loaded = torch._inductor.aoti_load_package(tmp_path / "b.pt2")
+    other = MODELS["linear"]()[0].eval()
+    with pytest.raises(ValueError, match="missing"):
+        loaded.load_constants({"0.weight": other[0].weight})
+    loaded.load_constants(dict(other.named_parameters()))
+    np.testing.assert_allclose(loaded(*inputs).numpy(), other(*inputs).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_threads_share_a_model(tmp_path, cache):
+    model, inputs = packaged("attention", tmp_path / "model.pt2")
+    loaded, wrong = torch._inductor.aoti_load_package(tmp_path / "model.pt2"), []
+    given = [torch.randn(2, 24, 32) for _ in range(8)]
+    wanted = [model(x).detach().numpy() for x in given]
+
+    def work(k):
+        for _ in range(30):
+            if not np.allclose(loaded(given[k]).numpy(), wanted[k], atol=1e-5):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_what_does_not_fit_is_refused(tmp_path, cache):
+    _, inputs = packaged("linear", tmp_path / "model.pt2")
+    loaded = torch._inductor.aoti_load_package(tmp_path / "model.pt2")
+    for wrong, error in [((), TypeError), ((torch.randn(4, 16),), ValueError), ((inputs[0].double(),), ValueError)]:
+        with pytest.raises(error):
+            loaded(*wrong)
+    moved = torch.randn(16, 5).t()  # other strides are copied
+    np.testing.assert_allclose(loaded(moved).numpy(), loaded(moved.contiguous()).numpy())
+    packaged("embedding", tmp_path / "e.pt2")
+    embedding = torch._inductor.aoti_load_package(tmp_path / "e.pt2")
+    with pytest.raises(IndexError):
+        embedding(torch.full((4, 6), 20))
+
+
+@pytest.mark.parametrize("body, reason",
+                         [(lambda x: F.dropout(x), "random"), (lambda x: torch.linalg.eigvals(x).abs(), "NumPy")])
+def test_what_needs_python_is_refused(body, reason, cache):
+    class Body(nn.Module):
+        def forward(self, x):
+            return body(x)
+
+    with pytest.raises(NotPackable, match=reason):
+        Model(torch.export.export(Body(), (torch.randn(4, 4),)), "model")
+
+
+def test_damaged_packages_are_refused(tmp_path, cache):
+    packaged("linear", tmp_path / "model.pt2")
+    whole, rng, refused = (tmp_path / "model.pt2").read_bytes(), random.Random(0), 0
+    for _ in range(1000):
+        data = bytearray(whole)
+        kind = rng.randrange(3)
+        if kind == 0:
+            del data[rng.randrange(len(data)):]
+        else:
+            for _ in range(rng.choice((1, 8))):
+                data[rng.randrange(len(data) if kind == 1 else 2000)] = rng.randrange(256)
+        try:
+            package = Package(io.BytesIO(bytes(data)))
+            for name in package.manifests:
+                package.image(name)
+            with zipfile.ZipFile(io.BytesIO(whole)) as a:  # what is read is then as it was written
+                assert all(package.image(n) == a.read(f"package/data/aotinductor/{n}/{n}.so")
+                           for n in package.manifests)
+        except BadPackage:
+            refused += 1
+    assert refused > 500
+    with pytest.raises(BadPackage):
+        Loaded(Package(io.BytesIO(b"nothing")))
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
+def test_c_programs_run_models_without_python(tmp_path, cache):
+    model, _ = packaged("images", tmp_path / "model.pt2")
+    with zipfile.ZipFile(tmp_path / "model.pt2") as file:
+        for name in ("include/rushlight.h", "data/aotinductor/model/model.so"):
+            (tmp_path / Path(name).name).write_bytes(file.read(f"package/{name}"))
+    subprocess.run(["gcc", "-O1", "-g", "-fsanitize=address,undefined", "-Wall", "-Werror", "-I", tmp_path,
+                    ROOT / "examples" / "serve.c", "-o", tmp_path / "serve", "-ldl", "-lpthread"], check=True)
+    pictures, wanted = [], []
+    for k in range(20):
+        x = torch.randn(2, 3, 33, 33)
+        (tmp_path / f"{k}.raw").write_bytes(x.numpy().tobytes())
+        pictures.append(tmp_path / f"{k}.raw")
+        wanted.append(f"{tmp_path / f'{k}.raw'}: {model(x).flatten().argmax().item()}")
+    done = subprocess.run([tmp_path / "serve", tmp_path / "model.so", *pictures], capture_output=True, text=True,
+                          env={"ASAN_OPTIONS": "detect_leaks=1"})
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(wanted)
+    needed = subprocess.run(["ldd", tmp_path / "model.so"], capture_output=True, text=True).stdout
+    assert "python" not in needed and "libc.so.6" in needed
+    done = subprocess.run([tmp_path / "serve", tmp_path / "model.so", tmp_path / "model.pt2"], capture_output=True,
+                          text=True)
+    assert done.returncode == 0 or "expected" in done.stderr
