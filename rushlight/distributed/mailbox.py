@@ -14,14 +14,72 @@ HEADER = struct.Struct("<qq")
 FULL = 1 << 32
 
 
-class Ring:
+class Channel:
+    """One direction of a pair of ranks: bytes go in by ``put`` and come out by ``take``, which wait; ``available`` tells whether some are there."""
+
+    def __init__(self, engine, peer: int):
+        self.engine, self.peer, self.lock, self.kept = engine, peer, threading.Lock(), []
+
+    def put(self, address: int, nbytes: int):
+        raise NotImplementedError
+
+    def take(self, address: int, nbytes: int):
+        raise NotImplementedError
+
+    def available(self) -> int:
+        raise NotImplementedError
+
+    def send(self, memory: Region, tag: int):
+        with self.lock:
+            self.put_bytes(HEADER.pack(tag, memory.nbytes))
+            self.put(memory.address, memory.nbytes)
+
+    def put_bytes(self, data: bytes):
+        buffer = ctypes.create_string_buffer(data, len(data))
+        self.put(ctypes.addressof(buffer), len(data))
+
+    def take_bytes(self, count: int) -> bytes:
+        buffer = ctypes.create_string_buffer(count)
+        self.take(ctypes.addressof(buffer), count)
+        return buffer.raw
+
+    def from_kept(self, memory: Region, tag: int) -> bool:
+        """Fills the region with a message that came before it was asked for; whether there was one."""
+        for k, (kept, data) in enumerate(self.kept):
+            if kept == tag:
+                del self.kept[k]
+                fits(memory, len(data), self.peer)
+                ctypes.memmove(memory.address, data, len(data))
+                return True
+        return False
+
+    def next(self, memory: Region, tag: int) -> bool:
+        """Reads one message: into the region if it has the tag, else it is kept; whether it had."""
+        found, nbytes = HEADER.unpack(self.take_bytes(HEADER.size))
+        if found == tag and nbytes == memory.nbytes:
+            self.take(memory.address, nbytes)
+            return True
+        data = self.take_bytes(nbytes)
+        if found == tag:
+            fits(memory, nbytes, self.peer)
+        self.kept.append((found, data))
+        return False
+
+    def receive(self, memory: Region, tag: int):
+        with self.lock:
+            if self.from_kept(memory, tag):
+                return
+            while not self.next(memory, tag):
+                pass
+
+
+class Ring(Channel):
     """One direction of a pair.  ``written`` and ``read`` count bytes, and wrap around with their words."""
 
     def __init__(self, engine, source: int, target: int):
-        self.engine, self.peer = engine, target if source == engine.rank else source
+        super().__init__(engine, target if source == engine.rank else source)
         self.written = engine.arena.ring_of(source, target)
         self.read, self.data, self.room = self.written + LINE, self.written + 2 * LINE, engine.arena.ring
-        self.lock, self.kept = threading.Lock(), []
 
     def count(self, word: int) -> int:
         return ctypes.c_uint32.from_address(word).value
@@ -72,49 +130,6 @@ class Ring:
             self.engine.publish(self.read, ctypes.c_int32((read + piece) % FULL).value)
             address, nbytes = address + piece, nbytes - piece
 
-    def send(self, memory: Region, tag: int):
-        with self.lock:
-            self.put_bytes(HEADER.pack(tag, memory.nbytes))
-            self.put(memory.address, memory.nbytes)
-
-    def put_bytes(self, data: bytes):
-        buffer = ctypes.create_string_buffer(data, len(data))
-        self.put(ctypes.addressof(buffer), len(data))
-
-    def take_bytes(self, count: int) -> bytes:
-        buffer = ctypes.create_string_buffer(count)
-        self.take(ctypes.addressof(buffer), count)
-        return buffer.raw
-
-    def from_kept(self, memory: Region, tag: int) -> bool:
-        """Fills the region with a message that came before it was asked for; whether there was one."""
-        for k, (kept, data) in enumerate(self.kept):
-            if kept == tag:
-                del self.kept[k]
-                fits(memory, len(data), self.peer)
-                ctypes.memmove(memory.address, data, len(data))
-                return True
-        return False
-
-    def next(self, memory: Region, tag: int) -> bool:
-        """Reads one message: into the region if it has the tag, else it is kept; whether it had."""
-        found, nbytes = HEADER.unpack(self.take_bytes(HEADER.size))
-        if found == tag and nbytes == memory.nbytes:
-            self.take(memory.address, nbytes)
-            return True
-        data = self.take_bytes(nbytes)
-        if found == tag:
-            fits(memory, nbytes, self.peer)
-        self.kept.append((found, data))
-        return False
-
-    def receive(self, memory: Region, tag: int):
-        with self.lock:
-            if self.from_kept(memory, tag):
-                return
-            while not self.next(memory, tag):
-                pass
-
 
 def fits(memory: Region, nbytes: int, peer: int):
     """RuntimeError for a message of another length than what is to receive it."""
@@ -123,34 +138,41 @@ def fits(memory: Region, nbytes: int, peer: int):
 
 
 class Mailboxes:
-    """The rings of one rank, made when they are first used."""
+    """The channels of one rank, made when they are first used."""
 
     def __init__(self, engine):
-        self.engine, self.rings, self.guard = engine, {}, threading.Lock()
+        self.engine, self.channels, self.guard = engine, {}, threading.Lock()
 
-    def ring(self, source: int, target: int) -> Ring:
+    def channel(self, source: int, target: int) -> Channel:
         with self.guard:
-            found = self.rings.get((source, target))
+            found = self.channels.get((source, target))
             if found is None:
-                found = self.rings[source, target] = Ring(self.engine, source, target)
+                found = self.channels[source, target] = self.made(source, target)
             return found
 
+    def made(self, source: int, target: int) -> Channel:
+        return Ring(self.engine, source, target)
+
+    def all_gone(self, others) -> bool:
+        """Whether no other rank can send any more."""
+        return all(self.engine.arena.state_of(peer) != "here" for peer in others)
+
     def send(self, memory: Region, peer: int, tag: int):
-        self.ring(self.engine.rank, peer).send(memory, tag)
+        self.channel(self.engine.rank, peer).send(memory, tag)
 
     def receive(self, memory: Region, peer: int | None, tag: int) -> int:
         if peer is not None:
-            self.ring(peer, self.engine.rank).receive(memory, tag)
+            self.channel(peer, self.engine.rank).receive(memory, tag)
             return peer
         return self.receive_any(memory, tag)
 
     def receive_any(self, memory: Region, tag: int) -> int:
-        """The next message of anyone: looks at all rings in turn."""
+        """The next message of anyone: looks at all channels in turn."""
         limit, pause = Deadline(self.engine.timeout), 1e-5
         others = [rank for rank in range(self.engine.size) if rank != self.engine.rank]
         while True:
             for peer in others:
-                ring = self.ring(peer, self.engine.rank)
+                ring = self.channel(peer, self.engine.rank)
                 if ring.lock.acquire(blocking=False):
                     try:
                         if ring.from_kept(memory, tag) or ring.available() and ring.next(memory, tag):
@@ -161,7 +183,7 @@ class Mailboxes:
                 raise DistBackendError(str(self.engine.broken))
             if limit.passed():
                 raise DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for recv operation to complete: no rank of the group has sent")
-            if all(self.engine.arena.state_of(peer) != "here" for peer in others):
+            if self.all_gone(others):
                 raise DistBackendError("Connection closed by peer: all other ranks of the group have left it or ended")
             time.sleep(pause)
             pause = min(pause * 2, 1e-3)

@@ -35,7 +35,7 @@ def test_gradients_are_those_of_the_module(group):
 
 @pytest.mark.parametrize("hook", [default_hooks.allreduce_hook, default_hooks.bf16_compress_hook, default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook)])
 def test_hooks_see_gradients(group, hook):
-    seen, model, x = [], DistributedDataParallel(network()), torch.randn(5, 3)
+    seen, model, x = [], DistributedDataParallel(network(), bucket_cap_mb=1e-6), torch.randn(5, 3)
     model.register_comm_hook(None, lambda state, bucket: seen.append((bucket.index(), bucket.is_last(), bucket.parameters()[0].shape)) or hook(state, bucket))
     with model.no_sync():
         model(x).sum().backward()

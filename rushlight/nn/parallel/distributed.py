@@ -1,39 +1,19 @@
-"""A model in every process of a group, with gradients averaged: in a group of one they are averages already."""
+"""A model in every process of a group, with gradients averaged."""
 from __future__ import annotations
 
 import contextlib
+import pickle
 
+from ..._src.autograd.mode import is_grad_enabled as grad_enabled, no_grad
+from ..._src.compiling import disable
+from ..._src.core.devices import device
 from ..._src.core.errors import NotBuiltError
 from ..._src.core.native import Tensor
 from ..._src.core.pytree import tree_flatten
 from ..modules.module import Module
+from .reducer import MEGABYTE, GradBucket, Reducer
 
-__all__ = ["DistributedDataParallel"]
-
-
-class GradBucket:
-    """The gradients that a hook is handed at once: those of one parameter, as a vector."""
-
-    def __init__(self, index: int, last: bool, parameter):
-        self._index, self._last, self._parameter, self._buffer = index, last, parameter, parameter.grad.view(-1)
-
-    def index(self) -> int:
-        return self._index
-
-    def is_last(self) -> bool:
-        return self._last
-
-    def buffer(self) -> Tensor:
-        return self._buffer
-
-    def set_buffer(self, buffer: Tensor):
-        self._buffer = buffer
-
-    def gradients(self) -> list[Tensor]:
-        return [self._buffer.view_as(self._parameter)]
-
-    def parameters(self) -> list[Tensor]:
-        return [self._parameter]
+__all__ = ["DistributedDataParallel", "GradBucket"]
 
 
 class DistributedDataParallel(Module):
@@ -67,30 +47,37 @@ class DistributedDataParallel(Module):
         self.find_unused_parameters, self.static_graph, self.gradient_as_bucket_view = find_unused_parameters, static_graph, gradient_as_bucket_view
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self.require_backward_grad_sync, self.device_type = True, next(module.parameters()).device.type
-        self._hook = None
-        names = [name for name, p in module.named_parameters() if p.requires_grad and name not in self.parameters_to_ignore]
-        for index, name in enumerate(reversed(names)):
-            module.get_parameter(name).register_post_accumulate_grad_hook(self.reducer(index, index == len(names) - 1))
+        self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * MEGABYTE)
+        self.joining, self.buffer_root = None, 0
+        named = {name: p for name, p in module.named_parameters() if p.requires_grad and name not in self.parameters_to_ignore}
+        if self.process_group.size() > 1 and init_sync:
+            check_same_model(self.process_group, named)
+            self.send_out([*(p for name, p in module.named_parameters() if name not in self.parameters_to_ignore), *self.shared_buffers()])
+        self.reducer = Reducer(list(named.values()), self.process_group, self.bucket_bytes_cap, gradient_as_bucket_view, find_unused_parameters or static_graph,
+                               {id(p): name for name, p in named.items()})
 
-    def reducer(self, index: int, last: bool):
-        """What is done with a gradient that is complete: a group of one changes it only where a hook does."""
-        def reduce(parameter):
-            if self._hook is None or not self.require_backward_grad_sync:
-                return
-            hook, state = self._hook
-            reduced = hook(state, GradBucket(index, last, parameter)).wait()
-            reduced = reduced[0] if isinstance(reduced, (list, tuple)) else reduced
-            parameter.grad = reduced.detach().to(parameter.dtype).view_as(parameter)
+    def shared_buffers(self) -> list:
+        return [buffer for name, buffer in self.module.named_buffers() if name not in self.parameters_to_ignore]
 
-        return reduce
+    def send_out(self, tensors):
+        """Gives all processes the tensors of rank 0 (in a ``join`` block, of one with batches)."""
+        if tensors:
+            with no_grad():
+                self.process_group.broadcast_from([t.detach() for t in tensors], self.buffer_root)
 
     def register_comm_hook(self, state, hook):
         """``hook(state, bucket)`` says what becomes of gradients: a future of a bucket's new content.  TypeError for what cannot be called, RuntimeError for a second one."""
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
-        if self._hook is not None:
+        if self.reducer.hook is not None:
             raise RuntimeError("register_comm_hook can only be called once.")
-        self._hook = hook, state
+        self.reducer.hook, self.reducer.state = hook, state
+
+    def _register_builtin_comm_hook(self, comm_hook_type):
+        """Averages gradients as they are ("ALLREDUCE") or rounded to float16 ("FP16_COMPRESS")."""
+        from ...distributed.hooks import allreduce_hook, fp16_compress_hook
+        rounded = getattr(comm_hook_type, "name", str(comm_hook_type)).endswith("FP16_COMPRESS")
+        self.register_comm_hook(self.process_group, fp16_compress_hook if rounded else allreduce_hook)
 
     @contextlib.contextmanager
     def no_sync(self):
@@ -101,24 +88,62 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = before
 
-    @contextlib.contextmanager
     def join(self, divide_by_initial_world_size=True, enable=True, throw_on_early_termination=False):
-        """Waits for processes with fewer batches: there are none."""
-        yield
+        """A block in which processes may have different numbers of batches: who has no more takes part with gradients of zero.
+
+        Gradients are divided by the size of the group, or without ``divide_by_initial_world_size`` by how many processes still have batches.
+        """
+        from ...distributed.joining import Join
+        return Join([self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size)
+
+    def join_hook(self, **kwargs):
+        from ...distributed.joining import ModelJoinHook
+        return ModelJoinHook(self, kwargs.get("divide_by_initial_world_size", True))
+
+    join_device = property(lambda self: device("cpu"))
+    join_process_group = property(lambda self: self.process_group)
 
     def forward(self, *inputs, **kwargs):
-        return self.module(*inputs, **kwargs)
+        self.begin()
+        outputs = self.module(*inputs, **kwargs)
+        if grad_enabled() and self.require_backward_grad_sync:
+            self.await_gradients(outputs)
+        return outputs
+
+    @disable
+    def begin(self):
+        """What goes before a pass: news of who still has batches, and the buffers of rank 0."""
+        if self.joining is not None:
+            self.joining.notify(self)
+        if self.require_backward_grad_sync and self.will_sync_module_buffers() and self.process_group.size() > 1 and grad_enabled():
+            self.send_out(self.shared_buffers())
+
+    @disable
+    def await_gradients(self, outputs):
+        self.reducer.prepare(_find_tensors(outputs))
 
     def will_sync_module_buffers(self) -> bool:
-        return self.broadcast_buffers and any(True for _ in self.module.buffers())
+        return self.broadcast_buffers and bool(self.shared_buffers())
 
     def _set_static_graph(self):
-        """The graph does not change between steps: nothing depends on it."""
-        self.static_graph = True
+        """The graph does not change between steps; parameters that it does not reach are looked for."""
+        self.static_graph = self.reducer.seeks = True
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore):
         module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
+
+
+def check_same_model(group, named):
+    """RuntimeError where processes of a group have other parameters than rank 0."""
+    shapes = [(tuple(p.shape), str(p.dtype)) for p in named.values()]
+    every = [pickle.loads(data) for data in group.gather_bytes(pickle.dumps(shapes))]
+    for rank, theirs in enumerate(every):
+        if len(theirs) != len(every[0]):
+            raise RuntimeError(f"DDP expects same model across all ranks, but Rank 0 has {len(every[0])} params, while rank {rank} has inconsistent {len(theirs)} params.")
+        for k, (a, b) in enumerate(zip(every[0], theirs)):
+            if a != b:
+                raise RuntimeError(f"[{rank}]: params[{k}] in this process with sizes {list(b[0])} of {b[1]} appears not to match sizes {list(a[0])} of {a[1]} of the same param in process 0.")
 
 
 def _find_tensors(obj) -> list:

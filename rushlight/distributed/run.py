@@ -1,0 +1,135 @@
+"""Starts the processes of a program, on one machine or several: ``python -m rushlight.distributed.run``, or ``rushlight-run``, with torchrun's arguments."""
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import tempfile
+import uuid
+
+from .agent import Agent, ChildFailedError, Nodes
+
+STREAMS = {"0": (), "1": ("stdout",), "2": ("stderr",), "3": ("stdout", "stderr")}
+
+
+def get_args_parser() -> argparse.ArgumentParser:
+    """The command line; both ``--nproc-per-node`` and ``--nproc_per_node`` are read."""
+    parser = argparse.ArgumentParser("rushlight-run", description=__doc__)
+
+    def add(*names, **how):
+        spelled = [n for name in names for n in ([name, "--" + name[2:].replace("-", "_")] if name.startswith("--") and "-" in name[2:] else [name])]
+        parser.add_argument(*spelled, **how)
+    add("--nnodes", default="1:1", help="machines: a number, or least:most")
+    add("--nproc-per-node", default="1", help="processes on each machine: a number, cpu or auto")
+    add("--rdzv-backend", default="static", help="static (node ranks are given) or c10d (they are dealt out)")
+    add("--rdzv-endpoint", default="", help="host[:port] where the machines meet")
+    add("--rdzv-id", default="none", help="the name of the run")
+    add("--rdzv-conf", default="", help="key=value,...: join_timeout, timeout (seconds)")
+    add("--standalone", action="store_true", help="one machine that meets nobody")
+    add("--max-restarts", type=int, default=0, help="how often all processes are started again after one has failed")
+    add("--monitor-interval", type=float, default=0.1, help="seconds between looks at the processes")
+    add("--start-method", default="spawn", choices=["spawn", "fork", "forkserver"], help="accepted; programs are always started anew")
+    add("--role", default="default")
+    add("-m", "--module", action="store_true", help="the program is a module")
+    add("--no-python", action="store_true", help="the program is run as it is")
+    add("--run-path", action="store_true", help="the program is run by runpy in a new interpreter")
+    add("--log-dir", default=None, help="where logs and errors of ranks are kept")
+    add("-r", "--redirects", default="0", help="streams that go to files: 0 none, 1 stdout, 2 stderr, 3 both, or 0:1,1:3 by local rank")
+    add("-t", "--tee", default="0", help="streams that go to files and here")
+    add("--local-ranks-filter", default="", help="local ranks whose output is shown")
+    add("--node-rank", type=int, default=int(os.environ.get("GROUP_RANK", 0)))
+    add("--master-addr", default="127.0.0.1")
+    add("--master-port", type=int, default=29500)
+    add("--local-addr", default=None)
+    parser.add_argument("training_script")
+    parser.add_argument("training_script_args", nargs=argparse.REMAINDER)
+    return parser
+
+
+def parse_args(args=None):
+    return get_args_parser().parse_args(args)
+
+
+def parse_min_max_nnodes(text: str):
+    """(least, most) machines.  RuntimeError for what does not read so."""
+    parts = str(text).split(":")
+    if len(parts) not in (1, 2) or not all(part.isdigit() for part in parts):
+        raise RuntimeError(f'nnodes={text} is not in "MIN:MAX" format')
+    return int(parts[0]), int(parts[-1])
+
+
+def determine_local_world_size(nproc_per_node: str) -> int:
+    """How many processes run on this machine.  ValueError for what is neither a number nor cpu, auto."""
+    if nproc_per_node.isdigit():
+        return int(nproc_per_node)
+    if nproc_per_node in ("cpu", "auto"):
+        return os.cpu_count() or 1
+    raise ValueError(f"Unsupported nproc_per_node value: {nproc_per_node}")
+
+
+def streams_by_rank(text: str, count: int) -> list:
+    """For each local rank the streams that a flag names.  ValueError for what does not read so."""
+    if text in STREAMS:
+        return [STREAMS[text]] * count
+    named = dict(part.split(":", 1) for part in text.split(",") if ":" in part)
+    if not named or any(value not in STREAMS for value in named.values()):
+        raise ValueError(f"{text!r} does not say which streams go to files: 0, 1, 2, 3, or rank:number,...")
+    return [STREAMS[named.get(str(rank), "0")] for rank in range(count)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def nodes_of(args) -> Nodes:
+    """Which machines take part, and where they meet."""
+    least, most = parse_min_max_nnodes(args.nnodes)
+    conf = dict(part.split("=", 1) for part in args.rdzv_conf.split(",") if "=" in part)
+    wait = float(conf.get("join_timeout", conf.get("timeout", 600)))
+    if args.standalone or (most == 1 and not args.rdzv_endpoint and args.rdzv_backend != "static"):
+        return Nodes("127.0.0.1", 0, 1, 1, 0, uuid.uuid4().hex if args.rdzv_id == "none" else args.rdzv_id, wait)
+    if args.rdzv_backend == "static":
+        host, port = (args.rdzv_endpoint.partition(":")[::2] if args.rdzv_endpoint else (args.master_addr, args.master_port))
+        return Nodes(host, int(port or 29500), most, most, int(conf.get("rank", args.node_rank)), args.rdzv_id, wait)
+    if args.rdzv_backend != "c10d":
+        raise ValueError(f"--rdzv-backend {args.rdzv_backend}: machines meet by static or c10d here")
+    host, _, port = args.rdzv_endpoint.partition(":")
+    if not host:
+        raise ValueError("The rendezvous endpoint must be specified: --rdzv-endpoint host:port")
+    return Nodes(host, int(port or 29400), least, most, None, args.rdzv_id, wait)
+
+
+def command_of(args) -> list:
+    if args.no_python:
+        if args.module:
+            raise ValueError("Don't use both the '--no-python' flag and the '--module' flag at the same time.")
+        return [args.training_script, *args.training_script_args]
+    return [sys.executable, "-u", *(["-m"] if args.module else []), args.training_script, *args.training_script_args]
+
+
+def run(args):
+    """Starts the processes and waits for them.  ChildFailedError where one fails once too often."""
+    count = determine_local_world_size(args.nproc_per_node)
+    folder = args.log_dir or tempfile.mkdtemp(prefix="rushlight_run_")
+    shown = {int(rank) for rank in args.local_ranks_filter.split(",") if rank}
+    agent = Agent(command_of(args), count, nodes_of(args), folder, streams_by_rank(args.redirects, count), streams_by_rank(args.tee, count), args.max_restarts, args.monitor_interval,
+                  args.role, shown)
+    agent.run()
+    if args.log_dir is None:
+        agent.sweep()  # of a run that failed the files stay
+
+
+def main(args=None):
+    """The command line program; exits with 1, and says which rank failed first, where a process fails."""
+    try:
+        run(parse_args(args))
+    except ChildFailedError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
