@@ -20,7 +20,7 @@ from .stores import DistBackendError
 HEAD = 64  # bytes at the beginning of a slot that say what its rank is about
 NAP = 0.05  # seconds after which a waiting rank looks whether the others live
 ALONE = 16384  # bytes up to which every rank reduces for itself
-SPINS = 4000
+SPINS, FEW_SPINS, YIELDS = 4000, 40, 400
 copy = ctypes.memmove
 
 
@@ -45,7 +45,8 @@ class ArenaEngine(Engine):
         self.step, self.broken, self.words = 0, None, arena.words
         self.nap = TimeSpec(0, int(NAP * 1e9))
         self.napping = ctypes.addressof(self.nap)
-        self.spins = SPINS if arena.separate and size <= (os.cpu_count() or 1) else 40
+        self.spins = SPINS if arena.separate and size <= (os.cpu_count() or 1) else FEW_SPINS
+        self.yields = YIELDS if arena.separate else 0
         self.room = arena.slot - HEAD
         self.mail = Mailboxes(self)
 
@@ -64,10 +65,10 @@ class ArenaEngine(Engine):
     def meet(self):
         """Waits until all ranks have come to this step.  RuntimeError once one of them cannot come any more, or after the timeout."""
         value = ctypes.c_int32(self.step).value
-        if self.meeting(self.words, self.rank, self.size, value, self.spins, self.napping):
+        if self.meeting(self.words, self.rank, self.size, value, self.spins, self.yields, self.napping):
             return
         limit, whole = Deadline(self.timeout), ctypes.c_int32(self.size * self.step & 0xFFFFFFFF).value
-        while not self.reached(self.words + self.size * LINE, whole, 0, self.napping):
+        while not self.reached(self.words + self.size * LINE, whole, 0, 0, self.napping):
             self.look_after([rank for rank in range(self.size) if self.at(rank) - self.step < 0], limit)
 
     def look_after(self, ranks: list, limit: Deadline):

@@ -51,16 +51,20 @@ def write_publish(module):
 
 
 def write_reached(module):
-    """reached(word, value, spins, until): 1 once the word has come to ``value``; 0 where it has not within ``spins`` looks and one sleep."""
-    f = module.function("reached", [("word", ptr), ("value", i32), ("spins", i64), ("until", ptr)], i64)
-    word, value, spins, until = f.parameters
+    """reached(word, value, spins, yields, until): 1 once the word has come to ``value``; 0 where it has not within ``spins`` looks, ``yields`` more between
+    which other threads may run (which costs less than a sleep where there are more ranks than processors), and one sleep."""
+    f = module.function("reached", [("word", ptr), ("value", i32), ("spins", i64), ("yields", i64), ("until", ptr)], i64)
+    word, value, spins, yields, until = f.parameters
     behind = lambda seen: f.compare("<", f.sub(seen, value), 0)  # noqa: E731 - words wrap around
 
-    def look(values):
-        pause(f)
-        return [f.atomic_load(i32, word), f.sub(values[1], 1)]
+    def looks(seen, count, rest):
+        def look(values):
+            rest()
+            return [f.atomic_load(i32, word), f.sub(values[1], 1)]
+        return f.while_loop([seen, count], lambda values: f.and_(behind(values[0]), f.compare(">", values[1], 0)), look)[0]
 
-    seen, _ = f.while_loop([f.atomic_load(i32, word), spins], lambda values: f.and_(behind(values[0]), f.compare(">", values[1], 0)), look)
+    seen = looks(f.atomic_load(i32, word), spins, lambda: pause(f))
+    seen = looks(seen, yields, lambda: f.call("sched_yield", [], i32))
 
     def sleep():
         sleepers = f.offset(word, 4)
@@ -76,12 +80,12 @@ def write_reached(module):
 
 
 def write_meet(module, reached):
-    """meet(words, rank, size, value, spins, until): notes that the rank has come to step ``value``, and waits until all have; 1 if so, 0 where some are late.
+    """meet(words, rank, size, value, spins, yields, until): notes that the rank has come to step ``value``, and waits until all have; 1 if so, 0 where some are late.
 
     After a word for each rank comes one that counts all arrivals: only it is slept on, and who completes it wakes the others.
     """
-    f = module.function("meet", [("words", ptr), ("rank", i64), ("size", i64), ("value", i32), ("spins", i64), ("until", ptr)], i64)
-    words, rank, size, value, spins, until = f.parameters
+    f = module.function("meet", [("words", ptr), ("rank", i64), ("size", i64), ("value", i32), ("spins", i64), ("yields", i64), ("until", ptr)], i64)
+    words, rank, size, value, spins, yields, until = f.parameters
     f.atomic_store(value, f.offset(words, f.mul(rank, LINE)))
     count = f.offset(words, f.mul(size, LINE))
     whole = f.mul(f.cast("trunc", size, i32), value)
@@ -92,7 +96,7 @@ def write_meet(module, reached):
         f.when(f.compare("!=", sleepers, 0), lambda: system(f, count, 1, constant(i64, 1 << 30), constant(ptr, 0)))
         return [constant(i64, 1)]
 
-    there, = f.when(f.compare("==", now, whole), wake, lambda: [f.call(reached, [count, whole, spins, until], i64)])
+    there, = f.when(f.compare("==", now, whole), wake, lambda: [f.call(reached, [count, whole, spins, yields, until], i64)])
     f.ret(there)
 
 
@@ -112,10 +116,10 @@ class TimeSpec(ctypes.Structure):
 @functools.cache
 def waiting():
     """(publish, meet, reached) as functions that let other Python threads run."""
-    found = jit.build(f"distributed: waiting 3 {futex_number()}", waiting_text, ["publish", "meet", "reached"])
+    found = jit.build(f"distributed: waiting 4 {futex_number()}", waiting_text, ["publish", "meet", "reached"])
     kinds = {"publish": (None, ctypes.c_void_p, ctypes.c_int32),
-             "meet": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p),
-             "reached": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)}
+             "meet": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p),
+             "reached": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)}
     return tuple(ctypes.CFUNCTYPE(*kinds[name])(found[name]) for name in ("publish", "meet", "reached"))
 
 

@@ -92,12 +92,12 @@ class Ring(Channel):
         """Waits until a count has come to ``value``."""
         engine, limit = self.engine, None
         value = ctypes.c_int32(value % FULL).value
-        while not engine.reached(word, value, engine.spins, engine.napping):
+        while not engine.reached(word, value, engine.spins, engine.yields, engine.napping):
             limit = limit or Deadline(engine.timeout)
             if engine.broken is not None:
                 raise DistBackendError(str(engine.broken))
             state = engine.arena.state_of(self.peer)
-            if state != "here" and not engine.reached(word, value, 0, engine.napping):
+            if state != "here" and not engine.reached(word, value, 0, 0, engine.napping):
                 raise DistBackendError(f"Connection closed by peer: rank {self.peer} of the group {'has left it' if state == 'left' else 'has ended'}")
             if limit.passed():
                 raise DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for {'send' if word == self.read else 'recv'} operation to complete: rank {self.peer} of the group has not come")

@@ -9,6 +9,7 @@ import threading
 
 from .._src.core.native import Tensor
 from .engine import Engine, Region
+from .group_calls import GroupCalls
 from .reduction import Premultiplied, RedOpType, check_op
 from .regions import bring_back, dense, parts, reducible, region, touched
 from .stores import DEFAULT_TIMEOUT, Store
@@ -25,10 +26,10 @@ class Options:
         self.global_ranks_in_group, self.group_name = [], ""
 
 
-class ProcessGroup:
+class ProcessGroup(GroupCalls):
     """Processes that exchange tensors.  Ranks of its methods are those within the group; ``ranks`` are theirs in the world.
 
-    Methods take lists of tensors and return a ``Work``, as PyTorch's do; ``torch.distributed`` has functions with checks over them.
+    ``torch.distributed`` has functions with checks over its methods; those that PyTorch's groups have are in ``group_calls.py``.
     """
 
     Options = Options

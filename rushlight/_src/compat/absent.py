@@ -15,7 +15,7 @@ REASONS = {  # the beginning of a path -> what its names refuse with, and why; t
                      "testing._internal.common_quantized", "quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic", "empty_quantized", "dequantize", "qscheme"),
                     (QuantizedError, "numbers are not stored as scaled integers here: bfloat16 and float8_e4m3fn store in two bytes and one")),
     **dict.fromkeys(("distributed", "nn.parallel.distributed", "testing._internal.common_distributed", "_C._distributed_c10d"),
-                    (OneProcessError, "tensors do not lie in several processes: a group has world size 1")),
+                    (OneProcessError, "this part of torch.distributed has not been built: groups, collectives and DistributedDataParallel are there")),
     **dict.fromkeys(("cuda", "xpu", "mps", "mtia", "backends.cuda", "backends.cudnn", "backends.mps", "nn.parallel.comm", "accelerator", "testing._internal.common_cuda"),
                     (NoDeviceError, "this build runs on the CPU, and there is no other device")),
     "onnx": (NotBuiltError, "torch.onnx.export writes files from captured programs; other ways to make them are not there"),

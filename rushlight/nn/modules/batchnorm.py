@@ -67,14 +67,19 @@ class _BatchNorm(_NormBase):
 
     def forward(self, input):
         self._check_input_dim(input)
-        factor = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                factor = 1.0 / float(self.num_batches_tracked)
+        factor = self._counted()
         training = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
         return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None, self.weight, self.bias, training, factor, self.eps)
+
+
+    def _counted(self) -> float:
+        """Counts a batch of training; how much of it the running statistics take."""
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                return 1.0 / float(self.num_batches_tracked)
+        return 0.0 if self.momentum is None else self.momentum
 
 
 class BatchNorm1d(_BatchNorm):
@@ -96,7 +101,7 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over all processes; with one process the same as BatchNorm."""
+    """Batch normalisation with the mean and variance over the batches of all processes of a group; with one process the same as BatchNorm."""
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None, dtype=None, *, bias=True):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
@@ -118,6 +123,40 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input):
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def forward(self, input):
+        group = self._group()
+        if group is None or not self.training and self.running_mean is not None:
+            return super().forward(input)
+        self._check_input_dim(input)
+        from ...distributed.functional import all_reduce
+        x, dims, shape = input.float() if input.dtype.is_half else input, [0, *range(2, input.dim())], [1, -1] + [1] * (input.dim() - 2)
+        count = torch.full((1,), x.numel() // x.size(1), dtype=x.dtype)
+        whole = all_reduce(torch.cat([x.sum(dims), count]), "sum", group)
+        number = whole[-1].detach()
+        centered = x - (whole[:-1] / number).view(shape)
+        variance = all_reduce(centered.square().sum(dims), "sum", group) / number
+        self._follow(self._counted(), (whole[:-1] / number).detach(), (variance * number / (number - 1)).detach())
+        result = centered * (variance + self.eps).rsqrt().view(shape)
+        if self.weight is not None:
+            result = result * self.weight.view(shape)
+        return (result if self.bias is None else result + self.bias.view(shape)).to(input.dtype)
+
+    def _group(self):
+        """The group with which statistics are shared; None where there is nobody else."""
+        from ...distributed import is_initialized
+        if not is_initialized():
+            return None
+        from ...distributed.membership import chosen
+        group = chosen(self.process_group)
+        return group if group is not None and group.size() > 1 else None
+
+    def _follow(self, factor, mean, variance):
+        """Running statistics take in those of a batch."""
+        if self.training and self.track_running_stats and self.running_mean is not None:
+            with torch.no_grad():
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)
+                self.running_var.lerp_(variance.to(self.running_var.dtype), factor)
 
 
 class _InstanceNorm(_NormBase):

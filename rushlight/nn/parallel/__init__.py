@@ -1,4 +1,4 @@
-"""One model on several devices, or in several processes: here there is one device, and a group has one process."""
+"""One model on several devices, or in several processes: here there is one device."""
 from .data_parallel import DataParallel, data_parallel
 from .distributed import DistributedDataParallel
 from .parallel_apply import parallel_apply

@@ -10,11 +10,15 @@ __all__ = ["DistributedSampler"]
 
 
 class DistributedSampler(Sampler):
-    """The indices of one of ``num_replicas`` processes: every num_replicas-th, after a shuffle by seed and epoch."""
+    """The indices of one of ``num_replicas`` processes: every num_replicas-th, after a shuffle by seed and epoch.
+
+    Number and rank are those of ``torch.distributed`` where they are not given: ValueError before ``init_process_group``.
+    """
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
         if num_replicas is None or rank is None:
-            raise RuntimeError("Requires distributed package to be available: this build runs in one process, so give num_replicas and rank")
+            num_replicas = torch.distributed.get_world_size() if num_replicas is None else num_replicas
+            rank = torch.distributed.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank, self.epoch = dataset, num_replicas, rank, 0

@@ -1,0 +1,158 @@
+"""The methods that PyTorch's process groups have: lists of tensors and an options object in, a Work out."""
+from __future__ import annotations
+
+from .reduction import RedOpType
+from .works import Together
+
+
+class Options:
+    """What a collective is told besides its tensors.  ``timeout``: unused where it is None."""
+
+    def __init__(self, **given):
+        self.reduceOp, self.rootRank, self.rootTensor, self.timeout, self.asyncOp, self.device_ids, self.device = RedOpType.SUM, 0, 0, None, True, [], None
+        for name, value in given.items():
+            setattr(self, name, value)
+
+
+class AllreduceOptions(Options):
+    """Options of ``allreduce``."""
+
+
+class AllreduceCoalescedOptions(Options):
+    """Options of ``allreduce_coalesced``."""
+
+
+class BroadcastOptions(Options):
+    """Options of ``broadcast``."""
+
+
+class ReduceOptions(Options):
+    """Options of ``reduce``."""
+
+
+class GatherOptions(Options):
+    """Options of ``gather``."""
+
+
+class AllgatherOptions(Options):
+    """Options of ``allgather``."""
+
+
+class ScatterOptions(Options):
+    """Options of ``scatter``."""
+
+
+class ReduceScatterOptions(Options):
+    """Options of ``reduce_scatter``."""
+
+
+class AllToAllOptions(Options):
+    """Options of ``alltoall``."""
+
+
+class BarrierOptions(Options):
+    """Options of ``barrier``."""
+
+
+def listed(tensors) -> list:
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+
+
+def op_of(options):
+    """The reduction that is meant by an options object, or by itself."""
+    return RedOpType.SUM if options is None else getattr(options, "reduceOp", options)
+
+
+def root_of(options, root) -> int:
+    return getattr(options, "rootRank", options if isinstance(options, int) else 0) if root is None else root
+
+
+class GroupCalls:
+    """Mixed into ``ProcessGroup``."""
+
+    def allreduce(self, tensors, opts=None, op=None, timeout=None):
+        """Reduces tensors in place."""
+        return self.all_reduce(listed(tensors), op or op_of(opts), True)
+
+    def allreduce_coalesced(self, tensors, opts=None):
+        return self.allreduce(tensors, opts)
+
+    def broadcast(self, tensors, opts=None, root=None, timeout=None):
+        """Copies the tensors of the rank ``root`` (or that of the options) into those of the others."""
+        return self.broadcast_from(listed(tensors), root_of(opts, root), True)
+
+    def reduce(self, tensors, opts=None, root=None, op=None, timeout=None):
+        """Reduces tensors into those of the root."""
+        return Together(self.reduce_to(t, root_of(opts, root), op or op_of(opts), True) for t in listed(tensors))
+
+    def allgather(self, output_tensors, input_tensors, opts=None, timeout=None):
+        """Copies the tensors of all ranks into lists, one list for each input."""
+        if not isinstance(input_tensors, (list, tuple)):
+            output_tensors, input_tensors = [output_tensors], [input_tensors]
+        return Together(self.gather_to(outputs, tensor, None, True) for outputs, tensor in zip(output_tensors, input_tensors, strict=True))
+
+    def _allgather_base(self, output, input, opts=None, timeout=None):
+        """Copies the tensors of all ranks into one."""
+        return self.gather_whole(output, input, True)
+
+    all_gather_single = _allgather_base
+
+    def allgather_coalesced(self, output_lists, input_list, opts=None):
+        return Together(self.gather_to([outputs[k] for outputs in output_lists], tensor, None, True) for k, tensor in enumerate(input_list))
+
+    def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
+        return Together(self.gather_whole(output, tensor, True) for output, tensor in zip(outputs, inputs, strict=True))
+
+    def gather(self, output_tensors, input_tensors, opts=None, root=None, timeout=None):
+        """Copies the tensors of all ranks into the lists of the root; elsewhere there are none."""
+        root = root_of(opts, root)
+        if not isinstance(input_tensors, (list, tuple)):
+            output_tensors, input_tensors = [output_tensors], [input_tensors]
+        lists = list(output_tensors) if self.rank() == root else [None] * len(input_tensors)
+        return Together(self.gather_to(outputs, tensor, root, True) for outputs, tensor in zip(lists, input_tensors, strict=True))
+
+    def scatter(self, output_tensors, input_tensors, opts=None, root=None, timeout=None):
+        """Copies the root's tensors into those of all ranks, one each."""
+        root = root_of(opts, root)
+        if not isinstance(output_tensors, (list, tuple)):
+            output_tensors, input_tensors = [output_tensors], [input_tensors]
+        lists = list(input_tensors) if self.rank() == root else [None] * len(output_tensors)
+        return Together(self.scatter_from(output, sources, root, True) for output, sources in zip(output_tensors, lists, strict=True))
+
+    def reduce_scatter(self, output_tensors, input_tensors, opts=None, op=None, timeout=None):
+        """The reduction of each rank's tensor for this one."""
+        if not isinstance(output_tensors, (list, tuple)):
+            output_tensors, input_tensors = [output_tensors], [input_tensors]
+        return Together(self.reduce_scattered(output, list(sources), op or op_of(opts), True) for output, sources in zip(output_tensors, input_tensors, strict=True))
+
+    def _reduce_scatter_base(self, output, input, opts=None, timeout=None):
+        """This rank's part of the reduction."""
+        return self.reduce_scattered(output, input, op_of(opts), True)
+
+    reduce_scatter_single = _reduce_scatter_base
+
+    def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
+        return Together(self.reduce_scattered(output, tensor, op_of(opts), True) for output, tensor in zip(outputs, inputs, strict=True))
+
+    def alltoall_base(self, output, input, output_split_sizes, input_split_sizes, opts=None, timeout=None):
+        """Exchanges rows."""
+        return self.all_to_all_rows(output, input, output_split_sizes, input_split_sizes, True)
+
+    def alltoall(self, output_tensors, input_tensors, opts=None):
+        """Exchanges tensors."""
+        return self.all_to_all_of(list(output_tensors), list(input_tensors), True)
+
+    def send(self, tensors, dstRank: int, tag: int = 0):
+        return Together(self.send_to(t, dstRank, tag, True) for t in listed(tensors))
+
+    def recv(self, tensors, srcRank: int, tag: int = 0):
+        return Together(self.receive_from(t, srcRank, tag, True) for t in listed(tensors))
+
+    def recv_anysource(self, tensors, tag: int = 0):
+        return self.receive_from(listed(tensors)[0], None, tag, True)
+
+    def barrier(self, opts=None, timeout=None):
+        return self.meet(True, timeout)
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks: bool = False):
+        self.monitored(timeout, wait_all_ranks)
