@@ -8,8 +8,10 @@ import struct
 import threading
 
 from .._src.core.native import Tensor
+from .._src.core.settings import settings
 from .engine import Engine, Region
 from .group_calls import GroupCalls
+from .recorder import watched
 from .reduction import Premultiplied, RedOpType, check_op
 from .regions import bring_back, dense, parts, reducible, region, touched
 from .stores import DEFAULT_TIMEOUT, Store
@@ -110,6 +112,8 @@ class ProcessGroup(GroupCalls):
         self.sequence += line is None
         for tensor in result:
             touched(tensor)
+        if settings.flight_buffer:
+            run = watched(self, run, result, line is not None)
         line = line or self.line
         if self.coalescing is not None:
             self.coalescing.append(line.submit(Work(result, run)))
@@ -272,7 +276,7 @@ class ProcessGroup(GroupCalls):
             bring_back(tensor, held)
             return source
         touched(tensor)
-        work = Work([tensor], run)
+        work = Work([tensor], watched(self, run, [tensor], True) if settings.flight_buffer else run)
         line = self.line_of("recv", peer)
         if self.coalescing is not None or async_op:
             line.submit(work)

@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 
+from .._src.core.settings import settings
 from .arena import heading, refusal
 from .engine import Deadline, Engine
 from .kernels import combine
@@ -23,9 +24,8 @@ NAP = 0.05
 
 def own_address(store) -> str:
     """The address by which other machines reach this one: that of the way to the store's, or the one that RUSHLIGHT_ADDRESS names."""
-    named = os.environ.get("RUSHLIGHT_ADDRESS")
-    if named:
-        return named
+    if settings.own_address:
+        return settings.own_address
     target = os.environ.get("MASTER_ADDR", "127.0.0.1")
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -66,6 +66,12 @@ def count(text: str) -> int:
     return int(first)
 
 
+def whole(text: str) -> int:
+    if not text.strip().isdigit():
+        raise ValueError("it must be a number from 0")
+    return int(text)
+
+
 def seconds(text: str) -> float:
     value = float(text)
     if not 0 <= value < float("inf"):
@@ -104,6 +110,9 @@ class Settings:
     as_torch = Setting("RUSHLIGHT_AS_TORCH", False, switch, "Whether `import torch` means Rushlight in every process of Python that starts; read once, by rushlight.pth.")
     verify = Setting("RUSHLIGHT_VERIFY", False, switch, "Whether every stage of a compilation is followed by a check of what it left.")
     debug = Setting("RUSHLIGHT_DEBUG", "", str, "Folder into which every stage of each compilation is written; read once, at import.")
+    flight_buffer = Setting("TORCH_FR_BUFFER_SIZE", 0, whole, "How many exchanges between processes are kept for python -m rushlight.tools.flight; 0 for none.")
+    flight_file = Setting("TORCH_FR_DUMP_TEMP_FILE", "/tmp/rushlight_trace_rank_", str, "Where a process leaves its last exchanges when one fails: this, and its rank.")
+    own_address = Setting("RUSHLIGHT_ADDRESS", "", str, "By which address other machines reach this one (default: that of the way to MASTER_ADDR).")
     torch_logs = Setting("TORCH_LOGS", "", str, "What is logged, by PyTorch's names with commas: +name for everything, -name for nothing.")
     logs = Setting("RUSHLIGHT_LOGS", "", str, "What is logged, by names of rushlight.logging.LOGS with commas, or all.")
 
