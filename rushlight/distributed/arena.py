@@ -24,6 +24,11 @@ SPINS, FEW_SPINS, YIELDS = 4000, 40, 400
 copy = ctypes.memmove
 
 
+def processors() -> int:
+    """How many processors this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @functools.lru_cache(512)
 def heading(what: tuple) -> bytes:
     """What a rank is about, as bytes: a sum over all of it, then as much of its text as there is room for."""
@@ -45,7 +50,7 @@ class ArenaEngine(Engine):
         self.step, self.broken, self.words = 0, None, arena.words
         self.nap = TimeSpec(0, int(NAP * 1e9))
         self.napping = ctypes.addressof(self.nap)
-        self.spins = SPINS if arena.separate and size <= (os.cpu_count() or 1) else FEW_SPINS
+        self.spins = SPINS if arena.separate and size <= processors() else FEW_SPINS
         self.yields = YIELDS if arena.separate else 0
         self.room = arena.slot - HEAD
         self.mail = Mailboxes(self)
