@@ -1,4 +1,6 @@
-"""Finds where ranks parted, in what their flight recorders left: the first exchange of each group that is not the same, not done, or missing in some rank.
+"""Finds where ranks parted, in what their flight recorders left.
+
+Told is the first exchange of each group that is not the same, not done, or missing in some rank.
 
     python -m rushlight.tools.flight FOLDER [--prefix rushlight_trace_rank_] [--last 5]
 """
@@ -19,7 +21,10 @@ class Plain(pickle.Unpickler):
 
 
 def loaded(folder, prefix: str) -> dict:
-    """{rank: trace} of the files in a folder whose names are the prefix and a rank.  FileNotFoundError where there is none."""
+    """{rank: trace} of the files in a folder whose names are the prefix and a rank.
+
+    FileNotFoundError where there is none.
+    """
     found = {}
     for path in Path(folder).glob(f"{prefix}*"):
         rank = path.name[len(prefix):]
@@ -41,11 +46,15 @@ def members(traces: dict) -> dict:
 
 
 def by_number(trace: dict, group: str) -> dict:
-    return {entry["collective_seq_id"]: entry for entry in trace["entries"] if entry["process_group"][0] == group and not entry["is_p2p"]}
+    ours = [entry for entry in trace["entries"] if entry["process_group"][0] == group]
+    return {entry["collective_seq_id"]: entry for entry in ours if not entry["is_p2p"]}
 
 
 def parting(traces: dict, group: str, ranks: list):
-    """(number, {rank: entry or None}, why) of the first exchange at which ranks of a group differ; None where they do not."""
+    """(number, {rank: entry or None}, why) of the first exchange at which ranks of a group differ.
+
+    None where they do not.
+    """
     known = {rank: by_number(traces[rank], group) for rank in ranks if rank in traces}
     numbers = sorted({number for entries in known.values() for number in entries})
     first = max((min(entries) for entries in known.values() if entries), default=0)  # rings begin at different places
@@ -87,7 +96,9 @@ def report(traces: dict, last: int = 0) -> str:
         lines.append(f"group {group} of ranks {ranks}: collective {number}: {why}")
         lines += [f"  rank {rank}: {described(entry)}" for rank, entry in at.items()]
     for rank, trace in traces.items() if last else ():
-        lines += [f"last of rank {rank}:", *(f"  {entry['process_group'][0]} {entry['collective_seq_id']}: {described(entry)}" for entry in trace["entries"][-last:])]
+        lines.append(f"last of rank {rank}:")
+        for entry in trace["entries"][-last:]:
+            lines.append(f"  {entry['process_group'][0]} {entry['collective_seq_id']}: {described(entry)}")
     return "\n".join(lines)
 
 
