@@ -65,7 +65,8 @@ ELSEWHERE = {  # names of rooms that few programs enter
     "jit": ("ScriptModule", "ScriptFunction"),
     "futures": ("Future",),
     "_src.compiling": ("_disable_dynamo",),
-    "accelerator": ("Stream", "Event"),
+    "_src.streams": ("Stream", "Event"),
+    "_src.extensions": ("get_device_module", "_register_device_module"),
     "jit.types": ("TensorType", "IntType", "FloatType", "BoolType", "StringType", "ListType", "TupleType", "DictType", "OptionalType", "NoneType", "AnyType"),
 }
 
@@ -84,3 +85,7 @@ def __getattr__(name):
 
 
 _importing.__exit__(None, None, None)
+
+from ._src.extensions import load_extensions as _load_extensions  # noqa: E402
+
+_load_extensions()

@@ -51,8 +51,8 @@ class GlobalName:
 class StorageReference:
     """One storage of the archive."""
 
-    def __init__(self, key, dtype, nbytes):
-        self.key, self.dtype, self.count = key, dtype, nbytes if dtype in UNTYPED else nbytes // dtype.itemsize
+    def __init__(self, key, dtype, nbytes, location="cpu"):
+        self.key, self.dtype, self.count, self.location = key, dtype, nbytes if dtype in UNTYPED else nbytes // dtype.itemsize, location
 
 
 class Pickler(pickle._Pickler):
@@ -73,7 +73,7 @@ class Pickler(pickle._Pickler):
     def persistent_id(self, obj):
         if isinstance(obj, StorageReference):
             kind = GlobalName("torch.storage", "UntypedStorage") if obj.dtype in UNTYPED else GlobalName("torch", type_name(obj.dtype) + "Storage")
-            return "storage", kind, obj.key, "cpu", obj.count
+            return "storage", kind, obj.key, obj.location, obj.count
         return None
 
     def reducer_override(self, obj):
@@ -118,7 +118,7 @@ class Pickler(pickle._Pickler):
         """What makes a tensor of no class of the user's."""
         if obj.layout in LAYOUTS[1:]:
             return GlobalName("torch._utils", "_rebuild_sparse_tensor"), (obj.layout, sparse_parts(obj))
-        if obj.device.type == "meta":
+        if not obj.device.provider.has_data:
             return GlobalName("torch._utils", "_rebuild_meta_tensor_no_storage"), (obj.dtype, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad))
         parts = self.reference(obj), obj._offset, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad), collections.OrderedDict()
         if obj.is_quantized:
@@ -132,11 +132,11 @@ class Pickler(pickle._Pickler):
         """The reference to the storage under a tensor.  RuntimeError where another tensor sees it as another dtype: a file names one for each storage."""
         storage, dtype = tensor._storage, tensor._meta.dtype if typed else UNSIGNED[0]
         key = self.keys.setdefault(id(storage), str(len(self.keys)))
-        self.storages[key] = storage
+        self.storages[key] = storage if tensor.device.provider.on_host else UntypedStorage(tensor).cpu().tensor()._storage
         seen = uint8 if dtype in UNTYPED else dtype
         if storage.nbytes and self.dtypes.setdefault(key, seen) is not seen:
             raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types: clone() one of them")
-        return StorageReference(key, dtype, storage.nbytes)
+        return StorageReference(key, dtype, storage.nbytes, str(tensor.device))
 
     def save(self, obj, save_persistent_id=True):
         if isinstance(obj, InProcess):
@@ -435,8 +435,8 @@ class Storages:
 
     def __call__(self, dtype, key, location="cpu", *_):
         if key not in self.known:
-            entry(self.archive, f"{self.folder}{key}{self.ending}", lambda size: self.memory(key, size, self.places.device(location)))
-            if self.order == "big" and dtype.itemsize > 1 and self.known[key].device.type != "meta":
+            entry(self.archive, f"{self.folder}{key}{self.ending}", lambda size: self.memory(key, size, self.places.readable(location)))
+            if self.order == "big" and dtype.itemsize > 1 and self.known[key].device.provider.has_data:
                 view = to_numpy(self.known[key])
                 width = dtype.itemsize // (2 if dtype.is_complex else 1)
                 whole = view[:len(view) // width * width].view(f"u{width}")
@@ -447,4 +447,4 @@ class Storages:
     def memory(self, key, size, device):
         """A tensor of this many bytes, entered under its key; the bytes to write (its own, but on the meta device)."""
         tensor = self.known[key] = empty((size,), BY_NAME["uint8"], device=device)
-        return bytearray(size) if device.type == "meta" else to_numpy(tensor)
+        return to_numpy(tensor) if device.provider.has_data else bytearray(size)

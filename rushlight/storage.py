@@ -9,6 +9,7 @@ from ._src.compat.absent import absent
 from ._src.core.later import later
 from ._src.core.advice import deprecated
 from ._src.core.convert import NOT_AVAILABLE, InProcess, UntypedStorage
+from ._src.core.devices import placed
 from ._src.core.dtypes import BY_NAME, Defaults, bool_, type_name, uint8
 from ._src.core.exchange import from_numpy, tensor
 from ._src.core.meta import Meta
@@ -49,6 +50,11 @@ class TypedStorage(InProcess):
     def tensor(self) -> Tensor:
         """The elements."""
         return self.elements
+
+    def to(self, device, non_blocking=False):
+        """The elements on a device: itself where they are."""
+        made = self.elements.to(placed(device), non_blocking=non_blocking)
+        return self if made is self.elements else typed(made)
 
     def untyped(self) -> UntypedStorage:
         """The bytes."""

@@ -169,7 +169,7 @@ def _set(self, source=None, storage_offset=0, size=None, stride=None):
             raise RuntimeError(f"Expected a Storage of type {self.dtype} or an UntypedStorage, but got type {dtype} for argument 1 'storage'")
         room = source.nbytes() // dtype.itemsize
         size = (room - storage_offset,) if size is None else size
-        source = wrap(source.tensor()._storage, 0, Meta.of((room,), dtype), dtype.itemsize)
+        source = wrap(source.tensor()._storage, 0, Meta.of((room,), dtype, source.device), dtype.itemsize)
     return OPS["set_"](self, source, storage_offset, size, stride)
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .core.convert import InProcess, UntypedStorage
-from .core.devices import device as Device, placed
+from .core.devices import Registry, cpu, device as Device, placed
 from .core.errors import NoDeviceError
 from .core.native import Tensor
 
@@ -11,7 +11,7 @@ class Places:
     """A place for each storage, by the location that the file has for it.
 
     ``said``: a device or its name for all; a dict from locations to others; a function of a storage and its location that returns a storage,
-    or None to leave it where it is; or None, for the processor's memory.  TypeError for anything else.
+    or None to leave it where it is; or None, for where it was.  TypeError for anything else.
     """
 
     def __init__(self, said):
@@ -20,15 +20,23 @@ class Places:
         self.said = found(said) if isinstance(said, (str, Device)) else said
 
     def device(self, location: str) -> Device:
-        """The device on which the memory of a storage is made."""
+        """The device on which the memory of a storage is made: where it was, if there is such a device."""
         if isinstance(self.said, dict) and location in self.said:
             return found(self.said[location])
-        return self.said if isinstance(self.said, Device) else placed("cpu")
+        if isinstance(self.said, Device) or callable(self.said):
+            return self.said if isinstance(self.said, Device) else cpu
+        known = Registry.of(location.partition(":")[0]) if isinstance(location, str) else None
+        return found(location) if known is not None and known.has_data else cpu
+
+    def readable(self, location: str) -> Device:
+        """The device on whose memory the bytes of a storage are read: the processor's for those of other devices."""
+        where = self.device(location)
+        return where if where.provider.on_host or not where.provider.has_data else cpu
 
     def settled(self, memory: Tensor, location: str) -> Tensor:
         """The bytes of a storage that was read, once a function had its say."""
         if not callable(self.said):
-            return memory
+            return memory.to(self.device(location)) if memory.device.provider.has_data else memory
         chosen = self.said(UntypedStorage(memory), location)
         if chosen is None:
             return memory

@@ -11,9 +11,11 @@ import os
 import pickle
 import struct
 
+import numpy as np
+
 from .core.dtypes import BY_NAME, dtype as Dtype
 from .core.errors import CorruptFileError
-from .core.exchange import to_numpy
+from .core.exchange import from_numpy, to_numpy
 from .core.meta import Meta
 from .core.native import wrap
 from .core.tensor import empty
@@ -107,14 +109,14 @@ class Named:
                 raise CorruptFileError(f"a storage {key!r} without bytes", "bytes for each storage of the object", REMEDY)
             if type(count) is not int or count < 0 or count * dtype.itemsize > self.most:
                 raise CorruptFileError(f"a storage of {count} elements in a file of {self.most} bytes", "a storage that the file holds", REMEDY)
-            made = empty((count * dtype.itemsize,), BY_NAME["uint8"], device=self.places.device(location))
+            made = empty((count * dtype.itemsize,), BY_NAME["uint8"], device=self.places.readable(location))
             self.known[key], self.types[key] = self.places.settled(made, location), dtype
         memory = self.known[key]
         if view is not None:
             _, start, size = view
             if not all(type(n) is int and n >= 0 for n in (start, size)) or (start + size) * dtype.itemsize > memory.nbytes:
                 raise CorruptFileError(f"a view of {size} elements from {start} of a storage of {memory.nbytes} bytes", "one within the storage", REMEDY)
-            memory = wrap(memory._storage, memory._offset + start * dtype.itemsize, Meta.of((size * dtype.itemsize,), BY_NAME["uint8"]), 1)
+            memory = wrap(memory._storage, memory._offset + start * dtype.itemsize, Meta.of((size * dtype.itemsize,), BY_NAME["uint8"], memory.device), 1)
         return stored(memory, dtype)
 
 
@@ -150,12 +152,14 @@ def fill(file, memory, dtype, little):
     if count * dtype.itemsize != memory.nbytes:
         raise CorruptFileError(f"{count} elements for a storage of {memory.nbytes} bytes", f"{memory.nbytes // dtype.itemsize} elements", REMEDY)
     data = exactly(file, memory.nbytes)
-    if memory.device.type == "meta":
+    if not memory.device.provider.has_data:
         return
-    target = to_numpy(memory)
+    target = to_numpy(memory) if memory.device.provider.on_host else np.empty(memory.nbytes, np.uint8)
     target[:] = memoryview(data)
     if not little and dtype.itemsize > 1:
         target.view(f"u{dtype.itemsize // (2 if dtype.is_complex else 1)}").byteswap(inplace=True)
+    if not memory.device.provider.on_host:
+        memory.copy_(from_numpy(target))
 
 
 def exactly(file, count):

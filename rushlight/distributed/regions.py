@@ -12,7 +12,7 @@ REAL = {"complex64": ("float32", 4), "complex128": ("float64", 8)}
 
 def dense(tensor):
     """The tensor itself where its elements lie one after the other in order, else a copy that does.  RuntimeError for a tensor without data."""
-    if tensor.device.type != "cpu":
+    if not tensor.device.provider.on_host:
         raise RuntimeError(f"No backend type associated with device type {tensor.device.type}")
     if tensor.is_sparse or tensor.is_nested:
         raise RuntimeError("collectives take dense tensors: a sparse or nested one goes by its parts (values(), offsets())")

@@ -148,12 +148,13 @@ class CustomOperator:
 
     def kernel(self, tensors):
         """The function that computes the operator for tensors like these."""
-        if tensors and all(t.device.type == "meta" for t in tensors):
+        if tensors and not any(t.device.provider.has_data for t in tensors):
             if self.rules.fake is None:
                 raise NotImplementedError(f"{self.op.name}: there is no fake impl registered, which tells what it gives for tensors without data. Register one with "
                                           f"torch.library.register_fake({self.op.name!r})")
             return self.rules.fake
-        for key in ("cpu", *BACKENDS, None):
+        kinds = dict.fromkeys(t.device.type for t in tensors)
+        for key in (*kinds, *BACKENDS, None) if kinds else ("cpu", *BACKENDS, None):
             if key in self.rules.kernels:
                 return self.rules.kernels[key]
         raise NotImplementedError(f"Could not run '{self.op.name}' on the CPU: it has kernels for {sorted(map(str, self.rules.kernels)) or 'no device'}. Register one "

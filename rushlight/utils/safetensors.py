@@ -10,6 +10,7 @@ import os
 
 import numpy as np
 
+from .._src.core.devices import cpu
 from .._src.core.dtypes import BY_NAME
 from .._src.core.errors import CorruptFileError
 from .._src.core.exchange import from_numpy, view_memory
@@ -64,7 +65,7 @@ def describe(tensors, metadata):
             raise TypeError(f"save_file wants str -> Tensor, but {name!r} is a {type(tensor).__name__}")
         if tensor.dtype not in codes:
             raise NotImplementedError(f"{name!r} is of {tensor.dtype}, which the safetensors format does not have: convert it first")
-        data = view_memory(resolved(tensor.detach().contiguous()), tensor.dtype.numpy or np.dtype(np.uint16)).reshape(-1).view(np.uint8)
+        data = view_memory(resolved(tensor.detach().contiguous()).cpu(), tensor.dtype.numpy or np.dtype(np.uint16)).reshape(-1).view(np.uint8)
         header[name] = {"dtype": codes[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, at + data.nbytes]}
         arrays.append(data)
         at += data.nbytes
@@ -117,7 +118,7 @@ def tensor_at(memory, start, name, entry) -> Tensor:
     data = memory[start + begin:start + end]
     if data.ctypes.data % dtype.itemsize:
         data = data.copy()
-    meta = Meta.of(shape, dtype)
+    meta = Meta.of(shape, dtype, cpu)
     if not data.size:
         return from_numpy(np.empty(shape, np.uint8)).to(dtype)
     return wrap(borrowed(data.ctypes.data, meta.nbytes, data), 0, meta, meta.itemsize)

@@ -30,7 +30,7 @@ class Masks:
 
 
 ROOMS = [(rl, torch), (rl.Tensor, torch.Tensor), (rl.fft, torch.fft), (rl.signal.windows, torch.signal.windows), (Masks(rl), Masks(torch))]
-APART = {"set_default_device", "is_pinned", "pin_memory", "Generator"}  # which make no tensor
+APART = {"set_default_device", "cuda", "xpu", "mtia", "ipu", "is_pinned", "pin_memory", "Generator"}  # which make no tensor
 
 
 def functions():

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "rushlight"
 HIDDEN = "rushlight._src"
-ROOMS = ["core", "graph", "ops", "transforms", "aot", "compiler", "eager", "autograd", "capture"]  # from the ground up
+ROOMS = ["core", "devices", "graph", "ops", "transforms", "aot", "compiler", "eager", "autograd", "capture"]  # from the ground up
 ALLOWED = {("core", "compiler"): "the typed subset is compiled by the LLVM layer",
            ("ops", "autograd"): "only inside functions"}
 LARGEST = 3  # files in a circle

@@ -4,6 +4,7 @@ What an input is worth at the end, where it was written to, becomes a Store.
 """
 from __future__ import annotations
 
+from ..core.devices import preferred
 from ..core.dtypes import int64
 from ..core.interpret import is_recording, recording, top
 from ..core.kinds import P
@@ -40,7 +41,7 @@ class Recording(Trace):
     # --- random numbers ----------------------------------------------------------------------------------------------------------
     def reserve(self, blocks: int):
         if not self.stream:
-            scalar = Meta.of((), int64)
+            scalar = Meta.of((), int64, preferred())
             self.stream = tuple(super(Recording, self).input(scalar, stem, weak=True).value for stem in ("seed", "position"))
         seed, position = map(traced, self.stream)
         if self.drawn:

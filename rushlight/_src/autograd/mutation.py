@@ -26,7 +26,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         store_i64(values, place, extra._storage.address)
     version = target._storage.version
     before = copy_before(target) if plan.source in plan.saves else None
-    calls.launch(plan, args, values, used + len(extras))
+    (calls.launch if plan.place is None else state.launch_elsewhere)(plan, args, values, used + len(extras))
     packing, mine.packing = mine.packing, 0
     target._storage.version = version  # what is saved of the arguments is as they were before
     if plan.wanted:

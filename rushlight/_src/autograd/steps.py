@@ -4,6 +4,7 @@ from __future__ import annotations
 import sys
 import threading
 
+from ..core.devices import on
 from ..core.errors import GraphFreedError, StaleValueError
 from ..core.forking import guarded
 from ..core.interpret import Unwatched, recording
@@ -16,8 +17,8 @@ from ..core.tensor import alias, empty_of
 
 
 def full_of(meta: Meta, value) -> Tensor:
-    """A tensor of this shape and dtype with one value throughout."""
-    return OPS["_filled"](value, tuple(meta.shape), meta.dtype)
+    """A tensor of this shape, dtype and device with one value throughout."""
+    return OPS["_filled"](value, tuple(meta.shape), meta.dtype, *on(meta.device))
 
 
 def hooked(hook, gradient):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..aot.alias import Recording
 from ..autograd.program import leaf
+from ..core.devices import on
 from ..core.dtypes import bool_
 from ..core.expr import INFINITY, Expr, Facts
 from ..core.interpret import Interpreter, Suspended, precision
@@ -306,13 +307,13 @@ class Recorder(Interpreter):
         return self.draw(blocks)
 
     def empty(self, meta):
-        if meta.device.type == "meta":
+        if not meta.device.provider.has_data:
             return self.constant(lambda: empty_of(meta))
         value, order = False if meta.dtype.name == "bool" else 0, None if meta.contiguous else dense_strides(meta.shape, meta.strides)
         if order is None:
-            return OPS["_filled"](value, tuple(meta.shape), meta.dtype)
+            return OPS["_filled"](value, tuple(meta.shape), meta.dtype, *on(meta.device))
         dims = [*(d for d in range(meta.ndim) if d not in order), *reversed(order)]  # outermost first
-        return OPS["permute"](OPS["_filled"](value, tuple(meta.shape[d] for d in dims), meta.dtype), [dims.index(d) for d in range(meta.ndim)])
+        return OPS["permute"](OPS["_filled"](value, tuple(meta.shape[d] for d in dims), meta.dtype, *on(meta.device)), [dims.index(d) for d in range(meta.ndim)])
 
     def constant(self, make):
         with Suspended(self):

@@ -176,7 +176,7 @@ class Reader:
         source = node.args[0]
         place = self.places.get(source)
         if isinstance(place, Place):
-            meta = Meta(tuple(source.shape), place.strides, source.dtype)
+            meta = Meta(tuple(source.shape), place.strides, source.dtype, source.meta.device)
             shared = node.op.kind.strided(node.op, meta, **node.params)
             if shared is not None:
                 return Place(place.buffer, shared[0].strides, place.offset + shared[1]).element(index, node.dtype)

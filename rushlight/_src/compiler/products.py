@@ -101,4 +101,4 @@ def join(pieces, dim: int, name: str, add):
         return add(P.permute, (whole,), name, P.permute.kind.meta(P.permute, whole.meta, dims=(1, 0)), {"dims": (1, 0)})
     shape = list(pieces[0].shape)
     shape[dim] = sum(piece.shape[dim] for piece in pieces)
-    return add(P.cat, (tuple(pieces),), name, Meta.of(tuple(shape), pieces[0].dtype), {"dim": dim})
+    return add(P.cat, (tuple(pieces),), name, Meta.of(tuple(shape), pieces[0].dtype, pieces[0].meta.device), {"dim": dim})

@@ -2,6 +2,7 @@
 read already lay, so that memory is given back while it runs."""
 from __future__ import annotations
 
+from ..core.devices import preferred
 from ..core.dtypes import uint8
 from ..core.expr import guess
 from ..core.kinds import P
@@ -20,7 +21,7 @@ class ResidualBuffer:
         for node in self.nodes:
             self.offsets.append(size)
             size += -(-dense(node.meta).nbytes // ALIGNMENT) * ALIGNMENT
-        self.meta = Meta.of((size,), uint8)
+        self.meta = Meta.of((size,), uint8, preferred())
 
     def __bool__(self):
         return bool(self.nodes)

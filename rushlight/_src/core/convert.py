@@ -12,10 +12,17 @@ from .advice import warn
 from .epoch import Epoch
 from .meta import Meta, Size, span
 from .interpret import recording
-from .native import UNCOUNTED, Tensor, allocate, wrap
+from .later import entered
+from .native import UNCOUNTED, Tensor, wrap
 from .op import OPS
 from .overriding import DISPATCH, kind_of
 from .tensor import alias, attach, blank, borrowed, empty, empty_of
+
+
+moved, written, copied_bytes = (entered("_src.autograd.moving", name) for name in ("moved", "written", "copied_bytes"))
+
+
+type_of = type  # below, a method has that name
 
 
 class Named:
@@ -52,6 +59,8 @@ Tensor.layout = strided
 def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
     """This tensor as another dtype, device or memory format; itself where nothing changes and ``copy`` is false."""
     dtype = dtypes.meant(dtype)
+    flags = [value for value in args if isinstance(value, bool)]
+    non_blocking, copy = (*flags, *(non_blocking, copy)[len(flags):])[:2]
     for value in map(dtypes.meant, args):
         if isinstance(value, dtypes.dtype):
             dtype = value
@@ -59,16 +68,19 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
             dtype, device = value.dtype, value.device
         elif isinstance(value, (str, devices.device)) or value is None:
             device = value if value is not None else device
-        elif isinstance(value, (bool, int)):
+        elif isinstance(value, bool):
             pass
+        elif isinstance(value, int):
+            device = devices.device(value)
         else:
             raise TypeError(f"to() received an invalid argument of type {value.__class__.__name__}")
     where = self._meta.device if device is None else devices.placed(device)
     if where is not self._meta.device:
-        if self._meta.device.type == "meta":
+        if not self._meta.device.provider.has_data:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-        return empty_of(Meta(tuple(self.shape), self._meta.strides, dtype or self.dtype, where))
-    out = self
+        if not where.provider.has_data:
+            return empty_of(Meta(tuple(self.shape), self._meta.strides, dtype or self.dtype, where))
+    out = self if where is self._meta.device else moved(self, where, non_blocking)
     if dtype is not None and dtype is not self._meta.dtype:
         if self._meta.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
             warn("Casting complex values to real discards the imaginary part: write .real if that is meant.")
@@ -97,19 +109,42 @@ def cpu(self, memory_format=None):
     return self.to(devices.cpu)
 
 
-@attach
-def cuda(self, *args, **kwargs):
-    return self.to("cuda")
+def to_type(kind: str):
+    """A method that copies to a device of a type.  RuntimeError for a device of another type, NoDeviceError where there is none."""
+    def move(self, device=None, non_blocking=False, memory_format=None):
+        where = devices.device(kind, device) if device is None or type_of(device) is int else devices.device(device)
+        if where.type != kind:
+            raise RuntimeError(f"Invalid device, must be {kind} device")
+        return self.to(where, non_blocking=non_blocking, memory_format=memory_format)
+
+    move.__name__ = move.__qualname__ = kind
+    move.__doc__ = f"A copy on a device of type {kind!r}; the tensor itself where it lies there."
+    return move
+
+
+attach(to_type("cuda"))
 
 
 @attach
 def pin_memory(self, device=None):
-    return self
+    """A copy in memory of the host from which the accelerator copies without waiting; the tensor itself where it lies there, or where there is no such memory."""
+    from .devices import Registry
+    provider = Registry.of(Registry.accelerator) if device is None else devices.placed(device).provider
+    if provider is None or self.is_pinned() or not self._meta.device.provider.has_data:
+        return self
+    if not self._meta.device.provider.on_host:
+        raise RuntimeError(f"cannot pin '{self._meta.device}' tensor, only dense CPU tensors can be pinned")
+    memory = provider.pinned(self._meta.numel * self.itemsize)
+    if memory is None:
+        return self
+    made = wrap(borrowed(memory.address, self._meta.numel * self.itemsize, memory), 0, Meta.of(self.shape, self.dtype, self._meta.device), self.itemsize)
+    return made.copy_(self.detach())
 
 
 @attach
 def is_pinned(self, device=None):
-    return False
+    """Whether an accelerator copies from the tensor's memory without waiting."""
+    return self._storage is not None and hasattr(self._storage.owner, "pins")
 
 
 @attach
@@ -122,7 +157,7 @@ def share_memory_(self):
     (True, True)
     """
     from .sharing import share
-    if self._meta.device.type != "meta":
+    if self._meta.device.provider.on_host:
         share(self._storage)
     return self
 
@@ -203,7 +238,7 @@ def _data(self):
     if self.__class__ is not Tensor and kind_of(self.__class__) & DISPATCH:
         return self.detach()
     out = alias(self)
-    if self._storage is not None and self.device.type != "meta":
+    if self._storage is not None and self._meta.device.provider.has_data:
         out._storage = borrowed(self._storage.address, self._storage.nbytes, self._storage)
         out._storage.version = UNCOUNTED if self.is_inference() else 0
     return out
@@ -248,13 +283,13 @@ def __reversed__(self):
 def copied_memory(tensor: Tensor, memo: dict):
     """(storage, offset, Meta) of a deep copy: tensors that share memory share that of their copies, too."""
     storage = tensor._storage
-    if storage is None or tensor._meta.turned or tensor._meta.device.type == "meta" or tensor._offset + span(tensor._meta.shape, tensor._meta.strides) > storage.nbytes // tensor.itemsize:
+    if storage is None or tensor._meta.turned or not tensor._meta.device.provider.on_host or tensor._offset + span(tensor._meta.shape, tensor._meta.strides) > storage.nbytes // tensor.itemsize:
         with recording(False):
             copied = OPS["clone"](tensor)
         return copied._storage, copied._offset, copied._meta
     found = memo.get(id(storage))
     if found is None:
-        found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8)._storage
+        found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8, device=devices.cpu)._storage
         ctypes.memmove(found.address, storage.address, storage.nbytes)
         memo.setdefault(id(memo), []).append(storage)  # as copy does: what lives keeps its id
     return found, tensor._offset, tensor._meta
@@ -291,13 +326,14 @@ def __deepcopy__(self, memo):
     return out
 
 
-def rebuild(kind, array, dtype, requires_grad, attributes, turned=0):
+def rebuild(kind, array, dtype, requires_grad, attributes, turned=0, where="cpu"):
     """A tensor from what pickling kept of it."""
     from .exchange import view_memory
     from .tensor import empty
-    made = empty(array.shape, dtype)
+    made = empty(array.shape, dtype, device=devices.cpu)
     if array.size:
         view_memory(made, dtype.numpy)[...] = array
+    made = made.to(where)
     made = alias(made, made._meta.turning(turned))
     out = made if kind is Tensor else blank(kind)
     if out is not made:
@@ -328,14 +364,17 @@ def __delitem__(self, key):
 @attach
 def __reduce_ex__(self, protocol):
     from .exchange import view_memory
-    return rebuild, (self.__class__, view_memory(self, self.dtype.numpy).copy(), self._meta.dtype, self._needs_grad, dict(self.__dict__), self._meta.turned)
+    where = self._meta.device
+    place = () if where.provider.on_host else (str(where),)
+    held = alias(self, self._meta.plain).cpu() if place else self
+    return rebuild, (self.__class__, view_memory(held, self.dtype.numpy).copy(), self._meta.dtype, self._needs_grad, dict(self.__dict__), self._meta.turned, *place)
 
 
 class InProcess:
-    """What all storages answer alike: memory of this process, on the CPU, or none on the device meta."""
+    """What all storages answer alike: memory of this process, or of a device, or none on the device meta."""
 
     _cdata = property(lambda self: id(self.tensor()._storage))  # the same for storages that are one
-    is_meta = property(lambda self: self.device.type == "meta")
+    is_meta = property(lambda self: not self.device.provider.has_data)
 
     def with_data(self, error=NotImplementedError, text="Cannot copy out of meta tensor; no data!"):
         """Itself; an error where it lies on the device meta."""
@@ -344,7 +383,13 @@ class InProcess:
         return self
 
     def cpu(self):
-        return self.with_data()
+        """The bytes in the processor's memory: itself where they are."""
+        return self.with_data().to("cpu")
+
+    def to(self, device, non_blocking=False):
+        """The bytes on a device: itself where they are."""
+        where = devices.placed(device)
+        return self if where is self.untyped().device else self.__class__(self.untyped().bytes.to(where, non_blocking=non_blocking))
 
     def is_shared(self) -> bool:
         """Whether other processes see this memory."""
@@ -418,7 +463,7 @@ class UntypedStorage(InProcess):
         if not isinstance(index, slice):
             return int(found)
         part = borrowed(found._storage.address + found._offset, found.numel(), found._storage)
-        return UntypedStorage(wrap(part, 0, Meta.of((part.nbytes,), dtypes.uint8), 1))
+        return UntypedStorage(wrap(part, 0, Meta.of((part.nbytes,), dtypes.uint8, self.device), 1))
 
     def __setitem__(self, index, value):
         self.bytes[index] = value.bytes if isinstance(value, UntypedStorage) else value
@@ -437,7 +482,7 @@ class UntypedStorage(InProcess):
 
     def resizable(self) -> bool:
         """Whether the bytes are the framework's own, not borrowed."""
-        return bool(self._tensor._storage.kind)
+        return bool(self._tensor._storage.kind) or not self.device.provider.on_host
 
     def resize_(self, size: int):
         """Another number of bytes, for every tensor over this memory; those after the former ones are undefined.  What was there lives as long as the storage, since tensors and
@@ -449,11 +494,11 @@ class UntypedStorage(InProcess):
         if not self.resizable():
             raise RuntimeError("Trying to resize storage that is not resizable")
         if size > storage.nbytes:
-            old = allocate(size)
-            ctypes.memmove(old.address, storage.address, storage.nbytes)
+            old = self.device.provider.storage(self.device.index, size)
+            copied_bytes(self.device, old.address, storage.address, storage.nbytes)
             storage.address, old.address = old.address, storage.address
             storage.kind, old.kind = old.kind, storage.kind
-            old.owner, storage.owner = storage.owner, old
+            old.owner, storage.owner = storage.owner, old.owner or old
         storage.nbytes = size
         return self
 

@@ -2,24 +2,70 @@
 from __future__ import annotations
 
 import functools
+from importlib import import_module
 
 from .errors import NoDeviceError
 from .native import LeavingDevice, mine
 
+ROOM = f"{__name__.rpartition('.')[0].rpartition('.')[0]}.devices"  # a room above: imported when a device is first asked what it provides
+PRIVATE = "privateuseone"
 KNOWN = ("cpu", "meta", "cuda", "mps", "xpu", "mtia", "xla", "hpu", "ipu", "maia", "vulkan", "privateuseone", "lazy", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga")
+
+
+class Registry:
+    """What is provided for each type of device: a Provider (``devices/base.py``), or the name of the module that has one under ``provider``."""
+
+    providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta"}
+    private = PRIVATE  # the name that an extension has given to this type
+    accelerator = None  # the type of the first provider that is neither the processor nor without data
+
+    @classmethod
+    def enter(cls, kind: str, provider):
+        """Makes a type of device known, or known anew."""
+        if not kind.isidentifier():
+            raise ValueError(f"a type of device is one word, not {kind!r}")
+        cls.providers[kind] = provider
+        for known in list(device._table.values()):
+            if known.type == kind:
+                known.forget()
+        if cls.accelerator is None and kind not in ("cpu", "meta"):
+            cls.accelerator = kind
+
+    @classmethod
+    def leave(cls, kind: str):
+        """Forgets what was entered for a type: there is no such device again."""
+        del cls.providers[kind]
+        for known in list(device._table.values()):
+            if known.type == kind:
+                known.forget()
+        if cls.accelerator == kind:
+            cls.accelerator = next((other for other in cls.providers if other not in ("cpu", "meta")), None)
+
+    @classmethod
+    def of(cls, kind: str):
+        """The Provider of a type; None where there is none."""
+        found = cls.providers.get(kind)
+        if isinstance(found, str):
+            found = cls.providers[kind] = import_module(found).provider
+        return found
+
+    @classmethod
+    def types(cls) -> tuple:
+        """The types that can be named."""
+        return (*KNOWN, *(kind for kind in (cls.private, *cls.providers) if kind not in KNOWN))
 
 
 class device:
     """A device type and an optional index: ``device("cpu")``, ``device("cuda:0")``, ``device("cuda", 0)``.  Interned."""
 
-    __slots__ = ("type", "index", "__weakref__")
+    __slots__ = ("type", "index", "provider", "__weakref__")
     _table: dict = {}
 
     def __new__(cls, type="cpu", index=None):
         if isinstance(type, device):
             return type
         if isinstance(type, int):
-            type, index = "cuda", type
+            type, index = Registry.accelerator or "cuda", type
         if not isinstance(type, str):
             raise TypeError(f"device(): expected a string such as 'cpu', not {type!r}")
         if ":" in type and index is None:
@@ -27,14 +73,34 @@ class device:
             if not number.isdigit():
                 raise RuntimeError(f"Invalid device string: '{type}:{number}' (after the colon comes an index, as in 'cpu:0')")
             index = int(number)
-        if type not in KNOWN:
-            raise RuntimeError(f"Expected one of {', '.join(KNOWN)} device type at start of device string: {type}")
+        if type == PRIVATE:
+            type = Registry.private
+        elif type not in KNOWN and type not in Registry.providers and type != Registry.private:
+            raise RuntimeError(f"Expected one of {', '.join(Registry.types())} device type at start of device string: {type}")
         found = cls._table.get((type, index))
         if found is None:
             found = object.__new__(cls)
             found.type, found.index = type, index
             found = cls._table.setdefault((type, index), found)  # another thread may have been first
         return found
+
+    def __getattr__(self, name):
+        """``provider``: what the device provides, found when it is first asked for.  NoDeviceError where nothing does."""
+        if name != "provider":
+            raise AttributeError(f"'device' object has no attribute {name!r}")
+        found = Registry.of(self.type)
+        if found is None:
+            raise NoDeviceError(f"device '{self}' is not available: Torch not compiled with {self.type.upper()} enabled", "'cpu' or 'meta'",
+                                f"ask torch.{self.type}.is_available() first, and load with map_location='cpu' what was saved elsewhere")
+        self.provider = found
+        return found
+
+    def forget(self):
+        """The provider is asked for anew."""
+        try:
+            del self.provider
+        except AttributeError:
+            pass
 
     def __repr__(self):
         return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
@@ -70,16 +136,17 @@ def prefer(where: device):
 
 
 def placed(where) -> device:
-    """The device that can hold tensors for what the user named; an absent accelerator is an error that says so."""
+    """The device that can hold tensors for what the user named; an absent one is an error that says so."""
     if where is None:
         return preferred()
     found = device(where)
-    if found.type == "cpu":
-        return cpu
-    if found.type == "meta":
-        return meta
-    raise NoDeviceError(f"device '{found}' is not available: Torch not compiled with {found.type.upper()} enabled", "'cpu' or 'meta'",
-                        f"ask torch.{found.type}.is_available() first, and load with map_location='cpu' what was saved elsewhere")
+    return found if found is cpu else found.provider.placed(found)
+
+
+def on(where) -> tuple:
+    """What tells an operator that makes a tensor of nothing where it lies: nothing for the processor's memory."""
+    found = placed(where)
+    return () if found is cpu or found.provider.on_host else (found,)
 
 
 def placing(function):

@@ -54,14 +54,16 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
         raise RuntimeError(f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{remedy}().numpy() instead.")
     if not meta.dtype.in_numpy or meta.dtype.scheme is not None:
         raise TypeError(f"Got unsupported ScalarType {dtypes.type_name(meta.dtype)}: NumPy has no such type; use .float() or .view({meta.dtype.numpy.name}) first")
-    if meta.device.type == "meta":
+    if not meta.device.provider.has_data:
         raise TypeError("can't convert a tensor on the meta device to numpy: it has no data")
     return view_memory(tensor, meta.dtype.numpy)
 
 
 def view_memory(tensor: Tensor, element) -> np.ndarray:
-    """The tensor's memory as an array, which keeps the storage alive."""
+    """The tensor's memory as an array, which keeps the storage alive.  TypeError where it is not the host's."""
     meta = tensor._meta
+    if not meta.device.provider.on_host:
+        raise TypeError(f"can't convert {meta.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
     if meta.numel == 0:
         return np.empty(meta.shape, element)
     if type(tensor) is not Tensor and "_wraps" in vars(tensor):
@@ -71,12 +73,19 @@ def view_memory(tensor: Tensor, element) -> np.ndarray:
     return np.asarray(Memory(tensor._storage, interface))
 
 
+def computed(array: np.ndarray, dtype=None) -> Tensor:
+    """What NumPy computed, as a tensor on the preferred device: while an operator's body runs, that is the device of its tensors."""
+    made = from_numpy(np.ascontiguousarray(array)) if dtype is None else from_array(array, dtype)
+    where = devices.preferred()
+    return made if made._meta.device is where else made.to(where)
+
+
 @attach
 def numpy(self, *, force=False) -> np.ndarray:
     """The elements as an array that shares memory."""
     if not force and self.requires_grad and is_recording():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    return to_numpy(resolved(self) if force else self)
+    return to_numpy(resolved(self).cpu() if force else self)
 
 
 @attach
@@ -88,9 +97,11 @@ def __array__(self, dtype=None, copy=None):
 
 
 def values_of(tensor: Tensor) -> np.ndarray:
-    """The elements as Python-convertible NumPy values (bfloat16 and floats of a byte widened)."""
+    """The elements as Python-convertible NumPy values (bfloat16 and floats of a byte widened); those of a device are copied."""
     if tensor._storage is None:
         tensor = tensor.concrete()
+    if not tensor._meta.device.provider.on_host:
+        tensor = tensor.detach().cpu()
     tensor, dtype = resolved(tensor), tensor._meta.dtype
     if dtype.scheme is not None:
         return dtype.scheme.values(view_memory(tensor, dtype.numpy))
@@ -105,11 +116,12 @@ def item(self):
     """The only element as a Python number."""
     if self._meta.numel != 1:
         raise RuntimeError(f"a Tensor with {self._meta.numel} elements cannot be converted to Scalar")
-    if self._meta.device.type == "meta":
+    where = self._meta.device
+    if not where.provider.has_data:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     cell = CELLS.get(self._meta.dtype) if type(self) is Tensor else None
     if cell is not None and self._storage is not None and not self._meta.turned:
-        return cell.from_address(address(self)).value
+        return cell.from_address(address(self)).value if where.provider.on_host else where.provider.read(where.index, address(self), self._meta.dtype)
     return values_of(self).reshape(-1)[0].item()
 
 
@@ -260,7 +272,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         out = converted_copy(from_numpy(np.array(data, copy=True)), dtype, shared=False)
     else:
         if hasattr(data, "__array__") and not isinstance(data, (list, tuple, int, float, bool, complex)):
-            return tensor(np.asarray(data), dtype=dtype, device=device, requires_grad=requires_grad)
+            return tensor(np.asarray(data), dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
         if hasattr(data, "untyped"):
             return tensor(held_by(data, dtype or dtypes.Defaults.floating).clone(), device=device, requires_grad=requires_grad)
         if data is None or isinstance(data, (dict, set)):
@@ -277,8 +289,11 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             raise ValueError("too many dimensions 'str'")  # its characters would be another one
         array, inferred = array_of(data, dtype)
         out = from_array(array, inferred)
-    if device is not None and devices.placed(device).type == "meta":
-        out = empty(out.shape, out.dtype, device="meta")
+    where = devices.placed(device) if device is not None else data.device if isinstance(data, Tensor) else devices.preferred()
+    if out._meta.device is not where:
+        out = out.to(where)
+    if pin_memory:
+        out = out.pin_memory()
     if requires_grad:
         out.requires_grad = True
     return out
@@ -328,7 +343,7 @@ def from_array(array: np.ndarray, dtype) -> Tensor:
 
 
 def filled_from(array: np.ndarray, dtype) -> Tensor:
-    out = empty(array.shape, dtype)
+    out = empty(array.shape, dtype, device=devices.cpu)
     if array.size:
         if not dtype.in_numpy:
             view_memory(out, dtype.numpy)[...] = narrow(array.astype(np.float32), dtype)
@@ -354,10 +369,9 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
     if isinstance(data, UntypedStorage):
         return data.bytes if dtype in (None, dtypes.uint8) else data.bytes.view(dtype)
     if isinstance(data, Tensor):
-        return data.to(dtype) if dtype is not None else data
+        return data.to(device=device, dtype=dtype)
     if isinstance(data, np.ndarray):
-        found = from_numpy(data)
-        return found.to(dtype) if dtype is not None else found
+        return from_numpy(data).to(device=devices.placed(device), dtype=dtype)
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -402,7 +416,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
     if memoryview(buffer).readonly:
         warn("The given buffer is not writable, but tensors are: writing into this one changes memory that is meant to stay as it is. Give a copy: bytearray(buffer).")
     array = np.frombuffer(buffer, np.uint8)
-    meta = Meta.of((count,), dtype)
+    meta = Meta.of((count,), dtype, devices.cpu)
     out = wrap(borrowed(array.ctypes.data + offset, meta.nbytes, array), 0, meta, meta.itemsize)
     return out.requires_grad_() if requires_grad else out
 
@@ -418,7 +432,9 @@ def __dlpack__(self, stream=None, **kwargs):
 
 @attach
 def __dlpack_device__(self):
-    return (1, 0)
+    """DLPack's (type of device, index)."""
+    where = self._meta.device
+    return (where.provider.dlpack, where.index or 0)
 
 
 class Capsule:

@@ -56,6 +56,7 @@ class Interpreter(Scope):
     """One meaning of a program: ``call(op, args, kwargs)`` answers one operator call.  A context manager."""
 
     draws = 1  # how many times over random operators draw
+    traces = False  # whether it writes down the program of one device, for which devices make no difference
     breaks = False  # whether a call that it refuses runs uncompiled instead
     reserve = None  # (blocks) -> (seed, first block): how they draw, if not now
 
@@ -69,6 +70,10 @@ class Interpreter(Scope):
     def constant(self, make):
         """A tensor with known contents, which ``make()`` builds."""
         return make()
+
+    def moved(self, tensor, where):
+        """A tensor on another device."""
+        raise NotImplementedError(f"a tensor goes from {tensor.device} to {where} within a transform: move it before")
 
     def __enter__(self):
         self.outer = held(PUSHED, self.outer, self)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 
+from .devices import preferred
 from .errors import IndexRangeError, JoinError
 from .expr import Facts, lt
 from .meta import Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides, row_major, same, same_sizes
@@ -408,7 +409,7 @@ class Create(Kind):
 
     def meta(self, op, *args, **params):
         shape, dtype = self.describe(**params)
-        return Meta.of(shape, dtype)
+        return Meta.of(shape, dtype, preferred())
 
     def vjp(self, op, g, y, *args, **params):
         return [None] * len(args)

@@ -25,7 +25,7 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
     [0.0, 1.0, 2.0]
     """
     dtype = dtype or Defaults.floating
-    if device is not None and devices.placed(device).type != "cpu" or layout is not None and str(layout) != "torch.strided" or pin_memory:
+    if device is not None and not devices.placed(device).provider.on_host or layout is not None and str(layout) != "torch.strided" or pin_memory:
         raise RuntimeError("from_file: the tensor is strided, in ordinary memory of the processor: leave layout, device and pin_memory out")
     if size < 0:
         raise RuntimeError(f"from_file: the number of elements is {size}, less than 0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from .advice import warn
-from .convert import contiguous_format
+from .convert import contiguous_format, to_type
 from .native import Tensor
 from .op import OPS
 from .tensor import attach
@@ -34,16 +34,6 @@ def removed(name: str, instead: str):
     attach(refuse)
 
 
-def on_device(kind: str):
-    """A copy on a device of a kind that is not here."""
-    def move(self, *args, **kwargs):
-        return self.to(kind)
-
-    move.__name__ = move.__qualname__ = kind
-    move.__doc__ = f"A copy on a device of type {kind!r}, of which there is none: NoDeviceError."
-    attach(move)
-
-
 for _name in COO:
     of_layout(_name, "sparse coordinate")
 for _name in COMPRESSED:
@@ -53,7 +43,7 @@ of_layout("to_padded_tensor", "nested")
 for _name, _instead in REMOVED.items():
     removed(_name, _instead)
 for _name in ("xpu", "mtia", "ipu", "hpu"):
-    on_device(_name)
+    attach(to_type(_name))
 for _name in ("is_xla", "is_ipu", "is_maia", "is_mtia", "is_hpu"):
     setattr(Tensor, _name, False)
 Tensor.name = None  # of a Variable, long ago

@@ -166,6 +166,10 @@ class Meta:
         shape = tuple(shape)
         return Meta(shape, row_major(shape) if strides is None else tuple(strides), dtype or self.dtype, self.device, self.turned)
 
+    def on(self, where: device) -> "Meta":
+        """This meta on another device."""
+        return self if self.device is where else Meta(tuple(self.shape), self.strides, self.dtype, where, self.turned)
+
     def turning(self, bits: int) -> "Meta":
         """The same memory, of which these bits of ``turned`` are the others."""
         return Meta(tuple(self.shape), self.strides, self.dtype, self.device, self.turned ^ bits) if bits else self

@@ -107,9 +107,10 @@ def __repr__(self, *, tensor_contents=None):
     kind = self.__class__
     prefix = "tensor(" if kind.__module__.partition(".")[0] == Tensor.__module__ else f"{kind.__name__}("  # users' classes say their names
     suffixes = []
-    if self._meta.device.type == "meta":
+    where = self._meta.device
+    if not where.provider.has_data:
         body = "..."
-        suffixes += ["device='meta'", f"size={tuple(self.shape)}"]
+        suffixes += [f"device='{where}'", f"size={tuple(self.shape)}"]
         if self.dtype is not dtypes.Defaults.floating:
             suffixes.append(f"dtype={self.dtype}")
     elif self.numel() == 0:
@@ -131,6 +132,8 @@ def __repr__(self, *, tensor_contents=None):
         if f"size={tuple(self.shape)}" not in suffixes:
             suffixes.insert(0, f"size={tuple(self.shape)}")
         suffixes += quantizer(self)
+    if where.provider.has_data and not where.provider.on_host:
+        suffixes.insert(0, f"device='{where}'")
     if self._step is not None:
         suffixes.append(f"grad_fn=<{repr(self.grad_fn).split()[0][1:]}>")
     elif self._needs_grad:

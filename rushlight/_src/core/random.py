@@ -12,11 +12,15 @@ class Generator:
     """A random stream of its own: ``manual_seed``, ``seed``, ``initial_seed``, ``get_state``, ``set_state``."""
 
     def __init__(self, device="cpu"):
-        from .devices import device as Device
+        from .devices import placed
+        from .errors import NoDeviceError
 
-        self.device = Device(device)
-        if self.device.type != "cpu":
-            raise RuntimeError(f"Device type {self.device.type.upper()} is not supported for torch.Generator(): random numbers are drawn on the cpu")
+        try:
+            self.device = placed(device)
+        except NoDeviceError:
+            raise RuntimeError(f"Device type {str(device).partition(':')[0].upper()} is not supported for torch.Generator(): there is no such device") from None
+        if not self.device.provider.has_data:
+            raise RuntimeError("Device type META is not supported for torch.Generator(): tensors there have no numbers")
         self._seed, self._position = 67280421310721, 0
 
     def manual_seed(self, seed: int) -> "Generator":
@@ -57,7 +61,7 @@ class Generator:
         self._place(seed, position)
 
     def clone_state(self):
-        made = Generator()
+        made = Generator(self.device)
         made._place(*self.place)
         return made
 
@@ -75,7 +79,9 @@ class DefaultGenerator(Generator):
         calls.seek(seed, position)
 
     def __init__(self):
-        super().__init__()
+        from .devices import cpu
+
+        self.device = cpu
         self._place(67280421310721, 0)
 
     place = property(lambda self: calls.reserve(0))

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from . import dtypes
 from .advice import warn
-from .devices import device as Device, meta as meta_device, placed
+from .devices import device as Device, placed
 from .epoch import Epoch
 from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
 from .interpret import is_idle, is_inference_mode_enabled, top
 from .meta import CONJUGATED, NEGATED, Meta, Size, is_channels_last
-from .native import UNCOUNTED, Storage, Tensor, allocate, calls, heap, mine, state, wrap
+from .native import UNCOUNTED, Storage, Tensor, calls, heap, mine, state, wrap
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
 
@@ -50,13 +50,12 @@ def empty_of(meta: Meta) -> Tensor:
     interpreter = top()
     if interpreter is not None and (made := interpreter.empty(meta)) is not None:
         return made
-    if meta.device.type != "meta":
+    provider = meta.device.provider
+    if provider.has_data:
         check_size(meta)
     if meta.turned:
         meta = meta.plain
-    storage = allocate(0 if meta.device.type == "meta" else meta.nbytes)
-    if meta.device.type == "meta":
-        storage.nbytes = meta.nbytes
+    storage = provider.storage(meta.device.index, meta.nbytes)
     if mine.inference:
         storage.version = UNCOUNTED
     return wrap(storage, 0, meta, meta.itemsize)
@@ -139,7 +138,7 @@ def wrapped(dim: int, rank: int) -> int:
 
 def refuse_where(condition: Tensor, error: Exception):
     """Raises the error where a condition holds for an element; a captured program does so when it runs.  Tensors without data meet every condition."""
-    if condition._meta.device is meta_device:
+    if not condition._meta.device.provider.has_data:
         return
     while condition._storage is None and not hasattr(condition, "refuse") and hasattr(condition, "value"):
         condition = condition.value
@@ -194,7 +193,7 @@ def storage_offset(self) -> int:
 @attach
 def data_ptr(self) -> int:
     """The address of the first element; 0 for an empty tensor."""
-    return address(self) if self._meta.numel and self._meta.device.type != "meta" else 0
+    return address(self) if self._meta.numel and self._meta.device.provider.has_data else 0
 
 
 @attach
@@ -238,7 +237,9 @@ def is_neg(self) -> bool:
 
 @attach
 def get_device(self) -> int:
-    return -1
+    """The index of the device; -1 where there is only one of its type."""
+    index = self._meta.device.index
+    return -1 if index is None else index
 
 
 @attach
@@ -283,8 +284,8 @@ state.unwritable, state.unsaveable = unwritable, unsaveable
 
 for _name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr", "is_vulkan"):
     setattr(Tensor, _name, False)
-Tensor.is_cpu = property(lambda self: self._meta.device.type == "cpu")
-Tensor.is_meta = property(lambda self: self._meta.device.type == "meta")
+Tensor.is_cpu = property(lambda self: self._meta.device.provider.on_host)
+Tensor.is_meta = property(lambda self: not self._meta.device.provider.has_data)
 Tensor.names = property(lambda self: (None,) * self.ndim)
 Tensor.__array_priority__ = 1000
 Tensor.__module__ = __name__.partition(".")[0]  # where users find it

@@ -39,7 +39,7 @@ def layout(tensors, dim=0):
         return None
     at = dim % rank
     for meta in set(metas):
-        alike = len(meta.shape) == rank and meta.dtype is first.dtype and meta.contiguous and not meta.turned and meta.device is first.device and first.device.type == "cpu"
+        alike = len(meta.shape) == rank and meta.dtype is first.dtype and meta.contiguous and not meta.turned and meta.device is first.device and first.device.provider.on_host
         if not alike or any(k != at and a != b for k, (a, b) in enumerate(zip(meta.shape, first.shape))) or not meta.numel:
             return None
     found = P.cat.kind.meta(P.cat, metas, at)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import inspect
 import threading
 from logging import DEBUG
@@ -21,7 +22,7 @@ from ..compiler.pipeline import DERIVING, Compilation, code_of, outlined, run
 from ..compiler.reference import failures as raised
 from ..compiler.residuals import dense
 from ..core import advice, collector, failures, interpret
-from ..core.devices import meta as meta_device
+from ..core.devices import cpu, meta as meta_device, preferred
 from ..core.dtypes import INTEGER, bool_, dtype, float64, int32, int64, meant, uint64
 from ..core.errors import OutOfMemoryError
 from ..core.expr import Expr
@@ -30,7 +31,7 @@ from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, mine, state
-from ..core.native.objects import CHOICE, FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
+from ..core.native.objects import CHOICE, FLOAT_VALUE, ELSEWHERE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, body_of, in_parts, keywords, make, respelled
 from ..core.operands import BEYOND, check_operands
 from ..core.progress import progress
@@ -45,7 +46,7 @@ from ..graph.views import shown, view_of_input
 from ..ops.expanded import write_changes
 from ..ops.shape import region
 from ..transforms.trace import Trace, Traced, ValueNeeded, traced
-from . import family, joins, numbers, regions, store
+from . import elsewhere, family, joins, numbers, regions, store
 from .destination import check_exact, into_out, reads_apart, refuse_gradient, shared
 
 log, graph_log, output_log = logger("plans"), logger("graph"), logger("output")
@@ -72,7 +73,7 @@ class Arguments:
             self.tensors.append(entered.node)
             return entered
         if scalar and type(value) in NUMBER_METAS:
-            return self.trace.input(NUMBER_METAS[type(value)], "s", True, Known(value, f"a[{place}]", frozenset((place,)), self.conditions))
+            return self.trace.input(NUMBER_METAS[type(value)].on(preferred()), "s", True, Known(value, f"a[{place}]", frozenset((place,)), self.conditions))
         if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
             return type(value)(self.enter(v, place, 0) for v in value)
         return value
@@ -107,7 +108,10 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """The plan of a call that was not seen lately."""
-    return op.plans.again(key) or family.served(op, key, args) or made_for(op, args, names, key, mask)
+    found = op.plans.again(key)
+    if found is None and (found := family.served(op, key, args)) is not None:
+        elsewhere.settled_on(found, elsewhere.device_of(args))
+    return found or made_for(op, args, names, key, mask)
 
 
 def made_for(op: Op, args, names, key, mask) -> Plan:
@@ -116,8 +120,14 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
         return op.plans.enter(key, python_plan(op, call_respelled(op)).settle(op))
     if another(op, args, names) is None:
         check_operands(op, args, names)
+    where = elsewhere.device_of(args)
     if in_parts(op):
+        if where is not None and where.provider.has_data and not where.provider.on_host:
+            return op.plans.enter(key, python_plan(op, writing(op) if names and "out" in names else elsewhere.body_runner(op)).settle(op))
         return op.plans.enter(key, plan_in_parts(op, bool(names) and "out" in names))
+    meeting = elsewhere.meeting(op, args, names) if elsewhere.mixed(args) else None
+    if meeting is not None:
+        return op.plans.enter(key, python_plan(op, meeting).settle(op))
     direct = joins.directly(op, args, names, key) if op is OPS["cat"] else None
     if direct is not None:
         return python_plan(op, direct).settle(op)
@@ -137,9 +147,9 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
         else:
             try:
                 with planning, chosen_settings(op), jit.ahead():  # templates choose when sizes are put in
-                    made, draft = call and call.founded(names, mask, draft_plan) or (None, None)
+                    made, draft = call and call.founded(names, mask, functools.partial(draft_plan, where=where)) or (None, None)
                     if made is None:
-                        draft = draft_plan(op, args, names, mask, numbers.scalar_bits(key))
+                        draft = draft_plan(op, args, names, mask, numbers.scalar_bits(key), where)
                         made = draft.settle(op)
             except Exception:
                 return without_numbers(op, args, names, key)
@@ -155,7 +165,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
         for backward in (inner.derived, inner.spending):
             if isinstance(backward, Op):
                 backward.facts["settings"] = chosen
-    numbers.remember(op, key, made, text)
+    numbers.remember(op, key, elsewhere.settled_on(made, where), text)
     log.debug("%s: %s%s", op.name, describe(made), f" where {text}" if text else "")
     return made
 
@@ -221,9 +231,10 @@ def is_count(value) -> bool:
     return isinstance(value, Tensor) and value.dtype.category == INTEGER and not value.dim()
 
 
-def draft_plan(op: Op, args, names, mask, scalars=None) -> "Draft":
-    """The plan of a call; the caller holds the lock, and has put the settings in force that the operator was asked to be planned under."""
-    with interpret.unwound(), interpret.precision(0), collector.waiting():
+def draft_plan(op: Op, args, names, mask, scalars=None, where=None) -> "Draft":
+    """The plan of a call that lies on a device (``where``; None: the one that is preferred); the caller holds the lock, and has put the settings in force that the operator
+    was asked to be planned under."""
+    with elsewhere.placing(where or cpu), interpret.unwound(), interpret.precision(0), collector.waiting():
         progress.begin(op.name)
         try:
             return regional_plan(op, args, names, mask) or make_plan(op, args, names, mask, scalars)
@@ -264,7 +275,7 @@ def restored(op: Op, found: store.Stored, entry: str) -> Plan:
 
 
 def describe(plan: Plan) -> str:
-    kind = {RUN: "program", VIEW: "view", SAME: "same tensor", PYTHON: "python", INTO: "in place"}[plan.kind]
+    kind = {RUN: "program", VIEW: "view", SAME: "same tensor", PYTHON: "python", INTO: "in place", ELSEWHERE: "program of a device"}[plan.kind]
     return f"{kind} -> {', '.join(map(str, plan.outputs or ()))}"
 
 
@@ -328,6 +339,8 @@ def python_plan(op: Op, function) -> Draft:
 def call_body(op: Op):
     """Runs a composite operator's body on the tensors themselves."""
     def run(args, names):
+        if mine.device is not None:  # what the body makes of nothing lies where its tensors lie
+            return elsewhere.body_runner(op)(args, names)
         body = body_of(op, args)
         if not names:
             return body(*args)
@@ -361,9 +374,14 @@ def call_of_numbers(op: Op):
     return run
 
 
+def is_only_known(arguments) -> bool:
+    """Whether a call is on tensors without data, or makes one."""
+    return not preferred().provider.has_data or any(not m.meta.device.provider.has_data for m in arguments.tensors)
+
+
 def refuse_mixture(op: Op, arguments):
     """RuntimeError for tensors with data beside those without, but for copies and numbers."""
-    if op.name != "copy_" and any(m.meta.shape and m.meta.device.type != "meta" for m in arguments.tensors):
+    if op.name != "copy_" and any(m.meta.shape and m.meta.device.provider.has_data for m in arguments.tensors):
         raise RuntimeError(f"{op.name}: Expected all tensors to be on the same device, but found some on meta, without data, and some on cpu. Give both data "
                            "(to_empty(device='cpu'), then load their values), or neither.")
 
@@ -403,7 +421,7 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
             raise TypeError(f"{op.name}: its body returned {results}, not tensors")
         if arguments.tensors and any(isinstance(size, Tensor) for r in results for size in r._meta.shape):
             raise ValueNeeded(f"{op.name}: a size is a tensor whose value is not known while its program is written down")
-        if any(m.meta.device.type == "meta" for m in arguments.tensors):
+        if is_only_known(arguments):
             refuse_mixture(op, arguments)
             return meta_plan(op, trace, arguments, results, several, mask)
         into = op.facts.get("into")
@@ -481,7 +499,7 @@ def short_operator(op: Op, region) -> Op:
 def lengthened_plan(op: Op, made, backward, mask) -> Draft:
     """The plan of a whole program; ``made``: the Lengthening of the short one's plan, ``backward`` of its backward program's."""
     short, call, plan = made.short, made.call, Draft(op, RUN)
-    plan.outline, plan.mixed, plan.several, plan.random = made.outline, True, short.several, 0
+    plan.outline, plan.mixed, plan.several, plan.random = made.outline, preferred().provider.on_host, short.several, 0
     plan.extra = len(made.outline.outputs) - len(made.fresh)
     if getattr(short, "passed", ()):
         plan.passed, plan.views = tuple(made.passed), tuple(made.views)
@@ -500,8 +518,9 @@ def lengthened_plan(op: Op, made, backward, mask) -> Draft:
 
 def backward_again(op: Op, given, mask) -> Graph:
     """The program that computes the gradients of a call if they are differentiated; ``given``: the Metas of its tensors, and numbers."""
-    with planning, interpret.unwound(), interpret.precision(0), chosen_settings(op):
-        draft = make_plan(op, [family.Stand(a) if isinstance(a, Meta) else a for a in given], (), mask)
+    given = [family.Stand(a) if isinstance(a, Meta) else a for a in given]
+    with planning, elsewhere.placing(elsewhere.device_of(given) or cpu), interpret.unwound(), interpret.precision(0), chosen_settings(op):
+        draft = make_plan(op, given, (), mask)
     return draft.derived.facts["made"][2]
 
 
@@ -521,7 +540,7 @@ def out_plan(op: Op, args, names, mask, scalars) -> Draft:
         refuse_gradient(op)
     with trace:
         result = body_of(op, arguments.args)(*arguments.args, **arguments.kwargs)
-        if not isinstance(result, Traced) or any(m.meta.device.type == "meta" for m in arguments.tensors) or tuple(result.shape) != tuple(out.shape):
+        if not isinstance(result, Traced) or is_only_known(arguments) or tuple(result.shape) != tuple(out.shape):
             return python_plan(op, writing(op))
         check_exact(op, result._meta, out._meta)
         draft = into_plan(op, trace, arguments, result, out.node, 0)
@@ -623,7 +642,7 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     run(DERIVING, made)
     attach_backward(plan, made, arguments)
     graph_log.debug("%s\n%s", op.name, made.graph)
-    plan.outline, plan.mixed = outlined(made), True
+    plan.outline, plan.mixed = outlined(made), preferred().provider.on_host  # headers of the heap lie between results and temporaries: never in a device's memory
     plan.extra = len(made.metas) - len(outputs)
     plan.several, plan.random = int(several), trace.drawn
     if spent is not None:

@@ -14,13 +14,13 @@ def through_views(node: Node) -> Node:
     root, meta = node, in_memory(node)
     for step in reversed(path):
         found = step.op.kind.strided(step.op, meta, **step.params)
-        root, meta = (root, found[0]) if found else (step, Meta.of(step.shape, step.dtype))
+        root, meta = (root, found[0]) if found else (step, Meta.of(step.shape, step.dtype, step.meta.device))
     return root
 
 
 def in_memory(node: Node) -> Meta:
     """How a value of its own lies: results of several as they are declared, all others in rows."""
-    return node.meta if node.op is None or is_part(node) else Meta.of(node.shape, node.dtype)
+    return node.meta if node.op is None or is_part(node) else Meta.of(node.shape, node.dtype, node.meta.device)
 
 
 def step_of(node: Node) -> bool:

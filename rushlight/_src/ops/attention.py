@@ -185,7 +185,7 @@ def repeated(repeats, size, at, output_size):
 
 @rule(repeated)
 def unmeasured(some, repeats, size, at, output_size):
-    return Meta.of((some() if output_size is None else output_size,), int64)
+    return Meta.of((some() if output_size is None else output_size,), int64, repeats.device)
 
 
 @op(method=False, name="_embedding")
@@ -262,7 +262,7 @@ def one_hot_of_all(tensor):
 
 @rule(one_hot_of_all)
 def unmeasured(some, tensor):  # noqa: F811
-    return Meta.of((*tensor.shape, some()), int64)
+    return Meta.of((*tensor.shape, some()), int64, tensor.device)
 
 
 @op(composite=True, planned=True, namespace=F, autocast="parts")

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from ..core.dtypes import int32, int64
-from ..core.exchange import from_numpy, values_of
+from ..core.exchange import computed, values_of
 from ..core.kinds import P
 from ..core.op import OPS, op
 from ..core.tensor import refuse_where, wrapped
@@ -134,13 +134,13 @@ def _segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, a
         raise RuntimeError(f"segment_reduce(): lengths must be non-negative and add up to data.size({axis}) ({data.size(axis)}), got sums {sizes.sum(-1).tolist()}")
     count = sizes.shape[-1]
     tail = (1,) * (data.dim() - axis - 1)
-    place = from_numpy(segments(sizes, data.size(axis)).astype(np.int64)).reshape((*data.shape[:axis + 1], *tail)).expand(data.shape)
+    place = computed(segments(sizes, data.size(axis)).astype(np.int64)).reshape((*data.shape[:axis + 1], *tail)).expand(data.shape)
     neutral = {"sum": 0.0, "mean": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0}[reduce] if initial is None else initial
     start = data.new_full((*data.shape[:axis], count + 1, *data.shape[axis + 1:]), neutral)
     how = {"max": "amax", "min": "amin", "mean": "sum"}.get(reduce, reduce)
     out = start.scatter_reduce(axis, place, data, how).narrow(axis, 0, count)
     if reduce != "mean":
         return out
-    each = from_numpy(sizes.astype(np.int64)).reshape((*sizes.shape, *tail)).to(data.dtype)
+    each = computed(sizes.astype(np.int64)).reshape((*sizes.shape, *tail)).to(data.dtype)
     empty = math.nan if initial is None else initial
     return OPS["where"](each == 0, empty, out / each.clamp_min(1))

@@ -6,6 +6,7 @@ import math
 
 from ..core.advice import deprecated
 from ..core import devices, dtypes
+from ..core.devices import on
 from ..core.dtypes import FLOATING, INTEGER, float32, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
 from ..core.expr import Expr, estimated
@@ -18,8 +19,14 @@ from .promotion import as_dtype, check_number, number_category, real
 from .shape import check_rank, sizes_of
 
 
+def is_only_known(device) -> bool:
+    """Whether a tensor on a device has no elements, and no program is written down, which tells how it came about."""
+    where = devices.placed(device)
+    return where is not devices.cpu and not where.provider.has_data and not (top() and top().traces)
+
+
 @op(method=False, name="_filled")
-def filled(value: Scalar, size, dtype):
+def filled(value: Scalar, size, dtype, device=None):
     """A tensor full of one value."""
     value = as_dtype(value, dtype)
     if isinstance(value, Tensor):
@@ -49,7 +56,7 @@ def fused(k, step, start):
 
 
 @op(method=False, name="_range")
-def spaced(start: Scalar, step: Scalar, count, dtype):
+def spaced(start: Scalar, step: Scalar, count, dtype, device=None):
     """start + k * step for k below count.  With a step that is no whole number, floats are rounded where PyTorch rounds them: there 32 bytes are made of
     their first element, while two such groups are left."""
     broken = any(number_category(v) == FLOATING for v in (start, step))
@@ -90,10 +97,10 @@ def finished(tensor, requires_grad):
 
 def constant(size, value, dtype, device, requires_grad):
     dtype = dtype or dtypes.default_of(dtypes.category_of(value))
-    if devices.placed(device).type == "meta":
-        return finished(empty_tensor(size, dtype, device="meta"), requires_grad)
+    if is_only_known(device):
+        return finished(empty_tensor(size, dtype, device=device), requires_grad)
     check_number(value, dtype)
-    return finished(filled(value, size, dtype), requires_grad)
+    return finished(filled(value, size, dtype, *on(device)), requires_grad)
 
 
 def in_layout(tensor, layout):
@@ -187,10 +194,10 @@ def in_plain_rows(meta) -> bool:
 def full_of(input, value, dtype, device, requires_grad, memory_format):
     """One value, in the shape and layout of input."""
     meta = input._meta
-    if device is None and memory_format is None and top() is None and meta.device is devices.cpu and in_plain_rows(meta):
-        return finished(filled(value, meta.shape, dtype or meta.dtype), requires_grad)
+    if device is None and memory_format is None and top() is None and meta.device.provider.has_data and in_plain_rows(meta):
+        return finished(filled(value, meta.shape, dtype or meta.dtype, *on(meta.device)), requires_grad)
     out = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
-    return finished(OPS["fill_"](out, value) if out.device.type != "meta" else out, requires_grad)
+    return finished(OPS["fill_"](out, value) if out._meta.device.provider.has_data else out, requires_grad)
 
 
 def like(name, value):
@@ -249,9 +256,9 @@ def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, d
     if dtype is int64:
         start, end, step = (int(v) if isinstance(v, float) else v for v in (start, end, step))
     count = -(-(end - start) // step) if all(isinstance(v, (int, Expr)) for v in (start, end, step)) else math.ceil((end - start) / step)
-    if devices.placed(device).type == "meta":
-        return empty_tensor((int(count),), dtype, device="meta")
-    return finished(spaced(start, step, whole(count), dtype), requires_grad)
+    if is_only_known(device):
+        return empty_tensor((int(count),), dtype, device=device)
+    return finished(spaced(start, step, whole(count), dtype, *on(device)), requires_grad)
 
 
 @op(composite=True, method=False)
@@ -276,7 +283,7 @@ def point_count(name, steps):
 
 
 @op(method=False, name="_linspace")
-def evenly(start: Scalar, end: Scalar, count, dtype):
+def evenly(start: Scalar, end: Scalar, count, dtype, device=None):
     """``count`` points from start to end, both included; symmetric in rounding, and rounded where PyTorch rounds: ends and step in the dtype, each point once."""
     wide = dtype if dtype.is_complex else float64
     rounded = (lambda v: P.convert(P.convert(v, dtype=dtype), dtype=float64)) if dtype is float32 else lambda v: v
@@ -304,12 +311,12 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
     count = point_count("linspace", steps)
     if not dtype.is_inexact:
         start, end = whole(start), whole(end)
-    if devices.placed(device).type == "meta":
-        return empty_tensor((count,), dtype, device="meta")
+    if is_only_known(device):
+        return empty_tensor((count,), dtype, device=device)
     if dtype.is_complex:
-        return finished(evenly(complex(start), complex(end), count, dtype), requires_grad)
+        return finished(evenly(complex(start), complex(end), count, dtype, *on(device)), requires_grad)
     start, end = (v if isinstance(v, Expr) else real(v) for v in (start, end))
-    return finished(evenly(start, end, count, dtype), requires_grad)
+    return finished(evenly(start, end, count, dtype, *on(device)), requires_grad)
 
 
 @op(composite=True, method=False)
@@ -331,13 +338,13 @@ def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory
     """Ones on the diagonal."""
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {n if n < 0 else m}")
-    if devices.placed(device).type == "meta":
-        return empty_tensor((n, n if m is None else m), dtype or dtypes.Defaults.floating, device="meta")
-    return finished(identity(n, n if m is None else m, dtype or dtypes.Defaults.floating), requires_grad)
+    if is_only_known(device):
+        return empty_tensor((n, n if m is None else m), dtype or dtypes.Defaults.floating, device=device)
+    return finished(identity(n, n if m is None else m, dtype or dtypes.Defaults.floating, *on(device)), requires_grad)
 
 
 @op(method=False, name="_eye")
-def identity(n, m, dtype):
+def identity(n, m, dtype, device=None):
     """Ones where row and column are equal."""
     rows, columns = P.reshape(P.iota(size=n, dtype=int64), shape=(n, 1)), P.reshape(P.iota(size=m, dtype=int64), shape=(1, m))
     return P.convert(P.eq(rows, columns), dtype=dtype)
@@ -382,6 +389,6 @@ def vander(x, N=None, increasing=False):
     count = x.size(0) if N is None else N
     if count < 0:
         raise RuntimeError("N must be non-negative.")
-    powers = arange(count)
+    powers = arange(count, device=x.device)
     out = x.unsqueeze(-1) ** (powers if increasing else count - 1 - powers)
     return out

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ..core.exchange import from_numpy, values_of
+from ..core.exchange import computed, values_of
 from ..core.op import OPS, op
 from .conv import spread
 
@@ -54,7 +54,7 @@ def pooling(rank):
             shape = [n, c] + [1] * (2 * rank)
             shape[2 + d], shape[2 + rank + d] = out[d], kernel[d]
             position = position * x.shape[2 + d] + places.reshape(shape)
-        cells = from_numpy(position.reshape(n, c, math.prod(out) * math.prod(kernel)))
+        cells = computed(position.reshape(n, c, math.prod(out) * math.prod(kernel)))
         window = (n, c, *out, math.prod(kernel))
         seen = x.reshape(n, c, math.prod(x.shape[2:])).gather(2, cells).reshape(window)
         values, best = OPS["max"](seen, -1)

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core import devices
 from ..core.advice import warn
 from ..core.dtypes import bool_, bound, int32, int64, type_name, uint8
 from ..core.expr import Expr
@@ -54,9 +53,14 @@ def parse(tensor, key):
     return entries + rest if at is None else entries[:at] + rest + entries[at + 1:]
 
 
+def on_host(x) -> bool:
+    """Whether native code may read a tensor's memory."""
+    return x._meta.device.provider.on_host
+
+
 def without_data(x) -> bool:
     """Whether a tensor has no elements to read, whatever its class says of its device."""
-    return x._meta.device is devices.meta
+    return not x._meta.device.provider.has_data
 
 
 def is_place(k) -> bool:
@@ -127,7 +131,7 @@ def __getitem__(self, key):
             return self[key.item()]
         if key.dtype is int64:
             return index_rows(self, (key,) + (None,) * (self.dim() - 1))
-        if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape and not (without_data(key) or without_data(self)):
+        if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape and on_host(key) and on_host(self):
             return chosen(resolved(self.contiguous()), key.contiguous())
     entries = parse(self, key)
     if any(isinstance(k, bool) for k in entries):
@@ -582,7 +586,7 @@ def in_memory(x):
 @rule(nonzero)
 def unmeasured(some, input, *, as_tuple=False):
     count = some()
-    return tuple(Meta.of((count,), int64) for _ in range(max(input.dim(), 1))) if as_tuple else Meta.of((count, input.dim()), int64)
+    return tuple(Meta.of((count,), int64, input.device) for _ in range(max(input.dim(), 1))) if as_tuple else Meta.of((count, input.dim()), int64, input.device)
 
 
 @op(composite=True)

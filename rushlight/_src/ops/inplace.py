@@ -1,6 +1,7 @@
 """Operators that write into an argument: ``foo_`` derived from ``foo``, and those with no other form."""
 from __future__ import annotations
 
+from ..core.convert import copied_bytes
 from ..core.dtypes import FLOATING, bool_
 from ..core.errors import LeafWrittenError, NegativeSizeError
 from ..core.kinds import P
@@ -113,9 +114,8 @@ def resize_(input, *sizes, memory_format=None):
     if input._needs_grad:
         raise RuntimeError("cannot resize variables that require grad")
     if (input._offset * input.itemsize) + meta.nbytes > input._storage.nbytes:
-        from ..core.native.memory import copy_bytes
         fresh = empty_of(meta)
-        copy_bytes(fresh._storage.address, input._storage.address + input._offset * input.itemsize, min(input._meta.nbytes, meta.nbytes))
+        copied_bytes(meta.device, fresh._storage.address, input._storage.address + input._offset * input.itemsize, min(input._meta.nbytes, meta.nbytes))
         input._storage, input._offset = fresh._storage, 0
     input._meta = meta
     return input

@@ -59,7 +59,7 @@ def swapped(operator):
         if not isinstance(self, Tensor):
             raise TypeError(f"{operator.name}: the reflected operator is a method of Tensor, not of {type(self).__name__}")
         if isinstance(other, (int, float, bool, complex)) and operator is not OPS["pow"]:
-            other = OPS["full"]((), other)
+            other = OPS["full"]((), other, device=self.device)
             if self.dtype.category >= other.dtype.category:
                 other = other.to(self.dtype)
         return operator(other, self)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from ..core import devices, dtypes
+from ..core.devices import on
 from ..core.dtypes import bool_, float32, float64, iinfo, int64
 from ..core.interpret import active, draws, top
 from ..core.kinds import P
@@ -27,11 +28,16 @@ def draw(generator, count, words=1):
     reserve = next((i.reserve for i in reversed(active()) if i.reserve is not None), None)
     if reserve is not None and generator in (None, default_generator):
         return reserve(blocks)
-    return (generator or default_generator).reserve(blocks)
+    where = devices.preferred()
+    own = where.provider.generator(where.index)
+    generator = own if generator in (None, default_generator) else generator
+    if where.provider.has_data and generator.device is not where:
+        raise RuntimeError(f"Expected a '{where}' device type for generator but found '{generator.device}'")
+    return generator.reserve(blocks)
 
 
 @op(method=False, name="_uniform")
-def uniform_at(seed: Scalar, offset: Scalar, size, dtype):
+def uniform_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
     """Uniform in [0, 1) with the full precision of ``dtype``."""
     if dtype is float64:
         bits = P.random_bits(seed, offset, shape=(2, *size))
@@ -53,7 +59,7 @@ def halves(bits, size):
 
 
 @op(method=False, name="_normal")
-def normal_at(seed: Scalar, offset: Scalar, size, dtype):
+def normal_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
     """Standard normal, by the transform of Box and Muller (1958)."""
     wide = float64 if dtype is float64 else float32
     bits = P.random_bits(seed, offset, shape=(2, *size))
@@ -65,7 +71,7 @@ def normal_at(seed: Scalar, offset: Scalar, size, dtype):
 
 
 @op(method=False, name="_integers")
-def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype):
+def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype, device=None):
     """Integers in [low, low + span)."""
     bits = P.random_bits(seed, offset, shape=(2, *size))
     high, less = (P.reshape(part, shape=tuple(size)) for part in halves(bits, size))
@@ -76,16 +82,16 @@ def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, d
 
 def uniform_tensor(size, dtype, generator=None):
     seed, block = draw(generator, product(size), 2 if dtype is float64 else 1)
-    return uniform_at(seed, block, tuple(size), dtype)
+    return uniform_at(seed, block, tuple(size), dtype, *on(None))
 
 
 def normal_tensor(size, dtype, generator=None):
     seed, block = draw(generator, product(size), 2)
-    return normal_at(seed, block, tuple(size), dtype)
+    return normal_at(seed, block, tuple(size), dtype, *on(None))
 
 
 @op(method=False, name="_few_integers")
-def few_integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype):
+def few_integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype, device=None):
     """Integers in [low, low + span), of at most 2^31: the upper part of a word's product with ``span``."""
     bits = P.random_bits(seed, offset, shape=tuple(size))
     out = P.add(P.right_shift(P.mul(bits, span), 32), low)
@@ -95,14 +101,20 @@ def few_integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, siz
 def integer_tensor(low, high, size, dtype, generator=None):
     if type(high - low) is int and high - low <= 1 << 31:
         seed, block = draw(generator, product(size))
-        return few_integers_at(seed, block, low, high - low, tuple(size), dtype)
+        return few_integers_at(seed, block, low, high - low, tuple(size), dtype, *on(None))
     seed, block = draw(generator, product(size), 2)
-    return integers_at(seed, block, low, high - low, tuple(size), dtype)
+    return integers_at(seed, block, low, high - low, tuple(size), dtype, *on(None))
 
 
 def located(size, dtype, device, make):
     """A drawn tensor on a device: ``make(size, dtype)``; one without data draws nothing."""
-    return empty_tensor(size, dtype, device="meta") if devices.placed(device).type == "meta" else make(size, dtype)
+    where = devices.placed(device)
+    if not where.provider.has_data:
+        return empty_tensor(size, dtype, device=where)
+    if where is devices.preferred():
+        return make(size, dtype)
+    with where:
+        return make(size, dtype)
 
 
 def sampled(name, make, doc):

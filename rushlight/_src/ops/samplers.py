@@ -9,8 +9,8 @@ from .random import stream_for
 
 def drawn(make, like, generator):
     """``make(stream)`` as a tensor of the dtype of ``like``."""
-    from ..core.exchange import from_array
-    return from_array(np.asarray(make(stream_for(like.numel(), generator)), dtype=np.float64), like.dtype)
+    from ..core.exchange import computed
+    return computed(np.asarray(make(stream_for(like.numel(), generator)), dtype=np.float64), like.dtype)
 
 
 @op(composite=True, method=False)
@@ -93,7 +93,7 @@ def dirichlet_grad(x, alpha, total):
     differentiated term by term in float64.
     """
     from ..core.dtypes import float64
-    from ..core.exchange import from_array, values_of
+    from ..core.exchange import computed, values_of
     from .shape import to_dtype
     digamma = OPS["digamma"]
     share, first, whole = (to_dtype(t.detach(), float64) for t in OPS["broadcast_tensors"]([x, alpha, total]))
@@ -107,7 +107,7 @@ def dirichlet_grad(x, alpha, total):
             np.where(lower, share, 1 - share), np.where(lower, first, rest) + 1, whole, np.where(lower, low, high), lower
         )
         slope = np.where(lower, -share / first, share / rest) * series
-    return from_array(slope, x.dtype)
+    return computed(slope, x.dtype)
 
 
 def tail_series(ratio, below, whole, weight, lower):

@@ -794,7 +794,7 @@ def tensor_split(input, indices_or_sections, dim=0):
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     total, cuts = input.size(dim), indices_or_sections
     if isinstance(cuts, Tensor):
-        if cuts.device.type != "cpu" or cuts.dtype is not int64 or cuts.dim() > 1:
+        if not cuts.device.provider.on_host or cuts.dtype is not int64 or cuts.dim() > 1:
             raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a 0-d or 1-d int64 tensor on the cpu")
         cuts = cuts.tolist()
     if isinstance(cuts, int):

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.advice import warn
 from ..core.dtypes import bool_, finfo, float32, float64, int32, int64
-from ..core.exchange import from_numpy, values_of
+from ..core.exchange import computed, values_of
 from ..core.kinds import Foreign, P
 from ..core.meta import Meta, product
 from ..core.op import Scalar, op, rule
@@ -274,8 +274,8 @@ def distinct_of(input, return_inverse, return_counts, dim):
         return distinct_elements(input.detach(), return_inverse, return_counts)
     data = values_of(input.detach())
     out = np.unique(data, return_inverse=True, return_counts=True, axis=dim)
-    inverse = from_numpy(out[1].reshape(data.shape if dim is None else (-1,)).astype(np.int64))
-    results = [as_kind(out[0], input)] + [inverse] * bool(return_inverse) + [from_numpy(out[2].astype(np.int64))] * bool(return_counts)
+    inverse = computed(out[1].reshape(data.shape if dim is None else (-1,)).astype(np.int64))
+    results = [as_kind(out[0], input)] + [inverse] * bool(return_inverse) + [computed(out[2].astype(np.int64))] * bool(return_counts)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -338,15 +338,15 @@ def distinct(count, input, return_inverse, return_counts, dim):
     """What is known of ``count`` distinct elements or slices, of their places and counts."""
     shape = tuple(input.shape)
     at = None if dim is None else wrapped(dim, len(shape))
-    values = Meta.of((count,) if at is None else (*shape[:at], count, *shape[at + 1:]), input.dtype)
-    inverse = Meta.of(shape if at is None else (shape[at],), int64)
-    results = (values, *[inverse] * bool(return_inverse), *[Meta.of((count,), int64)] * bool(return_counts))
+    values = Meta.of((count,) if at is None else (*shape[:at], count, *shape[at + 1:]), input.dtype, input.device)
+    inverse = Meta.of(shape if at is None else (shape[at],), int64, input.device)
+    results = (values, *[inverse] * bool(return_inverse), *[Meta.of((count,), int64, input.device)] * bool(return_counts))
     return results if len(results) > 1 else values
 
 
 def as_kind(array, like):
-    from ..core.exchange import from_array
-    return from_array(np.ascontiguousarray(array), like.dtype)
+    from ..core.exchange import computed
+    return computed(np.ascontiguousarray(array), like.dtype)
 
 
 @op(composite=True, dynamic=True)
@@ -365,9 +365,9 @@ def runs_of(input, return_inverse, return_counts, dim):
     starts = np.flatnonzero(fresh)
     results = [as_kind(np.take(data, starts, dim), input)]
     if return_inverse:
-        results.append(from_numpy((np.cumsum(fresh) - 1).astype(np.int64)))
+        results.append(computed((np.cumsum(fresh) - 1).astype(np.int64)))
     if return_counts:
-        results.append(from_numpy(np.diff(np.append(starts, len(rows))).astype(np.int64)))
+        results.append(computed(np.diff(np.append(starts, len(rows))).astype(np.int64)))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -415,7 +415,7 @@ def search(edges, input, right, out_int32):
 
 @rule(searchsorted)
 def unmeasured(some, sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):  # noqa: F811
-    return Meta.of(tuple(getattr(input, "shape", ())), int32 if out_int32 else int64)
+    return Meta.of(tuple(getattr(input, "shape", ())), int32 if out_int32 else int64, sorted_sequence.device)
 
 
 @op(composite=True)
@@ -454,7 +454,7 @@ def occurrences(input, weights, size):
 
 @rule(bincount)
 def unmeasured(some, input, weights=None, minlength=0):  # noqa: F811
-    return Meta.of((some(),), int64 if weights is None else float32 if weights.dtype is float32 else float64)
+    return Meta.of((some(),), int64 if weights is None else float32 if weights.dtype is float32 else float64, input.device)
 
 
 @op(composite=True)
@@ -490,7 +490,7 @@ def histogram_of(input, bins, low: Scalar, high: Scalar):
 
 @rule(histc)
 def unmeasured(some, input, bins=100, min=0, max=0):  # noqa: F811
-    return Meta.of((bins,), input.dtype)
+    return Meta.of((bins,), input.dtype, input.device)
 
 
 @op(composite=True, aliases={"element": "elements", "test_element": "test_elements"})
@@ -517,7 +517,7 @@ def occurs(input, among, invert):
 
 @rule(isin)
 def unmeasured(some, elements, test_elements, *, assume_unique=False, invert=False):  # noqa: F811
-    return Meta.of(tuple(getattr(elements, "shape", ())), bool_)
+    return Meta.of(tuple(getattr(elements, "shape", ())), bool_, getattr(elements, "device", None) or test_elements.device)
 
 
 @op(composite=True, autocast="float32")

@@ -5,7 +5,7 @@ import numpy as np
 
 from ..core.advice import warn
 from ..core.dtypes import FLOATING
-from ..core.exchange import from_array, values_of
+from ..core.exchange import computed, values_of
 from ..core.meta import product
 from ..core.op import OPS, op, sample
 from ..core.results import named
@@ -117,7 +117,7 @@ def histogram(input, bins, *, range=None, weight=None, density=False):
     points = values_of(input.detach().reshape(-1, 1))
     edges = edges_of(points, bins if isinstance(bins, int) else values_of(bins), range)
     counts = counted(points, [edges], None if weight is None else values_of(weight.detach()), density)
-    return named("histogram", hist=from_array(counts, input.dtype), bin_edges=from_array(edges, input.dtype))
+    return named("histogram", hist=computed(counts, input.dtype), bin_edges=computed(edges, input.dtype))
 
 
 @op(composite=True, method=False)
@@ -134,7 +134,7 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False):
     limits = [None if range is None else tuple(range[2 * k:2 * k + 2]) for k in np.arange(size)]
     edges = [edges_of(points[:, k], b if isinstance(b, int) else values_of(b), limit) for k, (b, limit) in enumerate(zip(bins, limits))]
     counts = counted(points, edges, None if weight is None else values_of(weight.detach()), density)
-    return named("histogramdd", hist=from_array(counts, input.dtype), bin_edges=tuple(from_array(e, input.dtype) for e in edges))
+    return named("histogramdd", hist=computed(counts, input.dtype), bin_edges=tuple(computed(e, input.dtype) for e in edges))
 
 
 # --- calculus --------------------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def seen(operator: Op, args, kwargs) -> bool:
 
     def enter(tensor):
         ranks.append(tensor.dim())
-        return trace.input(Meta.of((LENGTH,) * tensor.dim(), tensor.dtype))
+        return trace.input(Meta.of((LENGTH,) * tensor.dim(), tensor.dtype, tensor.device))
 
     args, kwargs = standing(tuple(args), enter), {name: standing(v, enter) for name, v in kwargs.items()}
     try:

@@ -84,7 +84,7 @@ class RNNBase(Module):
         single = packed is None and input.dim() == 2
         lasting = None
         if packed is not None:
-            lasting = running(packed)
+            lasting = running(packed).to(packed.data.device)
             x = padded(packed.data, lasting)
         elif input.dim() in (2, 3):
             x = input.unsqueeze(1) if single else input.transpose(0, 1) if self.batch_first else input

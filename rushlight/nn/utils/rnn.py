@@ -18,7 +18,14 @@ class PackedSequence(namedtuple("PackedSequence_", ["data", "batch_sizes", "sort
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args, **kwargs):
-        return PackedSequence(self.data.to(*args, **kwargs), self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        """The steps as another dtype or on another device; the batch sizes stay in the processor's memory."""
+        data = self.data.to(*args, **kwargs)
+        orders = [order if order is None else order.to(data.device) for order in (self.sorted_indices, self.unsorted_indices)]
+        return self if data is self.data else PackedSequence(data, self.batch_sizes, *orders)
+
+    def cpu(self, *args, **kwargs):
+        """The steps in the processor's memory."""
+        return self.to("cpu", *args, **kwargs)
 
 
 def invert_permutation(permutation):
@@ -27,7 +34,7 @@ def invert_permutation(permutation):
 
 
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
-    """Packs padded sequences [t, b, *] with their lengths.
+    """Packs padded sequences [t, b, *] with their lengths, which lie in the processor's memory.
 
     RuntimeError for lengths below 1 or above t, and where they are to be sorted (``enforce_sorted``) and are not.
     """
@@ -36,13 +43,14 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     order = None
     if not enforce_sorted:
         lengths, order = lengths.sort(descending=True)
+        order = order.to(x.device)
         x = x.index_select(1, order)
     if lengths.dim() != 1 or lengths.size(0) != x.size(1):
         raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} (batch_size={x.size(1)})")
     refuse_where(lengths[1:] > lengths[:-1], RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True."))
     refuse_where(lengths <= 0, RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"))
     refuse_where(lengths > x.size(0), RuntimeError("Expected lengths of at most the steps of the input, but found a longer one"))
-    lasting = torch.arange(x.size(0)).unsqueeze(1) < lengths
+    lasting = torch.arange(x.size(0), device=lengths.device).unsqueeze(1) < lengths
     sizes = lasting.sum(1)
     return PackedSequence(x[lasting], sizes[sizes > 0], order)
 
@@ -52,11 +60,12 @@ def running(sequence):
     sizes, order = sequence.batch_sizes, sequence.sorted_indices
     batch = int(sizes[0]) if order is None else order.size(0)
     _check_is_size(batch)
-    return torch.arange(batch) < sizes.unsqueeze(1)
+    return torch.arange(batch, device=sizes.device) < sizes.unsqueeze(1)
 
 
 def padded(data, lasting, padding_value=0.0):
     """Steps [n, *] as a tensor [t, b, *], with padding where sequences do not last."""
+    lasting = lasting.to(data.device)
     places = (lasting.reshape(-1).cumsum(0) - 1).clamp(min=0).view(lasting.shape)
     return torch.where(lasting.reshape(*lasting.shape, *[1] * (data.dim() - 1)), data[places], padding_value)
 
@@ -70,7 +79,7 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
                                                    f"but got total_length={total_length} and max sequence length being {steps}")
         x = pad(x, (*[0] * (2 * x.dim() - 1), total_length - steps), value=padding_value)
     if sequence.unsorted_indices is not None:
-        x, lengths = x.index_select(1, sequence.unsorted_indices), lengths[sequence.unsorted_indices]
+        x, lengths = x.index_select(1, sequence.unsorted_indices), lengths[sequence.unsorted_indices.to(lengths.device)]
     return (x.transpose(0, 1) if batch_first else x), lengths
 
 

@@ -5,7 +5,7 @@ from .allocator import LARGE, UNCOUNTED, allocate, divide, provide
 from .blocks import give
 from .language import Args, cast, exclusive, f64, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64
-from .objects import (ACCUMULATE, CHOICE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
+from .objects import (ACCUMULATE, CHOICE, DERIVED, ELSEWHERE, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
                       Step, Storage, Tensor, mine, state)
 
 ROOM = 96  # values of one call: inputs, results, temporaries, random position, error flag
@@ -364,6 +364,11 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
         return execute(plan, args, values, used, mask)
     if kind == PYTHON:
         return plan.function(collect(args), names)
+    if kind == ELSEWHERE:
+        if len(plan.written) != 0:
+            if collides(plan, args):
+                return plan.function(collect(args), names)
+        return finish(plan, args, state.elsewhere(plan, collect(args), values, used), values, mask)
     target = cast(Tensor, tensor_argument(args, plan.source))
     if kind == SAME:
         return target
@@ -610,7 +615,10 @@ def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, ma
         base = cast(Tensor, target._base)
         if mask != 0 or target._needs_grad != 0 or (base is not None and base._needs_grad != 0):
             return state.mutate(plan, target, collect(args), values, used)
-    launch(plan, args, values, used)
+    if plan.place is not None:
+        state.launch_elsewhere(plan, collect(args), values, used)
+    else:
+        launch(plan, args, values, used)
     target._storage.version += 1
     return target
 

@@ -50,6 +50,8 @@ class State:
     mutate: object  # (plan, target, args, values, used): in-place under autograd
     refresh: object  # (view) -> its step, after the memory it shares was changed in place
     failed: object  # (plan, args, the error flag): raises what the program reported
+    elsewhere: object  # (plan, args, values, used) -> the fresh results of a program that a device runs
+    launch_elsewhere: object  # (plan, args, values, used): runs a program on a device
     weak: object  # weakref.ref
     add: object  # the operator that accumulates gradients
     accumulate: object  # (leaf, gradient, create): into .grad
@@ -115,6 +117,7 @@ class Plan:
     apart: i64  # in-place: 1 if another argument is read elsewhere than at the element being written; views: 1 if the result forgets its base
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
+    place: object  # the device that runs the program; None for the processor
     inner: object  # PYTHON plans around another plan: it, and what else they were made of
     wanted: tuple  # the tensor arguments that get gradients
     cotangents: tuple  # the results that carry gradients
@@ -125,7 +128,7 @@ class Plan:
     op: object
 
 
-RUN, VIEW, SAME, PYTHON, INTO = 0, 1, 2, 3, 4  # kinds of plan
+RUN, VIEW, SAME, PYTHON, INTO, ELSEWHERE = 0, 1, 2, 3, 4, 5  # kinds of plan
 CHOICE = 2
 FLOAT_VALUE, INTEGER_VALUE, SEED_VALUE, POSITION_VALUE = 1 << 24, 1 << 25, 1 << 26, (1 << 26) + 1  # codes in ``saves``
 

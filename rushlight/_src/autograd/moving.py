@@ -1,0 +1,95 @@
+"""Tensors that go from one device to another: the copies, and gradients that go back."""
+from __future__ import annotations
+
+from ..core.devices import cpu, device
+from ..core.interpret import recording, top
+from ..core.meta import Meta, span
+from ..core.native import Tensor, calls, wrap
+from ..core.native.memory import copy_bytes
+from ..core.op import OPS
+from ..core.tensor import address, borrowed, empty_of, resolved
+from .function import Function
+
+
+def moved(tensor: Tensor, where: device, non_blocking=False) -> Tensor:
+    """The tensor on another device, with the gradient that goes back.  With ``non_blocking`` the host goes on while memory is copied that it may not touch: that of
+    a device, or pinned memory.  NotImplementedError for a tensor without data."""
+    interpreter = top()
+    if interpreter is not None:
+        return interpreter.moved(tensor, where)
+    if tensor._needs_grad or tensor._base is not None and tensor.requires_grad:
+        return ToCopy.apply(tensor, where, non_blocking)
+    return copied(tensor, where, non_blocking)
+
+
+class ToCopy(Function):
+    """``moved``, with its gradient."""
+
+    @staticmethod
+    def forward(ctx, tensor, where, non_blocking):
+        ctx.where = tensor.device
+        return copied(tensor, where, non_blocking)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.to(ctx.where), None, None
+
+
+def is_dense(meta: Meta) -> bool:
+    """Whether the elements fill the memory between the first and the last."""
+    return span(meta.shape, meta.strides) == meta.numel
+
+
+def copied(tensor: Tensor, where: device, non_blocking: bool) -> Tensor:
+    """A copy on another device, without history."""
+    with recording(False):
+        source = resolved(tensor)
+        if not is_dense(source._meta):
+            source = OPS["clone"](source)
+    meta = Meta(tuple(source.shape), source._meta.strides, source.dtype, where)
+    made = pinned(meta, source.device) if non_blocking and where.provider.on_host else empty_of(meta)
+    transport(made, source, non_blocking)
+    return made
+
+
+def pinned(meta: Meta, beside: device) -> Tensor:
+    """A tensor in memory of the host from which a device copies without waiting, if it has any."""
+    memory = beside.provider.pinned(meta.nbytes)
+    return empty_of(meta) if memory is None else wrap(borrowed(memory.address, meta.nbytes, memory), 0, meta, meta.itemsize)
+
+
+def transport(target: Tensor, source: Tensor, non_blocking: bool):
+    """Copies the bytes of a dense tensor into one that is laid out alike."""
+    nbytes, to, of = source._meta.numel * source.itemsize, target._meta.device, source._meta.device
+    if not nbytes:
+        return
+    here, there = address(source), address(target)
+    if of is to:
+        of.provider.copy(of.index, there, here, nbytes)
+    elif of.provider.on_host:
+        to.provider.upload(to.index, there, here, nbytes, non_blocking and source.is_pinned())
+    elif to.provider.on_host:
+        of.provider.download(of.index, there, here, nbytes, non_blocking and target.is_pinned())
+    elif of.provider is to.provider:
+        of.provider.peer(to.index, there, of.index, here, nbytes, non_blocking)
+    else:
+        transport(target, copied(source, cpu, False), False)
+
+
+def written(target: Tensor, source: Tensor, non_blocking=False) -> Tensor:
+    """``target.copy_(source)`` from another device: straight into its memory where the two are laid out alike."""
+    alike = target._meta.dtype is source._meta.dtype and target._meta.shape == source._meta.shape and target._meta.strides == source._meta.strides
+    recorded = target.requires_grad or source.requires_grad
+    if alike and is_dense(target._meta) and not (recorded or target._meta.turned or source._meta.turned):
+        calls.count_write(target)
+        transport(target, source, non_blocking)
+        return target
+    return OPS["copy_"](target, moved(source, target._meta.device, non_blocking))
+
+
+def copied_bytes(where: device, target: int, source: int, nbytes: int):
+    """Copies bytes from one address of a device to another."""
+    if where.provider.on_host:
+        copy_bytes(target, source, nbytes)
+    elif where.provider.has_data:
+        where.provider.copy(where.index, target, source, nbytes)

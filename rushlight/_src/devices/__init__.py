@@ -1,0 +1,1 @@
+"""Devices: what each of them provides (``base.py``), one folder a type."""

@@ -1,0 +1,234 @@
+"""What a device provides to the rest of the framework.
+
+There is one ``Provider`` a type of device, whatever the number of devices.  Rooms ask it through ``tensor.device.provider`` and never compare
+names of devices.  A type is entered by ``register`` (for users: ``rushlight.devices.register``), as a Provider or as the name of a module that
+has one, which is then imported when such a device is first used.
+
+Addresses are integers that only the device's own entries take apart: ``address + offset`` lies ``offset`` bytes further on.  Indices count the
+devices of the type from 0.
+"""
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from ..core.devices import Registry, device
+from ..core.dtypes import ALL
+from ..core.errors import NoDeviceError
+from ..core.native import Storage
+from ..core.random import Generator
+
+
+@dataclasses.dataclass(frozen=True)
+class Properties:
+    """What is known of one device: its ``name``, bytes of memory, and how many units compute side by side."""
+
+    name: str
+    total_memory: int = 0
+    multi_processor_count: int = 1
+
+
+class Block:
+    """Memory of a device, which goes back to it with the last storage that lies in it."""
+
+    __slots__ = ("provider", "index", "address", "nbytes")
+
+    def __init__(self, provider: "Provider", index: int, address: int, nbytes: int):
+        self.provider, self.index, self.address, self.nbytes = provider, index, address, nbytes
+
+    def __del__(self):
+        self.provider.free(self.index, self.address, self.nbytes)
+
+
+class Pinned:
+    """Memory of the host from which a device copies without waiting.  It owns a storage's bytes, and keeps ``memory`` alive."""
+
+    pins = True
+
+    def __init__(self, address: int, memory):
+        self.address, self.memory = address, memory
+
+
+class Provider:
+    """The entries of one type of device.  A subclass gives at least those that raise NotImplementedError here; the others have a meaning that is right, if slow."""
+
+    type = ""
+    has_data = True  # whether tensors there have elements
+    on_host = False  # whether their memory is the host's, which Python and NumPy read where it lies
+    dlpack = 12  # the type of device in DLPack's table (12: an extension's)
+
+    # --- which devices there are ---
+    def count(self) -> int:
+        """How many devices of the type there are."""
+        raise NotImplementedError
+
+    def properties(self, index: int) -> Properties:
+        """What is known of a device."""
+        return Properties(f"{self.type}:{index}")
+
+    def capabilities(self, index: int) -> frozenset:
+        """Words for what a device can do beyond computing: "streams", "peer" (copies between devices without the host), "pinned"."""
+        return frozenset()
+
+    def dtypes(self, index: int) -> frozenset:
+        """The dtypes that kernels of the device compute in; others run as ``fallback`` says."""
+        return frozenset(dtype for dtype in ALL if dtype.has_kernels)
+
+    def fingerprint(self, index: int) -> str:
+        """What decides how programs for the device come out, as a text for the names of cached programs."""
+        return f"{self.type} {self.properties(index).name}"
+
+    def current(self) -> int:
+        """The index of the device that is meant where none is named, for the calling thread."""
+        return 0
+
+    def set_current(self, index: int):
+        """Another device is meant where none is named, for the calling thread."""
+        if index != 0:
+            raise NotImplementedError(f"there is one device of type {self.type!r}")
+
+    def placed(self, where: device) -> device:
+        """The device that holds tensors for what the user named, with its index.  NoDeviceError where there are fewer."""
+        index = self.current() if where.index is None else where.index
+        if not 0 <= index < self.count():
+            raise NoDeviceError(f"device '{where}' is not available: there are {self.count()} of type {self.type!r}", f"an index below {self.count()}",
+                                "ask torch.accelerator.device_count() first")
+        return where if where.index is not None else device(self.type, index)
+
+    # --- memory ---
+    def allocate(self, index: int, nbytes: int) -> int:
+        """The address of ``nbytes`` bytes (0: of a block all the same), contents undefined, for work on the current stream.  OutOfMemoryError where there are no more."""
+        raise NotImplementedError
+
+    def free(self, index: int, address: int, nbytes: int):
+        """Takes a block back.  Work that was given to the device before may still use it."""
+        raise NotImplementedError
+
+    def trim(self, index: int):
+        """Gives memory that is kept for later back to the system."""
+
+    def statistics(self, index: int) -> dict:
+        """Bytes by name: ``allocated``, ``most_allocated`` and ``reserved``, ``most_reserved``."""
+        return {}
+
+    def reset_statistics(self, index: int):
+        """The most that was allocated and reserved is counted from here on."""
+
+    def memory(self, index: int) -> tuple:
+        """(free, total) bytes of a device."""
+        total = self.properties(index).total_memory
+        return total - self.statistics(index).get("allocated", 0), total
+
+    def storage(self, index: int, nbytes: int) -> Storage:
+        """A fresh storage on a device."""
+        block = Block(self, index, self.allocate(index, nbytes), nbytes)
+        made = Storage()
+        made.address, made.nbytes, made.owner = block.address, nbytes, block
+        return made
+
+    def pinned(self, nbytes: int):
+        """Memory of the host from which the device copies without waiting, as a ``Pinned`` that keeps it; None: there is no such memory."""
+        return None
+
+    # --- copies ---
+    def upload(self, index: int, target: int, source: int, nbytes: int, non_blocking: bool):
+        """Copies from the host's address ``source`` to the device's ``target``.  With ``non_blocking`` the host goes on, and leaves ``source`` as it is until the stream is done."""
+        raise NotImplementedError
+
+    def download(self, index: int, target: int, source: int, nbytes: int, non_blocking: bool):
+        """Copies from the device's address ``source`` to the host's ``target``.  With ``non_blocking`` the host goes on, and does not read ``target`` until the stream is done."""
+        raise NotImplementedError
+
+    def copy(self, index: int, target: int, source: int, nbytes: int):
+        """Copies within a device.  The blocks do not overlap."""
+        held = np.empty(max(nbytes, 1), np.uint8)
+        self.download(index, held.ctypes.data, source, nbytes, False)
+        self.upload(index, target, held.ctypes.data, nbytes, False)
+
+    def peer(self, target_index: int, target: int, source_index: int, source: int, nbytes: int, non_blocking: bool):
+        """Copies from one device of the type to another; by the host, if nothing better is known."""
+        held = np.empty(max(nbytes, 1), np.uint8)
+        self.download(source_index, held.ctypes.data, source, nbytes, False)
+        self.upload(target_index, target, held.ctypes.data, nbytes, False)
+
+    def read(self, index: int, source: int, dtype):
+        """The element at an address, once all work before is done, as a number of Python's; ``dtype`` is one that NumPy has."""
+        held = np.empty(1, dtype.numpy)
+        self.download(index, held.ctypes.data, source, held.nbytes, False)
+        return held[0].item()
+
+    def view(self, tensor):
+        """The tensor's memory as the host sees it: an array; None where the host does not."""
+        return None
+
+    # --- order of work ---
+    def streams(self, index: int) -> "Streams":
+        """The streams of a device."""
+        return Streams()
+
+    def synchronize(self, index: int):
+        """Waits until a device has done all that it was given."""
+
+    # --- programs ---
+    def run(self, index: int, code: int, values: int):
+        """Runs a program on the current stream.
+
+        ``code``: its address, as the compiler's encoder for the device wrote it.  ``values``: the host's address of its 8-byte words: addresses of tensors, numbers,
+        addresses of results and temporaries, seed and position of random numbers, then the address of a word for errors.  What the program reports in that word (0: nothing)
+        is there when this returns, or when the device is next synchronised.
+        """
+        raise NotImplementedError
+
+    def generator(self, index: int) -> Generator:
+        """The random stream of a device: the same numbers for a seed as everywhere."""
+        raise NotImplementedError
+
+    def fallback(self, operator: str):
+        """Notes that an operator runs on the host between two copies, since nothing of the device computes it.  NotImplementedError where that is not wanted."""
+
+
+class Streams:
+    """The streams of one device: queues of work that is done in order.  These belong to a device that does all work at once: there is one, and nothing to wait for."""
+
+    def new(self, priority: int) -> int:
+        """The number of another stream.  Lower numbers of ``priority`` go first."""
+        return 0
+
+    def current(self) -> int:
+        """The number of the stream to which the calling thread gives work."""
+        return 0
+
+    def enter(self, stream: int):
+        """The calling thread gives its work to this stream from now on."""
+
+    def done(self, stream: int) -> bool:
+        """Whether a stream has done all that it was given."""
+        return True
+
+    def synchronize(self, stream: int):
+        """Waits until a stream has done all that it was given."""
+
+    def mark(self, stream: int):
+        """An event: the place in the stream's work that has been reached; what it is, only these entries know."""
+        return None
+
+    def wait(self, stream: int, event):
+        """Work that the stream is given from now on begins after an event."""
+
+    def passed(self, event) -> bool:
+        """Whether the work before an event is done."""
+        return True
+
+    def reach(self, event):
+        """Waits until the work before an event is done."""
+
+    def elapsed(self, first, last) -> float:
+        """Milliseconds between two events."""
+        return 0.0
+
+
+def register(provider: Provider, kind: str = ""):
+    """Makes a type of device known: ``kind``, else the provider's own, else the one that ``rename_privateuse1_backend`` has named.  The first type is the accelerator."""
+    provider.type = kind or provider.type or Registry.private
+    Registry.enter(provider.type, provider)

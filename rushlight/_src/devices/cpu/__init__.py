@@ -1,0 +1,53 @@
+"""The processor.  What the hot path needs of it is native code (``core/native``), which this names; it is never asked through here."""
+from __future__ import annotations
+
+import os
+
+from ...core.devices import device
+from ...core.exchange import view_memory
+from ...core.native import Storage, allocate, blocks
+from ...core.native.memory import copy_bytes, run_program_nogil
+from ...core.random import default_generator
+from ..base import Properties, Provider
+
+
+class Processor(Provider):
+    """The host's memory and its threads: work is done when a call returns."""
+
+    type, on_host = "cpu", True
+    dlpack = 1
+
+    def count(self) -> int:
+        return 1
+
+    def properties(self, index) -> Properties:
+        return Properties("cpu", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), os.cpu_count() or 1)
+
+    def placed(self, where: device) -> device:
+        return device(self.type)
+
+    def storage(self, index, nbytes: int) -> Storage:
+        return allocate(nbytes)
+
+    def trim(self, index):
+        blocks.trim()
+
+    def upload(self, index, target, source, nbytes, non_blocking):
+        copy_bytes(target, source, nbytes)
+
+    download = upload
+
+    def copy(self, index, target, source, nbytes):
+        copy_bytes(target, source, nbytes)
+
+    def view(self, tensor):
+        return view_memory(tensor, tensor.dtype.numpy)
+
+    def run(self, index, code, values):
+        run_program_nogil(code, values)
+
+    def generator(self, index):
+        return default_generator
+
+
+provider = Processor()

@@ -1,0 +1,33 @@
+"""The device without data: tensors have metadata alone."""
+from __future__ import annotations
+
+from ...core.devices import device
+from ...core.native import Storage
+from ...core.random import default_generator
+from ..base import Provider
+
+
+class Meta(Provider):
+    """Nothing is allocated, copied or run."""
+
+    type, has_data = "meta", False
+    dlpack = 0
+
+    def count(self) -> int:
+        return 1
+
+    def placed(self, where: device) -> device:
+        return device(self.type)
+
+    def storage(self, index, nbytes: int) -> Storage:
+        """A storage that says how many bytes there would be."""
+        made = Storage()
+        made.nbytes = nbytes
+        return made
+
+    def generator(self, index):
+        """The processor's: what is drawn of it is nobody's."""
+        return default_generator
+
+
+provider = Meta()

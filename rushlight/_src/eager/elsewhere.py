@@ -1,0 +1,182 @@
+"""Calls on tensors of devices: where a program lies, what may mix, and how a device runs it.
+
+A program lies on one device: that of its tensors, or the one that it names.  While it is traced, the device is the thread's preferred one, so that
+what bodies make of nothing lies there too.
+"""
+from __future__ import annotations
+
+from ..core.devices import cpu, device, preferred
+from ..core.native import Op, Plan, Tensor, mine, state
+from ..core.native.memory import load_i64, store_i64
+from ..core.native.objects import ELSEWHERE, INTO, RUN
+from ..core.op import body_of
+
+from ..core.tensor import empty_of
+
+INDEXING = frozenset(("_index", "_index_put", "_pick"))  # indices may lie in the host's memory
+JOINING = frozenset(("cat", "stack"))  # numbers in tensors count as all others do
+
+
+def flat(values):
+    for v in values:
+        if type(v) in (list, tuple):
+            yield from flat(v)
+        else:
+            yield v
+
+
+def device_of(args) -> device | None:
+    """The device of a call: that of its tensors, of which zero-dimensional ones of the host may be numbers, or the one that it names; None where nothing says."""
+    named = host = None
+    for value in flat(args):
+        meta = getattr(value, "_meta", None)
+        if meta is not None:
+            if meta.shape or not meta.device.provider.on_host:
+                return meta.device
+            host = meta.device
+        elif type(value) is device:
+            named = value
+    return host or named
+
+
+def mixed(args) -> bool:
+    """Whether the tensors of a call lie on several devices."""
+    first = None
+    for value in flat(args):
+        meta = getattr(value, "_meta", None)
+        if meta is not None and meta.device is not (first or meta.device):
+            return True
+        first = first or meta and meta.device
+    return False
+
+
+def meeting(op: Op, args, names):
+    """A function that makes a call on tensors of several devices: numbers go to the device, ``copy_`` goes between them.  RuntimeError for all other mixtures."""
+    where = device_of(args[:1]) if op.name == "copy_" else device_of(args)
+    if not all(v._meta.device.provider.has_data for v in flat(args) if isinstance(v, Tensor)):
+        return None  # what that means, the plan of a call without data says
+    if op.name == "copy_":
+        return between
+    for value in flat(args):
+        if isinstance(value, Tensor) and value._meta.device is not where and not goes_along(op, value):
+            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {where} and {value._meta.device}! (when checking {op.name})")
+
+    def gathered(value):
+        if type(value) in (list, tuple):
+            return type(value)(map(gathered, value))
+        return value.to(where) if isinstance(value, Tensor) and value._meta.device is not where else value
+
+    def run(args, names):
+        positional = len(args) - len(names or ())
+        given = gathered(tuple(args))
+        return op(*given[:positional], **dict(zip(names or (), given[positional:])))
+    return run
+
+
+def goes_along(op: Op, value: Tensor) -> bool:
+    """Whether a tensor of the host may be among those of a device: a number, or an index."""
+    return value._meta.device.provider.on_host and (not value._meta.shape and op.name not in JOINING or op.name in INDEXING and not value._meta.dtype.is_inexact)
+
+
+def between(args, names):
+    """``copy_`` from one device to another."""
+    from ..core.convert import written
+    given = dict(zip(("input", "src", "non_blocking"), args[:len(args) - len(names or ())])) | dict(zip(names or (), args[len(args) - len(names or ()):]))
+    return written(given["input"], given["src"], bool(given.get("non_blocking", False)))
+
+
+class placing:
+    """A block in which the thread's preferred device is that of a call; whatever it was where ``where`` is None."""
+
+    def __init__(self, where: device | None):
+        self.where = None if where is preferred() else where
+
+    def __enter__(self):
+        if self.where is not None:
+            self.where.__enter__()
+
+    def __exit__(self, *error):
+        if self.where is not None:
+            self.where.__exit__(*error)
+
+
+def settled_on(plan: Plan, where: device | None) -> Plan:
+    """A plan whose program a device runs; those of the host stay as they are."""
+    if where is None or where.provider.on_host or not where.provider.has_data:
+        return plan
+    if plan.inner:
+        settled_on(plan.inner[0], where)
+    if plan.kind == RUN:
+        plan.kind = ELSEWHERE
+        plan.inside = plan.reused = ()  # results have memory of their own
+    if plan.kind in (ELSEWHERE, INTO):
+        plan.place = where
+    return plan
+
+
+def execute(plan: Plan, args, values: int, used: int) -> tuple:
+    """Runs a plan's program into fresh memory of its device: the fresh results."""
+    made = tuple(map(empty_of, plan.outputs))
+    for result in made:
+        store_i64(values, used, result._storage.address)
+        used += 1
+    launch(plan, args, values, used)
+    return made
+
+
+def launch(plan: Plan, args, values: int, used: int):
+    """Runs a plan's program on its device: temporaries, the random place and the word for errors follow the ``used`` words at ``values``."""
+    where = plan.place
+    provider, workspace = where.provider, []
+    for nbytes in plan.temporaries:
+        workspace.append(provider.storage(where.index, nbytes))
+        store_i64(values, used, workspace[-1].address)
+        used += 1
+    if plan.random:
+        mine.seed, mine.drawn = provider.generator(where.index).reserve(plan.random)
+        store_i64(values, used, mine.seed)
+        store_i64(values, used + 1, mine.drawn)
+        used += 2
+    store_i64(values, used, values + (used + 1) * 8)
+    store_i64(values, used + 1, 0)
+    provider.run(where.index, plan.code, values)
+    if flag := load_i64(values, used + 1):
+        state.failed(plan, args, flag)
+
+
+def on_host(op: Op, args, names):
+    """A call whose results depend on data in a way that only the host computes: between two copies."""
+    where = device_of(args)
+    where.provider.fallback(op.name)
+    positional = len(args) - len(names or ())
+
+    def there(value):
+        if type(value) in (list, tuple):
+            return type(value)(map(there, value))
+        return value.to(cpu) if isinstance(value, Tensor) else cpu if value is where else value
+
+    def back(value):
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(back, value))
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(back, value))
+        return value.to(where) if isinstance(value, Tensor) else value
+
+    given = there(tuple(args))
+    with cpu:
+        return back(op(*given[:positional], **dict(zip(names or (), given[positional:]))))
+
+
+def body_runner(op: Op):
+    """Runs a composite operator's body on tensors of a device."""
+    if op.facts.get("dynamic"):
+        return lambda args, names: on_host(op, args, names)
+
+    def run(args, names):
+        positional = len(args) - len(names or ())
+        with placing(device_of(args)):
+            return body_of(op, args)(*args[:positional], **dict(zip(names or (), args[positional:])))
+    return run
+
+
+state.elsewhere, state.launch_elsewhere = execute, launch

@@ -1,0 +1,75 @@
+"""Extensions that add a device: their modules, and those that are found by their metadata when the package is imported."""
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from .core.devices import Registry, device as Device
+from .core.later import facade
+
+GROUP = b"torch.backends"
+
+
+def module_of(kind: str):
+    """The module ``torch.<kind>``; None where there is none."""
+    return getattr(facade(), kind, None)
+
+
+def get_device_module(device=None):
+    """The module of a type of device: ``torch.cuda`` of ``"cuda:0"``, and that of the accelerator, or of the processor, where none is named.
+
+    >>> import rushlight as torch
+    >>> torch.get_device_module("cpu").__name__
+    'rushlight.cpu'
+    """
+    if isinstance(device, Device):
+        kind = device.type
+    elif isinstance(device, str):
+        kind = Device(device).type
+    elif device is None:
+        kind = Registry.accelerator or "cpu"
+    else:
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
+    found = module_of(kind)
+    if found is None:
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
+    return found
+
+
+def _register_device_module(device_type, module):
+    """Makes a module ``torch.<device_type>``.  RuntimeError where there is one."""
+    kind = Device(device_type).type
+    if kind in vars(facade()):
+        raise RuntimeError(f"The runtime module of '{kind}' has already been registered with '{module_of(kind)}'")
+    setattr(facade(), kind, module)
+    sys.modules[f"{facade().__name__}.{kind}"] = module
+
+
+def declared_in(folder: str):
+    """Whether a folder of installed packages has one that names extensions: looked for in the bytes of their metadata, so that importing costs little."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
+    except OSError:
+        return False
+    for path in found:
+        try:
+            with open(os.path.join(path, "entry_points.txt"), "rb") as file:
+                if GROUP in file.read():
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+def load_extensions():
+    """Loads the extensions that installed packages name in the group ``torch.backends``, and calls them.  RuntimeError, with the extension's name, for one that fails.
+    ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves them alone."""
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1" or not any(map(declared_in, dict.fromkeys(folder or "." for folder in sys.path))):
+        return
+    for entry in importlib.import_module("importlib.metadata").entry_points(group=GROUP.decode()):
+        try:
+            entry.load()()
+        except Exception as error:
+            raise RuntimeError(f"Failed to load the backend extension: {entry.name}. You can disable extension auto-loading with TORCH_DEVICE_BACKEND_AUTOLOAD=0.") from error

@@ -1,0 +1,145 @@
+"""Streams and events of devices: ``torch.Stream`` and ``torch.Event``."""
+from __future__ import annotations
+
+from .core.devices import Registry, device as Device, placed
+from .core.errors import NoDeviceError
+
+
+def accelerator() -> Device:
+    """The current device of the accelerator.  NoDeviceError where there is none."""
+    if Registry.accelerator is None:
+        raise NoDeviceError("Cannot access accelerator device when none is available.", "a device beside the processor", "ask torch.accelerator.is_available() first")
+    return placed(Registry.accelerator)
+
+
+def device_given(value) -> Device:
+    """The device, with its index, that a user named, by its index of the accelerator or not at all."""
+    if value is None:
+        return accelerator()
+    found = placed(Device(accelerator().type, value) if isinstance(value, int) else value)
+    if found.index is None:
+        raise NoDeviceError(f"device '{found}' has no streams of work: what it is given is done when the call returns", "an accelerator's device")
+    return found
+
+
+class Stream:
+    """A queue of a device's work, done in order.  ``Stream(device, priority=0)`` is another queue; a ``with`` block gives the work of the thread to it.
+
+    What another stream computes is there once ``wait_stream``, ``wait_event`` or ``synchronize`` says so.
+    """
+
+    def __init__(self, device=None, *, priority=0, stream_id=None, device_index=None, device_type=None):
+        where = device_given(device if device_index is None else device_index)
+        self.device, self.outer = where, []
+        self.stream_id = self._own.new(priority) if stream_id is None else stream_id
+
+    _own = property(lambda self: self.device.provider.streams(self.device.index))
+    device_index = property(lambda self: self.device.index)
+    device_type = property(lambda self: self.device.type)
+
+    def query(self) -> bool:
+        """Whether all work is done."""
+        return self._own.done(self.stream_id)
+
+    def synchronize(self):
+        """Waits until all work is done."""
+        self._own.synchronize(self.stream_id)
+
+    def record_event(self, event=None) -> "Event":
+        """An event at the end of the work so far: a new one unless it is given."""
+        event = Event(self.device) if event is None else event
+        event.record(self)
+        return event
+
+    def wait_event(self, event):
+        """Work that is given from now on begins after the event."""
+        event.wait(self)
+
+    def wait_stream(self, stream):
+        """Work that is given from now on begins after all that another stream has been given."""
+        self.wait_event(stream.record_event())
+
+    def __enter__(self):
+        provider, index = self.device.provider, self.device.index
+        before = provider.current()
+        self.outer.append((before, self._own.current()))
+        provider.set_current(index)
+        self._own.enter(self.stream_id)
+        return self
+
+    def __exit__(self, *error):
+        index, stream = self.outer.pop()
+        self._own.enter(stream)
+        self.device.provider.set_current(index)
+
+    def __eq__(self, other):
+        return isinstance(other, Stream) and (self.device, self.stream_id) == (other.device, other.stream_id)
+
+    def __hash__(self):
+        return hash((self.device, self.stream_id))
+
+    def __repr__(self):
+        return f"torch.Stream device_type={self.device.type}, device_index={self.device.index}, stream_id={self.stream_id}"
+
+
+class Event:
+    """A place in the work of a stream.  With ``enable_timing`` the time between two of them can be asked for."""
+
+    def __init__(self, device=None, *, enable_timing=False, blocking=False, interprocess=False):
+        if interprocess:
+            raise NotImplementedError("events of several processes are not there")
+        self.device, self.timed, self.mark = device_given(device), enable_timing, None
+
+    _own = property(lambda self: self.device.provider.streams(self.device.index))
+    event_id = property(lambda self: id(self.mark) if self.mark is not None else 0)
+
+    def record(self, stream=None):
+        """Puts the event at the end of the work that a stream (default: the current one) has been given."""
+        stream = current_stream(self.device) if stream is None else stream
+        if stream.device is not self.device:
+            raise RuntimeError(f"Event device {self.device} does not match recording stream's device {stream.device}.")
+        self.mark = self._own.mark(stream.stream_id)
+
+    def query(self) -> bool:
+        """Whether the work before the event is done; an event that was never recorded has none."""
+        return self.mark is None or self._own.passed(self.mark)
+
+    def wait(self, stream=None):
+        """What a stream (default: the current one) is given from now on begins after the event."""
+        stream = current_stream(self.device) if stream is None else stream
+        if self.mark is None:
+            return
+        if stream.device is self.device:
+            self._own.wait(stream.stream_id, self.mark)
+        else:
+            self.synchronize()
+
+    def synchronize(self):
+        """Waits until the work before the event is done."""
+        if self.mark is not None:
+            self._own.reach(self.mark)
+
+    def elapsed_time(self, end_event) -> float:
+        """Milliseconds from this event to another.  RuntimeError unless both were made with ``enable_timing``, recorded and passed."""
+        if not (self.timed and end_event.timed):
+            raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
+        if self.mark is None or end_event.mark is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        if not (self.query() and end_event.query()):
+            raise RuntimeError("Both events must be completed before calculating elapsed time.")
+        return self._own.elapsed(self.mark, end_event.mark)
+
+    def __repr__(self):
+        return f"torch.Event device_type={self.device.type}, device_index={self.device.index}, event_flag={self.event_id}"
+
+
+def current_stream(device=None) -> Stream:
+    """The stream to which the calling thread gives the work of a device: the accelerator's current one, unless it is named."""
+    where = device_given(device)
+    return Stream(where, stream_id=where.provider.streams(where.index).current())
+
+
+def set_stream(stream: Stream):
+    """The calling thread gives its work to this stream from now on, and the stream's device is the current one."""
+    stream.device.provider.set_current(stream.device.index)
+    stream._own.enter(stream.stream_id)

@@ -1,0 +1,55 @@
+"""Rooms ask a device what it provides; none but ``devices/`` compares the names of devices."""
+import ast
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2] / "rushlight"
+NAMES = {"cpu", "meta", "cuda", "mps", "xpu", "mtia", "hpu", "xla", "privateuseone"}
+OWN = "_src/devices/"  # the folder that may
+EXCEPTIONS = {  # file -> why it compares names
+    "_src/capture/calls.py": "text of an argument that the program writes out, before any tensor is there",
+    "_subclasses/fake_tensor.py": "tensors that say they lie on devices which nobody provides",
+    "_prims_common.py": "a function of PyTorch's that is asked about types of devices",
+    "_utils.py": "a function of PyTorch's that is asked about types of devices",
+    "_dynamo/utils.py": "a function of PyTorch's that is asked about types of devices",
+    "amp/autocast.py": "autocast is chosen by the name of a type",
+    "distributed/device_mesh.py": "a mesh is made by the name of a type",
+}
+
+
+def names_in(node) -> set:
+    """Names of devices that an operand is or holds."""
+    parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
+    return {p.value for p in parts if isinstance(p, ast.Constant) and p.value in NAMES}
+
+
+def is_question(node) -> bool:
+    """Whether an operand says where something lies: ``x.device.type``, ``device_type``, ``kind``."""
+    text = ast.unparse(node)
+    return "device" in text or text.endswith(".type") or "where" in text
+
+
+def comparisons(path):
+    """Lines of a file that compare the name of a device."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+            if any(map(names_in, operands)) and any(map(is_question, operands)):
+                yield node.lineno, ast.unparse(node)
+
+
+def test_a_comparison_is_seen(tmp_path):
+    file = tmp_path / "file.py"
+    file.write_text("a = x.device.type == 'meta'\nb = device.type in ('cpu', 'meta')\nc = key == 'meta'\nd = x.device.provider.has_data\n")
+    assert [line for line, _ in comparisons(file)] == [1, 2]
+
+
+def test_names_of_devices_are_not_compared():
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        name = str(path.relative_to(ROOT))
+        for line, text in comparisons(path):
+            if not name.startswith(OWN):
+                found.setdefault(name, []).append(f"{name}:{line}: {text}")
+    wrong = [line for name, lines in found.items() if name not in EXCEPTIONS for line in lines]
+    assert not wrong, "\n".join(wrong)
+    assert found.keys() == EXCEPTIONS.keys(), f"no longer exceptions: {EXCEPTIONS.keys() - found.keys()}"
