@@ -10,7 +10,6 @@ from ..core.native import Op, Plan, Tensor, mine, state
 from ..core.native.memory import load_i64, store_i64
 from ..core.native.objects import ELSEWHERE, INTO, RUN
 from ..core.op import body_of
-
 from ..core.tensor import empty_of
 
 INDEXING = frozenset(("_index", "_index_put", "_pick"))  # indices may lie in the host's memory
