@@ -1,6 +1,8 @@
-"""A device in one file: memory that a library lends (here the C library), copies by its calls, programs that the processor runs.
+"""A device in one file: memory that a library lends (here the C library), copies by its calls, programs that the
+processor runs.
 
-With this package installed, ``import rushlight as rl`` finds the device by its entry point; ``rl.ones(3, device="lent")`` then lies in lent memory.
+With this package installed, ``import rushlight as rl`` finds the device by its entry point, and
+``rl.ones(3, device="lent")`` lies in lent memory.
 """
 import ctypes
 import threading
@@ -39,7 +41,8 @@ class Lent(Provider):
     def allocate(self, index, nbytes):
         with self.lock:
             if self.lent[index] + nbytes > self.room:
-                raise rl.OutOfMemoryError(f"lender {index} lends {self.room} bytes, of which {self.lent[index]} are lent")
+                raise rl.OutOfMemoryError(
+                    f"lender {index} lends {self.room} bytes, of which {self.lent[index]} are lent")
             self.lent[index] += nbytes
             self.most[index] = max(self.most[index], self.lent[index])
         return library.malloc(max(nbytes, 1))
@@ -50,7 +53,8 @@ class Lent(Provider):
         library.free(address)
 
     def statistics(self, index):
-        return {"allocated": self.lent[index], "most_allocated": self.most[index], "reserved": self.lent[index], "most_reserved": self.most[index]}
+        lent, most = self.lent[index], self.most[index]
+        return {"allocated": lent, "most_allocated": most, "reserved": lent, "most_reserved": most}
 
     def reset_statistics(self, index):
         self.most[index] = self.lent[index]
@@ -73,12 +77,17 @@ class Lent(Provider):
 
 def module_for(provider) -> types.ModuleType:
     """What users find under ``rl.lent``."""
+    def index_of(given) -> int:
+        if given is None:
+            return provider.current()
+        return given if isinstance(given, int) else rl.device(given).index
+
     module = types.ModuleType("lent", "The devices that lend memory.")
     module.is_available = lambda: provider.count() > 0
     module.device_count = provider.count
     module.current_device = provider.current
-    module.set_device = lambda device: provider.set_current(rl.device(device).index if isinstance(device, str) else int(device))
-    module.memory_allocated = lambda device=None: provider.statistics(provider.current() if device is None else int(device))["allocated"]
+    module.set_device = lambda device: provider.set_current(index_of(device))
+    module.memory_allocated = lambda device=None: provider.statistics(index_of(device))["allocated"]
     return module
 
 

@@ -41,11 +41,15 @@ def test_used_as_an_installed_package(tmp_path):
     project = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
     info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    points = "".join(f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items()) for group, entries in project["entry-points"].items())
-    (info / "entry_points.txt").write_text(points)
+    named = f"Name: {project['name']}\nVersion: {project['version']}\n"
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\n{named}")
+    lines = []
+    for group, entries in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in entries.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
     path = os.pathsep.join([str(tmp_path), str(FOLDER), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run([sys.executable, "-c", USE], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", USE], env=environment, capture_output=True, text=True)
     assert done.stdout == "used\n", done.stderr
 
 
