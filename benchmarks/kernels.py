@@ -3,7 +3,8 @@
     python -m benchmarks.kernels [part of a name] [--write]
     python -m benchmarks.kernels [part of a name] --convolutions forward [--dtype bfloat16] [--last] [--batch 8] [--write]
 
-The second form compares convolutions or their gradients on one thread, by processor time; `--last` gives images with channels last.
+The second form compares convolutions or their gradients on one thread, by processor time; `--last` gives images with channels last,
+and results where convolutions over pixels are planned.
 """
 
 import math
@@ -14,7 +15,9 @@ import numpy as np
 import torch
 
 from rushlight._src.compiler.llvm import pool
-from rushlight._src.compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
+from rushlight._src.compiler.templates.conv import (
+    Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad, plan_pixels, plan_pixels_input_grad)
+from rushlight._src.compiler.templates.pixels_plan import pays
 from rushlight._src.core import dtypes
 from rushlight._src.graph.graph import Store
 from tests.compiler.contractions import Runner
@@ -121,9 +124,15 @@ def convolution(direction, case, dtype, batch, last):
     y = F.conv2d(x, weight, None, *arguments, groups).contiguous(**form)
     made = {"x": x, "weight": weight.contiguous(), "y": y}
     target = {"forward": "y", "input": "x", "weight": "weight"}[direction]
-    made[target] = torch.empty(made[target].shape, dtype=kind)  # results lie row by row
-    problem = Convolution(batch, channels, out, (size,) * 2, (kernel,) * 2, *map(tuple, arguments), groups, dtype, made["x"].stride(), made["y"].stride())
-    plan = {"forward": plan_conv, "input": plan_conv_input_grad, "weight": plan_conv_weight_grad}[direction](problem)
+    pixels = last and direction != "weight" and pays(dtype, channels // groups, out // groups, groups)
+    made[target] = torch.empty(made[target].shape, dtype=kind)  # results lie row by row, but for those over pixels
+    if pixels:
+        made[target], made["weight"] = made[target].contiguous(**form), weight
+    problem = Convolution(batch, channels, out, (size,) * 2, (kernel,) * 2, *map(tuple, arguments), groups, dtype, made["x"].stride(), made["y"].stride(),
+                          w=made["weight"].stride())
+    planners = {"forward": plan_pixels, "input": plan_pixels_input_grad} if pixels else {
+        "forward": plan_conv, "input": plan_conv_input_grad, "weight": plan_conv_weight_grad}
+    plan = planners[direction](problem)
     ours = Runner(plan, **{name: one.data_ptr() for name, one in made.items()})
     ours.held = made
     if direction == "forward":

@@ -19,9 +19,9 @@ def node_flops(node: Node) -> int:
     name, args = node.op.name.rpartition(".")[2], node.args
     if name in ("matmul", "int_matmul"):
         return 2 * product(node.shape) * args[0].shape[-1]
-    if name == "conv":
+    if name in ("conv", "conv_last", "int_conv"):
         return 2 * product(node.shape) * product(args[1].shape[1:])
-    if name == "conv_input":
+    if name in ("conv_input", "conv_last_input"):
         return 2 * product(args[0].shape) * product(args[1].shape[1:])
     if name == "conv_weight":
         return 2 * product(args[0].shape) * product(node.shape[1:])

@@ -10,11 +10,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
-from rushlight._src.compiler.templates.conv import Convolution, plan_pixels  # noqa: E402
+from rushlight._src.compiler.templates.conv import Convolution, plan_pixels, plan_pixels_input_grad  # noqa: E402
+from rushlight._src.compiler.templates.pixels_plan import pays  # noqa: E402
 from rushlight._src.core.kinds import P  # noqa: E402
 
 from .contractions import Runner  # noqa: E402
-from .test_conv import CASES, TOLERANCE  # noqa: E402
+from .test_conv import CASES, TOLERANCE, close, reference  # noqa: E402
 
 
 def channels_last(t):
@@ -51,6 +52,56 @@ def test_pixels(name, dtype):
         problem = Convolution(*case, dtype, x_strides, y_strides, w=w.stride(), b_dtype="int8" if whole else "", out_dtype="int32" if whole else "", border=border)
         Runner(plan_pixels(problem), x=x.data_ptr(), weight=w.data_ptr(), y=got.data_ptr())()
         assert (got.double() - wanted).abs().max() <= (0 if whole else TOLERANCE[dtype] * wanted.abs().max())
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_of_images(name, dtype):
+    x, weight, _, grad, _, wanted, _ = reference(CASES[name], dtype)
+    (grad, strides), weights = channels_last(grad), (weight, channels_last(weight)[0])
+    for w in weights:
+        got, x_strides = channels_last(torch.full(x.shape, float("nan"), dtype=x.dtype))
+        problem = Convolution(*CASES[name], dtype, x_strides, strides, w=w.stride())
+        Runner(plan_pixels_input_grad(problem), x=got.data_ptr(), weight=w.data_ptr(), y=grad.data_ptr())()
+        close(got, wanted, dtype)
+
+
+def model(lib, last):
+    """Two convolutions with what stands around them in networks, and an image; the same in either library."""
+    lib.manual_seed(0)
+    nn, form = lib.nn, {"memory_format": lib.channels_last}
+    made = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, 2, 1, bias=False), nn.GELU(), nn.MaxPool2d(3, 1, 1), nn.Conv2d(16, 16, 5, padding=2, groups=4))
+    with lib.no_grad():
+        for number, one in enumerate(made.parameters()):
+            one.copy_(lib.linspace(-1, 1, one.numel()).cos().mul(0.2 + number % 3 * 0.1).reshape(one.shape))
+    x = lib.linspace(-3, 3, 2 * 8 * 9 * 10).sin().reshape(2, 8, 9, 10)
+    return (made.to(**form), x.contiguous(**form)) if last else (made, x)
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_networks_with_channels_last(train):
+    found = []
+    for lib, compiled in ((torch, False), (rushlight, False), (rushlight, True)):
+        made, x = model(lib, True)
+        made, x = made.train(train), x.requires_grad_()
+        run = lib.compile(made, fullgraph=True) if compiled else made
+        y = run(x)
+        (y.float() * lib.linspace(0, 1, y.numel()).reshape(y.shape)).sum().backward()
+        found.append([y.stride(), *(t.detach().numpy() for t in (y, x.grad, *(p.grad for p in made.parameters())))])
+    (strides, *wanted), *others = found
+    for own, *values in others:
+        assert own == strides
+        for got, one in zip(values, wanted):
+            np.testing.assert_allclose(got, one, rtol=2e-3, atol=2e-4 * np.abs(one).max() + 1e-4)
+
+
+def test_what_follows_is_an_epilogue(caplog):
+    made, x = model(rushlight, True)
+    with caplog.at_level("DEBUG", "rushlight"), rushlight.no_grad():
+        y = rushlight.compile(made[:3].eval(), fullgraph=True)(x)
+    assert y.is_contiguous(memory_format=rushlight.channels_last)
+    if pays("float32", 8, 16):
+        assert "prims.conv_last by template" in caplog.text and "operations after it, reading column" in caplog.text
 
 
 @pytest.mark.parametrize("channels", [3, 40])
@@ -107,7 +158,7 @@ def test_bytes_are_requantised_where_they_are_stored(caplog):
 
 @pytest.mark.parametrize("cpu", ["generic", "avx2", "amx-model"])
 def test_other_cpus(cpu):
-    some = "strided or stem or grouped or bytes or neighbours or lanes"
+    some = "strided or stem or grouped or bytes or neighbours or lanes or networks or padding"
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", f"({some}) and not other_cpus and not float32"]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

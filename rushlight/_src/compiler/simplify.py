@@ -163,6 +163,134 @@ def converted_again(node, args, params, make):
     return None
 
 
+# --- images with channels last ------------------------------------------------------------------------------------------------------
+def at_end(rank: int) -> tuple:
+    """The order of dimensions with that of channels last."""
+    return (0, *range(2, rank), 1)
+
+
+def in_front(rank: int) -> tuple:
+    """Its inverse."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def image(x):
+    """A batch of four channels by two rows of two pixels."""
+    return P.reshape(P.slice(x, starts=(0, 0), steps=(1, 1), shape=(4, 4)), shape=(1, 4, 2, 2))
+
+
+def kernels(x):
+    """Weights of single pixels, of four channels by four."""
+    return P.reshape(P.slice(x, starts=(1, 1), steps=(1, 1), shape=(4, 4)), shape=(4, 4, 1, 1))
+
+
+ALONE = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+
+
+def over_pixels(operand: Node, weight: Node, groups: int) -> bool:
+    """Whether a convolution of floats is computed over pixels with channels last (`templates/pixels_plan.py`)."""
+    from .templates.pixels_plan import pays
+    sizes = weight.shape[0], weight.shape[1]
+    return all(type(n) is int for n in sizes) and pays(operand.dtype.name, sizes[1], sizes[0] // groups, groups)
+
+
+@rule(P.copy, before=lambda x: P.copy(P.permute(P.conv(image(x), kernels(x), **ALONE), dims=at_end(4))),
+      after=lambda x: P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE))
+def convolved_with_channels_last(node, args, params, make):
+    """A convolution whose result is written with channels last reads its image so."""
+    view = args[0]
+    if view.op is not P.permute or view.params["dims"] != at_end(len(view.shape)):
+        return None
+    root, bias = view.args[0], None
+    if root.op is P.add and isinstance(root.args[0], Node) and isinstance(root.args[1], Node) and len(root.args[1].shape) == len(root.shape):
+        root, bias = root.args
+    if root.op is not P.conv or not over_pixels(*root.args, root.params["groups"]):
+        return None
+    order, (x, weight) = {"dims": at_end(len(view.shape))}, root.args
+    found = P.conv_last, (make(P.permute, (x,), order), weight), root.params
+    return found if bias is None else (P.add, (make(*found), make(P.permute, (bias,), order)), {})
+
+
+@rule(P.conv_input, before=lambda x: P.conv_input(P.permute(P.permute(image(x), dims=at_end(4)), dims=in_front(4)), kernels(x), shape=(1, 4, 2, 2), **ALONE),
+      after=lambda x: P.conv_input(image(x), kernels(x), shape=(1, 4, 2, 2), **ALONE))
+def gradient_with_channels_last(node, args, params, make):
+    """The gradient of an image is computed with channels last if that of the result is."""
+    g, weight = args
+    if not lasting(g) or not over_pixels(g, weight, params["groups"]) or not fits(node, g, weight, params):
+        return None
+    rank = len(g.shape)
+    shape = tuple(params["shape"][d] for d in at_end(rank))
+    found = make(P.conv_last_input, (g.args[0], weight), {**params, "shape": shape})
+    return P.permute, (found,), {"dims": in_front(rank)}
+
+
+def fits(node: Node, g: Node, weight: Node, p) -> bool:
+    """Whether the gradient has one element for each window, of sizes that are known."""
+    sizes = [*node.shape, *g.shape, *weight.shape]
+    return all(type(n) is int for n in sizes) and prims.places(node.shape[2:], weight.shape[2:], p["stride"], p["padding"], p["dilation"]) == tuple(g.shape[2:])
+
+
+LASTING = 64  # operations that are looked at, behind a convolution
+
+
+def lasting(x) -> bool:
+    """Whether a value is a view of one that is computed with channels last."""
+    return isinstance(x, Node) and x.op is P.permute and len(x.shape) in (4, 5) and x.params["dims"] == in_front(len(x.shape)) and from_pixels(x.args[0], LASTING)
+
+
+def from_pixels(x: Node, steps: int) -> bool:
+    """Whether a value is what convolutions over pixels gave, element by element."""
+    seen, waiting = {x}, [x]
+    while waiting and len(seen) < steps:
+        x = waiting.pop()
+        if x.op in (P.conv_last, P.conv_last_input) or is_turned(x):
+            return True
+        if x.op is not None and x.op.kind.name == "elementwise":
+            waiting += [a for a in x.used if a not in seen and a.op is not None and tuple(a.shape) == tuple(x.shape)]
+            seen.update(waiting)
+    return False
+
+
+def is_turned(x: Node) -> bool:
+    """Whether a value is a copy with channels last."""
+    return x.op is P.copy and len(x.shape) in (4, 5) and x.args[0].op is P.permute and x.args[0].params["dims"] == at_end(len(x.shape))
+
+
+def with_channels_last(node, args, params, make):
+    """What is done element by element with a view of channels in front is done with channels last, and viewed."""
+    large = [a for a in args if isinstance(a, Node) and tuple(a.shape) == tuple(node.shape)]
+    if len(node.shape) not in (4, 5) or not any(map(lasting, large)):
+        return None
+    rank = len(node.shape)
+
+    def turned(a):
+        if not isinstance(a, Node) or not a.shape:
+            return a
+        if len(a.shape) < rank:
+            a = make(P.reshape, (a,), {"shape": (1,) * (rank - len(a.shape)) + tuple(a.shape)})
+        return make(P.permute, (a,), {"dims": at_end(rank)})
+
+    return P.permute, (make(node.op, tuple(map(turned, args)), params),), {"dims": in_front(rank)}
+
+
+@rule(P.sum, before=lambda x: P.sum(P.permute(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE), dims=in_front(4)), dims=(0, 2)),
+      after=lambda x: P.permute(P.sum(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE), dims=(0, 1)), dims=in_front(4)))
+def summed_with_channels_last(node, args, params, make):
+    """So are sums."""
+    x, order = args[0], in_front(len(args[0].shape))
+    if not lasting(x):
+        return None
+    return P.permute, (make(P.sum, (x.args[0],), {**params, "dims": tuple(sorted(order[d] for d in params["dims"]))}),), {"dims": order}
+
+
+for _operator in vars(P).values():
+    if _operator.kind.name == "elementwise" and _operator is not P.copy:
+        RULES.setdefault(_operator, []).append(with_channels_last)
+SHOWN.append((with_channels_last,
+              lambda x: P.neg(P.permute(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE), dims=in_front(4))),
+              lambda x: P.permute(P.neg(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE)), dims=in_front(4))))
+
+
 # --- views --------------------------------------------------------------------------------------------------------------------------
 @rule(P.permute, before=lambda x: P.permute(P.permute(x, dims=(1, 0)), dims=(1, 0)), after=lambda x: x)
 def permuted_again(node, args, params, make):

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..core.dtypes import type_name
 from ..core.expr import Expr
 from ..core.kinds import P
+from ..core.meta import suggests_channels_last
 from ..core.op import OPS, op, sample
 
 AUTOCAST = "half"  # products are worth it
@@ -57,6 +58,17 @@ def with_bias(out, bias, rank):
     return out if bias is None else P.add(out, P.reshape(bias, shape=(1, bias.shape[0]) + (1,) * rank))
 
 
+NARROW = 4  # channels of a group, below which results have channels in front: rows of pixels fill vectors, groups do not
+
+
+def lying_as(x, out):
+    """What was computed of images, with channels last if these are."""
+    if not suggests_channels_last(x._meta):
+        return out
+    rank = len(out.shape)
+    return P.permute(P.copy(P.permute(out, dims=(0, *range(2, rank), 1))), dims=(0, rank - 1, *range(1, rank - 1)))
+
+
 def unbatched(x, rank, name):
     """The input with a batch dimension, and whether it had none."""
     if len(x.shape) == rank + 1:
@@ -89,7 +101,8 @@ def convolution_of(rank):
         padding = spread(padding, rank, "padding")
         check(name, x, weight, bias, rank, stride, padding, dilation, groups)
         out = P.conv(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
-        return rebatched(with_bias(out, bias, rank), single)
+        out = with_bias(out, bias, rank)
+        return rebatched(lying_as(x, out) if groups == 1 or weight.shape[1] >= NARROW else out, single)
 
     body.__name__, body.__doc__ = name, f"Cross-correlation over {rank} dimension(s): [n, c, *space], [o, c / groups, *kernel] -> [n, o, *out]."
     return op(body, namespace=F, samples=(sample((2, 3) + (7,) * rank, (4, 3) + (3,) * rank, (4,)),))

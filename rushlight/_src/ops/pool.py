@@ -8,7 +8,7 @@ from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
 from .activation import back
-from .conv import all_windows, rebatched, spread, unbatched
+from .conv import all_windows, lying_as, rebatched, spread, unbatched
 from .promotion import wide
 
 F = "nn.functional"
@@ -85,7 +85,7 @@ def max_pool_of(rank):
             at = position if at is None else P.add(P.mul(at, x.shape[2 + k]), position)
         shape = (*x.shape[:2], *out)
         at = rebatched(P.reshape(at, shape=shape), single)  # a result, so that the backward reads it instead of finding it again
-        return rebatched(P.reshape(P.amax(seen, (rank + 2,)), shape=shape), single), at
+        return rebatched(lying_as(x, P.reshape(P.amax(seen, (rank + 2,)), shape=shape)), single), at
 
     core_body.__name__ = f"_max_pool{rank}d"
     core_body.__doc__ = "The maximum of every window, and its position in the flattened plane."

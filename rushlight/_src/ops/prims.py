@@ -822,6 +822,32 @@ conv_input = primitive("conv_input", Contract(conv_input_numpy, lambda g, w, sha
 conv_weight = primitive("conv_weight", Contract(conv_weight_numpy, lambda g, x, shape, **_: tuple(shape), conv_weight_gradient),
                         lambda g, x, shape, stride, padding, dilation, groups: 0,
                         doc="The transpose of conv in its weight: g: [n, o, *out], x: [n, c, *space] -> shape [o, c / groups, *kernel].")
+def channels_at_end(x):
+    return P.permute(x, dims=(0, *range(2, len(x.shape)), 1))
+
+
+def channels_in_front(x):
+    return P.permute(x, dims=(0, len(x.shape) - 1, *range(1, len(x.shape) - 1)))
+
+
+def conv_last_gradient(g, y, x, w, **geometry):
+    return [P.conv_last_input(g, adjoint(w), shape=tuple(x.shape), **geometry),
+            P.conv_weight(channels_in_front(g), channels_in_front(adjoint(x)), shape=tuple(w.shape), **geometry)]
+
+
+def conv_last_input_gradient(g, y, grad, w, shape, **geometry):
+    back, of_weight = conv_input_gradient(channels_in_front(g), y, channels_in_front(grad), w, (shape[0], shape[-1], *shape[1:-1]), **geometry)
+    return [channels_at_end(back), of_weight]
+
+
+conv_last = primitive("conv_last", Contract(
+    lambda x, w, **geometry: np.moveaxis(conv_numpy(np.moveaxis(x, -1, 1), w, **geometry), 1, -1),
+    lambda x, w, stride, padding, dilation, groups: (x.shape[0], *places(x.shape[1:-1], w.shape[2:], stride, padding, dilation), w.shape[0]), conv_last_gradient),
+    lambda x, w, stride, padding, dilation, groups: 0, doc="conv with channels last. x: [n, *space, c], w: [o, c / groups, *kernel] -> [n, *out, o].")
+conv_last_input = primitive("conv_last_input", Contract(
+    lambda g, w, shape, **geometry: np.moveaxis(conv_input_numpy(np.moveaxis(g, -1, 1), w, (shape[0], shape[-1], *shape[1:-1]), **geometry), 1, -1),
+    lambda g, w, shape, **_: tuple(shape), conv_last_input_gradient),
+    lambda g, w, shape, stride, padding, dilation, groups: 0, doc="The transpose of conv_last in its input: g: [n, *out, o] -> shape [n, *space, c].")
 int_conv = primitive("int_conv", Contract(int_conv_numpy, int_conv_shape, lambda g, y, x, w, **_: [None, None], int32),
                      lambda x, w, stride, padding, dilation, groups, border: 0,
                      doc="Cross-correlation of bytes with channels last, exactly. x: uint8 or int8 [n, *space, c], around which stands the number border, "

@@ -355,14 +355,16 @@ def conv_weight(level, op, g, x, shape, groups, **geometry):
     return parted(level, op(merged(level, g, 1), merged(level, x, 1), shape=shape, groups=groups * level.size, **geometry), 0)
 
 
-def int_conv(level, op, x, w, groups, **geometry):
+def conv_last(level, op, x, w, groups, shape=None, **geometry):
+    """With channels last; ``shape`` is that of a gradient of the input."""
     if not level.owns(w):
-        return parted(level, op(merged(level, x, 0), w, groups=groups, **geometry), 0)
-    last = len(x.shape) - 1
-    return parted(level, op(merged(level, x, last), merged(level, w, 0), groups=groups * level.size, **geometry), last)
+        more = {} if shape is None else {"shape": (level.size * shape[0], *shape[1:])}
+        return parted(level, op(merged(level, x, 0), w, groups=groups, **more, **geometry), 0)
+    last, more = len(x.shape) - 1, {} if shape is None else {"shape": (*shape[:-1], level.size * shape[-1])}
+    return parted(level, op(merged(level, x, last), merged(level, w, 0), groups=groups * level.size, **more, **geometry), last)
 
 
-CONVOLUTIONS = {P.int_conv: int_conv, P.conv: conv, P.conv_input: conv_input, P.conv_weight: conv_weight}
+CONVOLUTIONS = {P.int_conv: conv_last, P.conv_last: conv_last, P.conv_last_input: conv_last, P.conv: conv, P.conv_input: conv_input, P.conv_weight: conv_weight}
 
 
 def foreign(level, op, args, params):

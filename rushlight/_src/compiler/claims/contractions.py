@@ -7,7 +7,7 @@ from ...core.meta import Meta, row_major
 from ...graph.graph import Node
 from ...ops import prims  # noqa: F401 - declares the primitives named below
 from ..target import Claim
-from ..templates.conv import Convolution, packs, plan_conv, plan_conv_input_grad, plan_conv_weight_grad, plan_pixels
+from ..templates.conv import Convolution, packs, plan_conv, plan_conv_input_grad, plan_conv_weight_grad, plan_pixels, plan_pixels_input_grad
 from ..templates.matmul import Matmul, packings, plan_matmul
 
 FLOATS = ("float32", "float64", "bfloat16", "float16")
@@ -73,7 +73,8 @@ def convolution(x_shape, w_shape, x, y, node: Node, x_parts=(), y_parts=()) -> C
 def images(assembler, node: Node, number: int, name: str, prologues):
     """Where an operand of a convolution lies: ({name: Place}, its strides, the strides of what it is computed from)."""
     if number not in prologues:
-        place = assembler.operand(node.args[number])
+        alone = node.params["groups"] > 1 and node.params["groups"] == node.args[number].shape[1]  # whose template reads rows of pixels
+        place = assembler.operand(node.args[number], is_contiguous) if alone else assembler.operand(node.args[number])
         return {name: place}, place.meta.strides, ()
     places = assembler.leaves(prologues[number])
     parts = tuple(tuple(place.meta.strides) for place in places)
@@ -122,13 +123,18 @@ def plan_weight(assembler, node: Node, targets, prologues):
     return plan_conv_weight_grad, problem, {**x, **g, "weight": targets[0]}
 
 
-def plan_int_conv(assembler, node: Node, targets, prologues):
+def plan_last(assembler, node: Node, targets, prologues):
+    """A convolution with channels last, or its gradient of the input."""
     (image, weight), p = node.args, node.params
-    x, w = assembler.operand(image, lambda meta: has_rows(meta) or meta.shape[-1] == 1), assembler.operand(weight)
-    x_strides, y_strides = ((strides[0], 1, *strides[1:-1]) for strides in (x.meta.strides, row_major(node.shape)))
-    problem = Convolution(image.shape[0], image.shape[-1], weight.shape[0], tuple(image.shape[1:-1]), tuple(weight.shape[2:]), p["stride"], p["padding"], p["dilation"],
-                          p["groups"], image.dtype.name, x_strides, y_strides, w=tuple(w.meta.strides), b_dtype=weight.dtype.name, out_dtype=targets[0].meta.dtype.name, border=p["border"])
-    return plan_pixels, problem, {"x": x, "weight": w, "y": targets[0]}
+    given, w = assembler.operand(image, lambda meta: has_rows(meta) or meta.shape[-1] == 1), assembler.operand(weight)
+    backward = node.op is P.conv_last_input
+    shape, names = (node.shape, "yx") if backward else (image.shape, "xy")
+    strides = dict(zip(names, ((own[0], 1, *own[1:-1]) for own in (given.meta.strides, row_major(node.shape)))))
+    problem = Convolution(shape[0], shape[-1], weight.shape[0], tuple(shape[1:-1]), tuple(weight.shape[2:]), p["stride"], p["padding"],
+                          p["dilation"], p["groups"], image.dtype.name, **strides, w=tuple(w.meta.strides), b_dtype=other_sign(node),
+                          out_dtype=targets[0].meta.dtype.name, border=p.get("border", 0))
+    plan = plan_pixels_input_grad if backward else plan_pixels
+    return plan, problem, {names[0]: given, "weight": w, names[1]: targets[0]}
 
 
 def extended(name: str, plan, computed=0, packings=None) -> Claim:
@@ -138,4 +144,5 @@ def extended(name: str, plan, computed=0, packings=None) -> Claim:
 
 CONTRACTIONS = {P.matmul: extended("c", plan_product, 2, product_packings), P.int_matmul: extended("c", plan_product),
                 P.conv: extended("y", plan_forward, 1, image_packings), P.conv_input: extended("x", plan_input, 1, image_packings),
-                P.conv_weight: Claim(plannable, plan_weight, is_contiguous, "", 2, image_packings, heavy=True), P.int_conv: extended("y", plan_int_conv)}
+                P.conv_weight: Claim(plannable, plan_weight, is_contiguous, "", 2, image_packings, heavy=True), P.int_conv: extended("y", plan_last),
+                P.conv_last: extended("y", plan_last), P.conv_last_input: extended("x", plan_last)}

@@ -100,14 +100,20 @@ def plan_pixels(convolution, epilogue=NO_EPILOGUE):
         3
     """
     c = _three_dimensional(convolution)
-    return planned(_pixels_plan, (c, epilogue, pool.get_num_threads()), Operands(c, epilogue))
+    return planned(_pixels_plan, (c, epilogue, pool.get_num_threads(), _forward_pixels), Operands(c, epilogue))
+
+
+def plan_pixels_input_grad(convolution, epilogue=NO_EPILOGUE):
+    """Plans the gradient of the input in the same way: "y" and "weight" in, "x" out."""
+    c = _three_dimensional(convolution)
+    return planned(_pixels_plan, (c, epilogue, pool.get_num_threads(), _input_pixels), Operands(c, epilogue))
 
 
 @functools.lru_cache(maxsize=4096)
-def _pixels_plan(c, epilogue, threads):
+def _pixels_plan(c, epilogue, threads, direction):
     if not c.batch:
         return Contraction((), {})
-    found = _forward_pixels(c, threads)
+    found = direction(c, threads)
     if not found.suits:
         raise ValueError(f"channels of {c} are no neighbours; plan_conv takes images as they lie")
     return found.plan(epilogue)
@@ -120,6 +126,19 @@ def _forward_pixels(c, threads):
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
     weights = Weights(c.w[0], c.w[1], group_out * c.w[0], c.w[2:])
     return PixelPlan(c, threads, geometry, ("x", c.x), group_in, group_out, [PixelProduct(taps, c.out, "y", c.y, 0)], weights)
+
+
+def _input_pixels(c, threads):
+    """The PixelPlan of its gradient of the input."""
+    c = _run_on(c)
+    geometry, phases = _reach(c)
+    group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
+    weights = Weights(c.w[1], c.w[0], group_out * c.w[0], c.w[2:])
+    strides, products = _spread(c), []
+    for phase in phases:
+        starts, out, taps = zip(*phase)
+        products.append(PixelProduct(taps, out, "x", strides, sum(start * stride for start, stride in zip(starts, c.x[2:]))))
+    return PixelPlan(c, threads, geometry, ("y", c.y), group_out, group_in, products, weights)
 
 
 def _run_on(c):
@@ -325,8 +344,9 @@ def _input_plan(c, epilogue, threads):
     return _products_plan(c, epilogue, threads, *_input_products(c))
 
 
-def _input_products(c):
-    """Every phase of x (its positions modulo the stride) sums its own taps of y, as a convolution of stride one."""
+def _reach(c):
+    """(the geometry of y's image, phases of x that are not empty): every phase (its positions modulo the stride) sums its own taps of y, as a convolution
+    of stride one; it gives per dimension (first position, how many, [(tap, position in the image)])."""
     phases = [_input_phases(*dim) for dim in zip(c.size, c.kernel, c.stride, c.pad, c.dilation)]
     # one padded image serves all phases: the widest reach on either side
     pad = tuple(max(e - first for _, first, _, taps in dim for _, e in taps or [(0, 0)]) for dim in phases)
@@ -334,14 +354,22 @@ def _input_products(c):
              for dim, p in zip(phases, pad)]
     most = tuple(max(count for _, count, _ in dim) for dim in reach)
     every = tuple(tuple(sorted({at for _, _, taps in dim for _, at in taps} | {0})) for dim in reach)
-    geometry = Geometry(c.out, most, pad, (1, 1, 1), every)
-    size = ELEMENTS[c.dtype].bytes
-    products = [_input_product(c, phase, size) for phase in product(*reach) if all(count for _, count, _ in phase)]
-    return geometry, ("y", c.y, c.out_channels), products
+    return Geometry(c.out, most, pad, (1, 1, 1), every), [phase for phase in product(*reach) if all(count for _, count, _ in phase)]
+
+
+def _spread(c):
+    """Strides of the positions of x that are a phase."""
+    return (*c.x[:2], *(stride * step for stride, step in zip(c.x[2:], c.stride)))
+
+
+def _input_products(c):
+    """(geometry, the image's operand, strides and channels, a Product for each phase of x)."""
+    geometry, phases = _reach(c)
+    return geometry, ("y", c.y, c.out_channels), [_input_product(c, phase, ELEMENTS[c.dtype].bytes) for phase in phases]
 
 
 def _input_product(c, phase, itemsize):
-    """The Product of one phase of x; `phase` gives per dimension (first position, how many, [(tap, position in the image)])."""
+    """The Product of one phase of x, as _reach gives it."""
     starts, out, taps = zip(*phase)
     kernel = int(np.prod(c.kernel))
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
@@ -349,8 +377,7 @@ def _input_product(c, phase, itemsize):
     channels = np.arange(group_out) * group_in * kernel
     weight_offsets = (np.add.outer(channels, np.array(index, np.int64)) * itemsize).reshape(-1)
     first = sum(start * stride for start, stride in zip(starts, c.x[2:]))
-    strides = (*c.x[:2], *(stride * step for stride, step in zip(c.x[2:], c.stride)))
-    return Product([[at for _, at in dim] for dim in taps], out, "x", strides, first, group_in, group_out, weight_offsets,
+    return Product([[at for _, at in dim] for dim in taps], out, "x", _spread(c), first, group_in, group_out, weight_offsets,
                    kernel, group_out * group_in * kernel)
 
 

@@ -61,10 +61,11 @@ def _text(numbers, whole):
 
     def copied(source, target):
         pixel = f.mul(s.channels, part.bytes)
-        before = f.mul(f.minimum(s.pad_width, s.pixels), pixel)
-        there = f.mul(f.maximum(f.minimum(s.width, f.sub(s.pixels, s.pad_width)), 0), pixel)
+        pad, left = s.pad_width, f.maximum(f.sub(0, s.pad_width), 0)  # gradients of much padding leave pixels out
+        before = f.mul(f.maximum(f.minimum(pad, s.pixels), 0), pixel)
+        there = f.mul(f.maximum(f.minimum(f.sub(s.width, left), f.sub(s.pixels, f.maximum(pad, 0))), 0), pixel)
         fill(target, before)
-        f.copy_bytes(f.offset(target, before), source, there)
+        f.copy_bytes(f.offset(target, before), f.offset(source, f.mul(left, pixel)), there)
         fill(f.offset(target, f.add(before, there)), f.sub(s.row_bytes, f.add(before, there)))
 
     def one_by_one(source, target):

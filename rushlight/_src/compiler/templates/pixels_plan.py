@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 
+from ..llvm.features import host
 from . import pixels, pixels_image, pixels_weights, tiled
 from .contraction import ELEMENTS, Contraction, Step, numbers, table, tile_numbers, written_slots
 from .portions import round_up
@@ -15,12 +16,14 @@ from .tune import pick
 
 SLACK = 8192               # bytes that tiles may read past the last image
 _WASTE = 1.2               # numbers for each output, up to which an image is read as it lies
-_IMAGE_BYTES = 1 << 20     # copies of images made at a time: they are read again before they leave the second cache
+_IMAGE_BYTES = 256 << 10  # copies of images made at a time: they are read again before they leave the second cache
 _WEIGHT_BYTES = 768 << 10  # a block of weights, which stays in it while pixels pass by
 _TOGETHER = 2              # steps along the channels of a tap before the next tap
 _LEAST = 64                # numbers of an image that is read as it lies: the rows of the highest tile
 # what a sum takes in a tile of (rows, vectors), as measured: pixels come from the first cache, where taps meet them again, weights from the second
 _TILES = {(32, 2): 1.0, (64, 1): 1.1, (48, 1): 1.1, (16, 4): 1.12, (16, 3): 1.25, (32, 1): 1.25, (16, 2): 1.3, (16, 1): 1.6}
+# the same of tiles in vector registers, each row of which takes an address
+_VECTORS = {(6, 4): 1.0, (4, 4): 1.04, (8, 3): 1.15, (8, 2): 1.25, (12, 2): 1.5, (8, 1): 1.8}
 _COPY_BYTES = 12           # of an image that are copied in a cycle
 
 
@@ -67,6 +70,12 @@ def steps_along_k(channels, taps, per_word):
     return padded, -count
 
 
+def pays(dtype, channels, lanes, groups=1):
+    """Whether groups of so many channels by so many output channels are computed in this way, rather than with channels in front."""
+    fast = tile_numbers(dtype) is not None or dtype == "float32" and host().registers == 32
+    return fast and (groups == 1 or min(channels, lanes) >= 4)
+
+
 class PixelPlan:
     """A convolution, or its gradient of the input, over pixels."""
 
@@ -82,7 +91,9 @@ class PixelPlan:
     @property
     def suits(self):
         """Whether channels are neighbours, in what is read as in what is written."""
-        return self.strides[1] == 1 and all(product.strides[1] == 1 and min(product.strides) >= 0 for product in self.products) and min(self.strides) >= 0
+        groups, written = self.c.groups, [one.strides for one in self.products]
+        read = self.strides[1] == 1 or self.channels * groups == 1
+        return read and all(strides[1] == 1 or self.lanes * groups == 1 for strides in written) and min(map(min, (self.strides, *written))) >= 0
 
     # --- how words lie along k -----------------------------------------------------------------------------------------------------
     @cached_property
@@ -114,7 +125,8 @@ class PixelPlan:
     def direct(self):
         """(numbers of a row, rows of a slice) if the image is read as it lies, else None."""
         g, (batch, _, depth, height, width) = self.geometry, self.strides
-        if any(g.pad) or self.padded != self.channels or self.part.bytes != self.size or self.run > 1 and self.c.groups > 1:
+        inside = all((out - 1) * step + reach < size for out, step, reach, size in zip(g.out, g.step, self.reach, g.size))
+        if any(g.pad) or not inside or self.padded != self.channels or self.part.bytes != self.size or self.run > 1 and self.c.groups > 1:
             return None
         pixel = g.step[2] * width
         if not pixel:
@@ -212,9 +224,10 @@ class PixelPlan:
     @cached_property
     def tile(self):
         count, vectors = max(self._count(*self.numbering, one.out) for one in self.products), -(-self.lanes // self.kind.lanes)
-        if not self.kind.tiles:
+        if not self.kind.tiles and host().registers < 32:
             return register_tile(count, self.lanes, self.kind)
-        costs = sorted((-(-count // rows) * rows * -(-vectors // across) * across * cost, rows, across) for (rows, across), cost in _TILES.items())
+        known = _TILES if self.kind.tiles else _VECTORS
+        costs = sorted((-(-count // rows) * rows * -(-vectors // across) * across * cost, rows, across) for (rows, across), cost in known.items())
         return pick("tile", [tuple(tile) for _, *tile in costs[:3]])
 
     @property
@@ -269,11 +282,17 @@ class PixelPlan:
         kernel, sources, places, count = self._layout(targets, nowhere)
         slots = {"sources": table(sources.reshape(-1), self._keep), "targets": table(places.reshape(-1), self._keep), "count": count, "lanes": self.lanes,
                  "group_panels": self.panels, "group_stride": self.weights.group * self.size, "lane_stride": self.weights.lane * self.size,
-                 "panel_bytes": self.panel_bytes, "blank": int(self.padded // self.kind.per_word > -(-self.channels // self.kind.per_word))}
+                 "panel_bytes": self.panel_bytes, "blank": int(self._has_blanks)}
         units = self.c.groups * self.panels
         self.temporaries["weights"] = units * self.panel_bytes + 64
         given = {"weights": ("pointer", "weight", 0), "packed": ("temp", "weights", 0)}
         return Step(kernel, units, max(1, 16384 // (self.width * self.channels * max(1, len(targets)))), written_slots(pixels_weights.SLOTS, slots, given), fills="weights")
+
+    @property
+    def _has_blanks(self):
+        """Whether a panel has words or vectors that no weight fills."""
+        per_word, lanes = self.kind.per_word, self.kind.lanes
+        return self.padded // per_word > -(-self.channels // per_word) or -(-self.lanes // lanes) % self.tile[1] > 0
 
     def _layout(self, targets, nowhere):
         """(kernel, its sources, its targets, how many entries these have) for weights as they lie."""
