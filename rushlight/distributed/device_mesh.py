@@ -1,19 +1,36 @@
-"""Processes in a grid: here one, in as many dimensions as a program likes."""
+"""Processes in a grid, whose rows along each dimension are groups."""
 from __future__ import annotations
 
 import math
+import threading
 
-from .._src.core.errors import OneProcessError
-from .membership import chosen, init_process_group, is_initialized
+from . import membership
 
 __all__ = ["init_device_mesh", "DeviceMesh"]
 
 
-ENTERED: list = []  # meshes whose ``with`` blocks are open
+class Entered(threading.local):
+    """Meshes whose ``with`` blocks are open in this thread."""
+
+    def __init__(self):
+        self.meshes = []
+
+
+ENTERED = Entered()
+
+
+def nested(flat: list, shape) -> list:
+    """A list of numbers as nested lists of this shape."""
+    if len(shape) <= 1:
+        return flat if shape else flat[0]
+    step = math.prod(shape[1:])
+    return [nested(flat[k * step:(k + 1) * step], shape[1:]) for k in range(shape[0])]
 
 
 class DeviceMesh:
     """A grid of processes, with a name for each dimension if ``mesh_dim_names`` are given.  ``mesh``: their ranks, in nested lists or a tensor.
+
+    All processes make it, in the same order as other groups.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed.device_mesh import init_device_mesh
@@ -24,29 +41,57 @@ class DeviceMesh:
     >>> torch.distributed.destroy_process_group()
     """
 
-    def __init__(self, device_type: str, mesh=None, *, mesh_dim_names=None, _init_backend=True):
+    def __init__(self, device_type: str, mesh=None, *, mesh_dim_names=None, _init_backend=True, _groups=None, _root=None):
         import rushlight as torch
-        self.device_type, self.mesh = device_type, torch.as_tensor(mesh, dtype=torch.int, device="cpu")
-        if self.mesh.numel() != 1 or self.mesh.sum().item() != 0:
-            raise OneProcessError(f"a mesh of ranks {self.mesh.tolist()}", "the rank 0 alone", "tensors do not travel between processes yet; one process uses all processors of the machine")
-        self.mesh_dim_names = None if mesh_dim_names is None else tuple(mesh_dim_names)
-        if self.mesh_dim_names is not None and len(self.mesh_dim_names) != self.mesh.ndim:
-            raise RuntimeError(f"mesh_shape and mesh_dim_names should have same length! Found {self.mesh.ndim} dimensions and {len(self.mesh_dim_names)} names")
         if device_type != "cpu":
             raise RuntimeError(f"a mesh of {device_type!r} devices: there is the cpu alone")
-        if not is_initialized():
-            init_process_group()
+        if not membership.is_initialized():
+            membership.init_process_group()
+        self.device_type, self.mesh = device_type, torch.as_tensor(mesh, dtype=torch.int, device="cpu").clone()
+        self.mesh_dim_names = None if mesh_dim_names is None else tuple(mesh_dim_names)
+        self._ranks = self.mesh.reshape(-1).tolist()
+        self._sizes = tuple(self.mesh.shape)
+        if self.mesh_dim_names is not None and len(self.mesh_dim_names) != self.mesh.ndim:
+            raise RuntimeError(f"mesh_shape and mesh_dim_names should have same length! Found {self.mesh.ndim} dimensions and {len(self.mesh_dim_names)} names")
+        world = membership.get_world_size()
+        if len(set(self._ranks)) != len(self._ranks) or any(not 0 <= r < world for r in self._ranks):
+            raise RuntimeError(f"a mesh of the ranks {self._ranks}: each of them once, and below the world's size, which is {world}")
+        rank = membership.get_rank()
+        self._coordinate = coordinate_of(self._ranks.index(rank), self._sizes) if rank in self._ranks else None
+        self._root, self._flat, self._slices = _root, {}, {}
+        self._identity = device_type, self._sizes, tuple(self._ranks), self.mesh_dim_names
+        self._hash = hash(self._identity)
+        self._groups = list(_groups) if _groups is not None else self._made_groups() if _init_backend else []
+
+    def _made_groups(self) -> list:
+        """The group of this process along each dimension; every process makes every group."""
+        found = []
+        for dim in range(len(self._sizes)):
+            mine = None
+            for row in self._rows(dim):
+                whole = row == list(range(membership.get_world_size()))
+                made = membership.chosen() if whole else membership.new_group(row)
+                if membership.get_rank() in row:
+                    mine = made
+            found.append(mine)
+        return found
+
+    def _rows(self, dim: int) -> list:
+        """The ranks of each row along a dimension."""
+        stride, size = math.prod(self._sizes[dim + 1:]), self._sizes[dim]
+        starts = [k for k in range(len(self._ranks)) if k // stride % size == 0]
+        return [[self._ranks[start + k * stride] for k in range(size)] for start in starts]
 
     @property
     def ndim(self) -> int:
-        return self.mesh.ndim
+        return len(self._sizes)
 
     @property
     def shape(self) -> tuple:
-        return tuple(self.mesh.shape)
+        return self._sizes
 
     def size(self, mesh_dim: int | None = None) -> int:
-        return self.mesh.numel() if mesh_dim is None else self.mesh.size(mesh_dim)
+        return len(self._ranks) if mesh_dim is None else self._sizes[mesh_dim]
 
     def place(self, mesh_dim) -> int:
         """A dimension by number or name.  KeyError for an unknown name."""
@@ -57,70 +102,144 @@ class DeviceMesh:
         return self.mesh_dim_names.index(mesh_dim)
 
     def get_group(self, mesh_dim=None):
-        """The processes along a dimension.  RuntimeError where it is not said which of several."""
+        """The processes along a dimension.  RuntimeError where it is not said which of several, or where this process is in none."""
         if mesh_dim is None and self.ndim > 1:
             raise RuntimeError(f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.")
-        self.place(mesh_dim)
-        return chosen()
+        if mesh_dim in self._root_mesh()._flat and mesh_dim not in (self.mesh_dim_names or ()):
+            return self._root_mesh()._flat[mesh_dim].get_group()
+        if not self._groups:
+            raise RuntimeError("DeviceMesh process groups not initialized!")
+        return self._groups[0 if mesh_dim is None else self.place(mesh_dim)]
 
     def get_all_groups(self) -> list:
-        return [chosen()] * self.ndim
+        return [self.get_group(dim) for dim in range(self.ndim)]
 
     def get_rank(self) -> int:
-        return 0
+        return membership.get_rank()
 
     def get_local_rank(self, mesh_dim=None) -> int:
         """The place of this process along a dimension."""
-        self.get_group(mesh_dim)
-        return 0
+        if self.ndim > 1 and mesh_dim is None:
+            raise RuntimeError(f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.")
+        if self._coordinate is None:
+            return -1
+        return self._coordinate[0 if mesh_dim is None else self.place(mesh_dim)]
 
-    def get_coordinate(self) -> list[int]:
-        return [0] * self.ndim
+    def get_coordinate(self) -> list[int] | None:
+        """The place of this process; None where it is not in the grid."""
+        return None if self._coordinate is None else list(self._coordinate)
+
+    def _root_mesh(self) -> DeviceMesh:
+        return self._root or self
+
+    def _get_root_mesh(self) -> DeviceMesh:
+        return self._root_mesh()
 
     def __getitem__(self, mesh_dim_names) -> DeviceMesh:
-        """The grid along some dimensions, by their names."""
+        """The grid along some dimensions, by their names: that in which this process is.  KeyError for unknown names."""
         names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
-        for name in names:
-            self.place(name)
-        return type(self)(self.device_type, self.mesh.reshape([1] * len(names)), mesh_dim_names=names)
+        if names == self.mesh_dim_names:
+            return self
+        if names in self._slices:
+            return self._slices[names]
+        if len(names) == 1 and names[0] in self._root_mesh()._flat and names[0] not in (self.mesh_dim_names or ()):
+            return self._root_mesh()._flat[names[0]]
+        dims = [self.place(name) for name in names]
+        if dims != sorted(set(dims)):
+            raise KeyError(f"Invalid mesh_dim_names {names} specified: dimensions are named in the order of the mesh, {self.mesh_dim_names}, each once")
+        sizes, own = [self._sizes[d] for d in dims], list(self._coordinate or [0] * self.ndim)
+        ranks = []
+        for k in range(math.prod(sizes)):
+            for dim, at in zip(dims, coordinate_of(k, sizes)):
+                own[dim] = at
+            ranks.append(self._ranks[sum(at * math.prod(self._sizes[d + 1:]) for d, at in enumerate(own))])
+        found = type(self)(self.device_type, nested(ranks, sizes), mesh_dim_names=names, _groups=[self._groups[d] for d in dims] if self._groups else [], _root=self._root_mesh())
+        self._slices[names] = found
+        return found
 
     def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
-        """The grid as a row."""
-        return type(self)(self.device_type, self.mesh.reshape(-1), mesh_dim_names=(mesh_dim_name or "_".join(self.mesh_dim_names or ("flat",)),))
+        """The grid as a row.  All processes of the mesh it was sliced from call it."""
+        name, root = mesh_dim_name or "_".join(self.mesh_dim_names or ("flat",)), self._root_mesh()
+        if name in (root.mesh_dim_names or ()) and not self.mesh_dim_names == (name,):
+            raise RuntimeError(f"{name} already exists in the root mesh: choose another name")
+        if self.mesh_dim_names == (name,):
+            return self
+        if name not in root._flat:
+            mine = None
+            for row in root._parts(self.mesh_dim_names or root.mesh_dim_names):
+                made = membership.new_group(row)
+                mine = made if membership.get_rank() in row else mine
+            root._flat[name] = type(self)(self.device_type, self._ranks, mesh_dim_names=(name,), _groups=[mine], _root=root)
+        return root._flat[name]
+
+    def _parts(self, names) -> list:
+        """The ranks of each grid along some dimensions."""
+        dims = [self.place(name) for name in names] if names else list(range(self.ndim))
+        parts: dict = {}
+        for k, rank in enumerate(self._ranks):
+            at = coordinate_of(k, self._sizes)
+            parts.setdefault(tuple(c for d, c in enumerate(at) if d not in dims), []).append(rank)
+        return list(parts.values())
 
     @classmethod
     def from_group(cls, group, device_type: str, mesh=None, *, mesh_dim_names=None) -> DeviceMesh:
-        """The grid of groups that are there."""
-        return cls(device_type, [0] if mesh is None else mesh, mesh_dim_names=mesh_dim_names)
+        """The grid of groups that are there: of one group a row, of several ``mesh`` says the grid.  ValueError where it does not."""
+        if not isinstance(group, (list, tuple)):
+            ranks = membership.get_process_group_ranks(group)
+            if mesh is not None and list(map(int, getattr(mesh, "tolist", lambda: mesh)())) != ranks:
+                raise ValueError(f"Invalid mesh {mesh} for ProcessGroup with ranks {ranks}")
+            return cls(device_type, ranks, mesh_dim_names=mesh_dim_names, _groups=[group])
+        if mesh is None:
+            raise ValueError("Must pass mesh if passing multiple ProcessGroups")
+        made = cls(device_type, mesh, mesh_dim_names=mesh_dim_names, _groups=group)
+        if made.ndim != len(group):
+            raise ValueError(f"Expects mesh with ndim equal to number of ProcessGroups but got mesh {made.mesh.tolist()} and {len(group)} ProcessGroups")
+        return made
 
     def __enter__(self):
-        ENTERED.append(self)
+        ENTERED.meshes.append(self)
         return self
 
     def __exit__(self, *error):
-        ENTERED.pop()
+        ENTERED.meshes.pop()
 
     def __eq__(self, other):
-        return self is other or isinstance(other, DeviceMesh) and self.identity() == other.identity()
+        return self is other or isinstance(other, DeviceMesh) and self._identity == other._identity
 
     def __hash__(self):
-        return hash(self.identity())
-
-    def identity(self) -> tuple:
-        return self.device_type, self.shape, self.mesh_dim_names
+        return self._hash
 
     def __repr__(self):
-        shape = ", ".join(f"{name}=1" for name in self.mesh_dim_names) if self.mesh_dim_names else self.shape
-        return f"DeviceMesh(({shape}), '{self.device_type}')" if self.mesh_dim_names else f"DeviceMesh({shape}, '{self.device_type}')"
+        if self.mesh_dim_names:
+            return f"DeviceMesh(({', '.join(f'{name}={size}' for name, size in zip(self.mesh_dim_names, self._sizes))}), '{self.device_type}')"
+        return f"DeviceMesh({self._sizes}, '{self.device_type}')"
+
+
+def coordinate_of(place: int, sizes) -> tuple:
+    """The coordinate of a place in row-major order.
+
+    >>> coordinate_of(3, (2, 2))
+    (1, 1)
+    """
+    found = []
+    for size in reversed(sizes):
+        found.append(place % size)
+        place //= size
+    return tuple(reversed(found))
 
 
 def init_device_mesh(device_type: str, mesh_shape: tuple, *, mesh_dim_names=None, backend_override=None) -> DeviceMesh:
-    """The grid of this shape over all processes.  RuntimeError for names that are not as many as dimensions, or not different; OneProcessError for more than one process."""
+    """The grid of this shape over all processes, in the order of ranks.  RuntimeError for names that are not as many as dimensions, or not different, and for a grid that has
+    more or fewer places than there are processes."""
     if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
         raise RuntimeError(f"Each mesh_dim_name must be unique. Found repeated mesh_dim_name in {mesh_dim_names}")
     if mesh_dim_names is not None and len(mesh_dim_names) != len(mesh_shape):
         raise RuntimeError(f"mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): {len(mesh_dim_names)} and len(mesh_shape): {len(mesh_shape)}.")
-    if math.prod(mesh_shape) != 1:
-        raise OneProcessError(f"a mesh of shape {tuple(mesh_shape)}", "one process in all", "tensors do not travel between processes yet; one process uses all processors of the machine")
-    import rushlight as torch
-    return DeviceMesh(device_type, torch.zeros(tuple(mesh_shape), dtype=torch.int, device="cpu"), mesh_dim_names=mesh_dim_names)
+    if backend_override:
+        raise NotImplementedError("init_device_mesh(backend_override=...): every group has the backend of the world")
+    if not membership.is_initialized():
+        membership.init_process_group()
+    count, world = math.prod(mesh_shape), membership.get_world_size()
+    if count > world:
+        raise RuntimeError(f"Mesh should not be bigger than default world size {world}, but found {count} ranks!")
+    return DeviceMesh(device_type, nested(list(range(count)), tuple(mesh_shape)), mesh_dim_names=mesh_dim_names)

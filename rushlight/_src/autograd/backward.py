@@ -9,6 +9,7 @@ from ..core.errors import NoHistoryError, NotScalarError
 from ..core.native import Tensor, calls, engine, mine, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
+from ..core.overriding import DISPATCH, kind_of
 from ..core.tensor import empty_of
 from . import hooks  # noqa: F401 - gives tensors their hooks
 from .mutation import mutate, refresh
@@ -32,6 +33,8 @@ def starting_gradient(tensor, gradient, place=0):
                                  "call .sum() or .mean() first, or give backward() a gradient of that shape")
         if tensor.is_complex():
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype}")
+        if kind_of(type(tensor)) & DISPATCH:
+            return OPS["ones_like"](tensor.detach())
         return full_of(tensor._meta, 1)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core import overriding
+from ..core.errors import LeafWrittenError
 from ..core.interpret import Interpreter, Suspended, is_recording, recording
 from ..core.native import Op, Step, Tensor, calls, state
 from ..core.native.objects import FUNCTION
@@ -12,14 +13,24 @@ from ..._ops import overload_of
 
 def call(op: Op, args, kwargs, kinds):
     """The answer of the classes among the arguments, recorded for the backward pass."""
-    if opened(op):
-        return body_of(op, args)(*args, **kwargs)  # of simpler operators, each of which is answered
+    whole = next((kind for kind in kinds if hasattr(kind, "__operator__")), None)
+    if opened(op) and (whole is None or op.facts.get("composite")):
+        return body_of(op, args)(*args, **kwargs) if whole is None else whole.__operator__(op, args, kwargs)  # of simpler operators, each of which is answered
     wanted = tensors_of((*args, *kwargs.values()))
     if not (is_recording() and any(t._needs_grad for t in wanted)) or op.facts.get("detaches"):
         return answered(op, args, kwargs, kinds)
+    refuse_leaf(op, args)
     with recording(False):
         results = answered(op, args, kwargs, kinds)
     return recorded(op, args, kwargs, wanted, results)
+
+
+def refuse_leaf(op, args):
+    """LeafWrittenError where a leaf that wants a gradient is written while gradients are recorded."""
+    at = op.facts.get("into")
+    if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._needs_grad and args[at]._step is None:
+        raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.", "a result, or a leaf without gradient",
+                               "change a clone(), or do it under no_grad()")
 
 
 def opened(op) -> bool:
@@ -29,7 +40,10 @@ def opened(op) -> bool:
 
 
 def answered(op, args, kwargs, kinds):
-    """What the first class says that says anything."""
+    """What the first class says that says anything: of an operator's overload, or of any operator where the class has ``__operator__``."""
+    for kind in kinds:
+        if hasattr(kind, "__operator__"):
+            return kind.__operator__(op, args, kwargs)
     func = overload_of(op, args, kwargs)
     packet = op.facts.get("library")
     for kind in kinds:

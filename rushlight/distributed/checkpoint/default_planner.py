@@ -77,10 +77,14 @@ def create_default_local_save_plan(state_dict, is_coordinator: bool) -> SavePlan
 
 
 def written_once(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
-    """Each item in one plan: that with the fewest bytes so far, or the first one."""
-    holders: dict = {}
+    """Each item in one plan: that with the fewest bytes so far, or the first one.  ValueError for a tensor that is not the same in all."""
+    holders, seen = {}, {}
     for k, plan in enumerate(plans):
         for item in plan.items:
+            data = item.tensor_data
+            now = data and (tuple(data.size), data.properties.dtype)
+            if seen.setdefault(item.index.fqn, now) != now:
+                raise ValueError(f"{item.index.fqn} is not the same in all processes: {seen[item.index.fqn]} and {now}")
             holders.setdefault(item.index, []).append(k)
     load, chosen = [0] * len(plans), {}
     sizes = {item.index: item.tensor_storage_size() or 1 for plan in plans for item in plan.items}
@@ -91,7 +95,7 @@ def written_once(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
 
 
 def create_default_global_save_plan(all_plans: list[SavePlan], rewrite_index_hints: bool = True) -> tuple[list[SavePlan], Metadata]:
-    """The plans with each chunk's place in its tensor, and what they make.  ValueError for one tensor of two sizes or dtypes."""
+    """The plans with each chunk's place in its tensor, and what they make."""
     known: dict = {}
     plans = []
     for plan in all_plans:
@@ -103,8 +107,6 @@ def create_default_global_save_plan(all_plans: list[SavePlan], rewrite_index_hin
                 continue
             data = item.tensor_data
             tensor = known.setdefault(item.index.fqn, TensorStorageMetadata(data.properties, data.size, []))
-            if not isinstance(tensor, TensorStorageMetadata) or tensor.size != data.size or tensor.properties.dtype != data.properties.dtype:
-                raise ValueError(f"{item.index.fqn} is not the same in all processes: one has {data.size} of {data.properties.dtype}, another {tensor}")
             index = dataclasses.replace(item.index, index=len(tensor.chunks)) if rewrite_index_hints else item.index
             items.append(dataclasses.replace(item, index=index))
             tensor.chunks.append(data.chunk)

@@ -1,4 +1,6 @@
-"""Tensors over several processes: how they would be split can be written down; the tensors are not here yet."""
+"""Tensors over several processes (docs/sharding.md)."""
 from ..._src.core.later import later
 
-__getattr__ = later(__name__, {"placement_types": ("Placement", "Shard", "Replicate", "Partial")})
+__getattr__ = later(__name__, {"placement_types": ("Placement", "Shard", "Replicate", "Partial"),
+                               "_api": ("DTensor", "distribute_tensor", "distribute_module", "ones", "empty", "full", "rand", "randn", "zeros"),
+                               "_dtensor_spec": ("DTensorSpec", "TensorMeta"), ".device_mesh": ("DeviceMesh", "init_device_mesh")})

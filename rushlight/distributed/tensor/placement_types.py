@@ -22,20 +22,32 @@ class Placement:
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Each process has a part of the tensor, split along a dimension.
+    """Each process has a part of the tensor, split along a dimension: all have ``ceil(size / processes)`` rows, the last ones fewer, or none.
 
-    >>> Shard(0), Shard(0).is_shard(1)
-    (Shard(dim=0), False)
+    >>> Shard(0), Shard(0).is_shard(1), Shard.local_shard_size_and_offset(5, 2, 1)
+    (Shard(dim=0), False, (2, 3))
     """
 
     dim: int
 
+    @staticmethod
+    def local_shard_size_and_offset(curr_local_size: int, num_chunks: int, rank: int) -> tuple[int, int]:
+        """How many rows part ``rank`` has, and which is its first."""
+        full = -(-curr_local_size // num_chunks)
+        start = min(full * rank, curr_local_size)
+        return min(full, curr_local_size - start), start
+
+    _local_shard_size_and_offset = local_shard_size_and_offset
+
 
 @dataclass(frozen=True)
 class _StridedShard(Shard):
-    """A part of parts: a tensor that was split ``split_factor`` times before."""
+    """A part of each of ``split_factor`` parts, into which a dimension of the grid further right splits the tensor first."""
 
     split_factor: int = 1
+
+    def __repr__(self):
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,6 @@ class Replicate(Placement):
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """Each process has a term of the tensor."""
+    """Each process has a term of the tensor: all together, by ``reduce_op`` ("sum", "avg", "product", "max" or "min"), are it."""
 
     reduce_op: str = "sum"

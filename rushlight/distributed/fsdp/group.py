@@ -1,0 +1,192 @@
+"""The parameters of a layer: parts that become whole together, and whose gradients are summed together."""
+from __future__ import annotations
+
+import math
+
+import rushlight as torch
+
+from .. import collectives, membership
+from ..tensor import DTensor
+from ..tensor.layout import box
+from ..tensor.placement_types import Replicate, Shard, _StridedShard
+
+LIVE: dict = {}  # id of a storage -> the parameter that is whole in it
+
+
+class Member:
+    """One parameter: ``sharded``, this process's part as a DTensor, and ``full``, all of it while its layer computes; ``places``: (module, name) of those that have it."""
+
+    def __init__(self, parameter, places, mesh, shard_dim, dtype):
+        self.places, self.dim, self.tensor_mesh = places, shard_dim, None
+        whole = parameter.detach()
+        local = whole._local_tensor if isinstance(whole, DTensor) else whole
+        self.shape, self.dtype, self.needs = tuple(local.shape), local.dtype, parameter.requires_grad
+        self.compute_dtype = dtype if dtype is not None and local.dtype.is_floating_point else local.dtype
+        rows, self.shard_mesh = mesh.size(mesh.ndim - 1), mesh
+        at = mesh.get_coordinate()[-1]
+        self.lengths = [box(self.shape, (Shard(shard_dim),), (rows,), (k,))[0][shard_dim] for k in range(rows)]
+        start = sum(self.lengths[:at])
+        self.own = self.lengths[at]
+        part = local.narrow(shard_dim, start if self.own else 0, self.own).clone()
+        self.sharded = torch.nn.Parameter(self.placed(parameter, part, mesh), self.needs)
+        nothing = self.nothing()
+        self.full = torch.nn.Parameter(nothing if self.tensor_mesh is None else DTensor.wrapped(nothing, self.tensor_mesh, self.tensor_placements, self.tensor_meta),
+                                       self.needs)
+        self.count = max(self.lengths) * math.prod(n for d, n in enumerate(self.shape) if d != shard_dim)
+
+    def placed(self, parameter, part, mesh):
+        """The part as a DTensor over the grid of this layer, and of the tensor's own where it is split already."""
+        placements = (Replicate(),) * (mesh.ndim - 1) + (Shard(self.dim),)
+        if not isinstance(parameter, DTensor):
+            return DTensor.wrapped(part, mesh, placements, parameter._meta)
+        self.tensor_mesh, self.tensor_placements = parameter.device_mesh, parameter.placements
+        meta = parameter._meta
+        self.tensor_meta = type(meta)(tuple(meta.shape), tuple(meta.strides), self.compute_dtype)
+        root = mesh._get_root_mesh()
+        both = root[(*(mesh.mesh_dim_names or ()), *(self.tensor_mesh.mesh_dim_names or ()))]
+        split = math.prod(self.tensor_mesh.size(k) for k, p in enumerate(self.tensor_placements) if p.is_shard(self.dim))
+        own = _StridedShard(self.dim, split) if split > 1 else Shard(self.dim)
+        return DTensor.wrapped(part, both, (*placements[:-1], own, *self.tensor_placements), meta)
+
+    def nothing(self):
+        """What stands for the whole parameter while it is not there: of its shape, not a number anywhere, and without memory of that size."""
+        return torch.full((), math.nan if self.compute_dtype.is_floating_point else 0, dtype=self.compute_dtype).expand(self.shape)
+
+    def padded(self, tensor):
+        """A part, filled up to the size of the largest, as a vector."""
+        flat = tensor.movedim(self.dim, 0).reshape(-1)
+        return flat if flat.numel() == self.count else torch.cat([flat, torch.zeros(self.count - flat.numel(), dtype=flat.dtype)])
+
+    def part_of(self, flat, length):
+        """The inverse of ``padded``."""
+        rest = [n for d, n in enumerate(self.shape) if d != self.dim]
+        return flat[:length * math.prod(rest)].reshape([length, *rest]).movedim(0, self.dim)
+
+    def set_full(self, local):
+        with torch.no_grad():
+            if self.tensor_mesh is None:
+                self.full.data = local
+                LIVE[id(local._storage)] = self
+            else:
+                self.full._local_tensor = local
+
+    def drop_full(self):
+        with torch.no_grad():
+            if self.tensor_mesh is None:
+                LIVE.pop(id(self.full._storage), None)
+                self.full.data = self.nothing()
+            else:
+                self.full._local_tensor = self.nothing()
+
+    def show(self, parameter):
+        """Has the modules have the whole parameter, or the part."""
+        for module, name in self.places:
+            module._parameters[name] = parameter
+
+
+class Group:
+    """All parameters of a layer."""
+
+    def __init__(self, members, mesh, policy):
+        self.members, self.mesh, self.policy = members, mesh, policy
+        self.shards, self.replicas = mesh.get_group(mesh.ndim - 1), mesh.get_group(0) if mesh.ndim == 2 else None
+        self.size = mesh.size(mesh.ndim - 1)
+        self.is_whole, self.coming, self.sync, self.reduce_replicas, self.divisor, self.arrived = False, None, True, True, None, 0
+        for member in members:
+            if member.needs:
+                member.full.register_post_accumulate_grad_hook(lambda _: self.noted())
+
+    # --- whole ----------------------------------------------------------------------------------------------------------------------
+    def begin(self, wait=False):
+        """Has the parts travel."""
+        if self.is_whole or self.coming is not None:
+            return
+        self.coming = []
+        kinds: dict = {}
+        for member in self.members:
+            kinds.setdefault(member.compute_dtype, []).append(member)
+        with torch.no_grad():
+            for kind, members in kinds.items():
+                given = torch.cat([m.padded(m.sharded.detach()._local_tensor.to(kind)) for m in members])
+                found = torch.empty(given.numel() * self.size, dtype=kind)
+                self.coming.append((members, found, given, collectives.all_gather_into_tensor(found, given, group=self.shards, async_op=not wait)))
+
+    def unshard(self):
+        """Has every parameter be whole."""
+        if self.is_whole:
+            return
+        self.begin(wait=True)
+        with torch.no_grad():
+            for members, found, _, work in self.coming:
+                if work is not None:
+                    work.wait()
+                rows, start = found.reshape(self.size, -1), 0
+                for member in members:
+                    parts = [member.part_of(rows[k, start:start + member.count], n) for k, n in enumerate(member.lengths)]
+                    member.set_full(torch.cat(parts, member.dim))
+                    start += member.count
+        self.coming, self.is_whole = None, True
+        for member in self.members:
+            member.show(member.full)
+
+    def reshard(self):
+        """Leaves the parts alone."""
+        if not self.is_whole:
+            return
+        for member in self.members:
+            member.show(member.sharded)
+            member.drop_full()
+        self.is_whole = False
+
+    # --- gradients --------------------------------------------------------------------------------------------------------------------
+    def noted(self):
+        """A gradient has arrived: with the last one all are summed."""
+        self.arrived += 1
+        if self.arrived == sum(m.needs for m in self.members):
+            self.reduce()
+
+    def reduce(self):
+        """Sums gradients over processes, of which each keeps its part."""
+        self.arrived = 0
+        members = [m for m in self.members if m.full.grad is not None]
+        if not self.sync or not members:
+            return
+        kinds: dict = {}
+        for member in members:
+            kinds.setdefault(self.policy.reduce_dtype or member.full.grad.dtype, []).append(member)
+        with torch.no_grad():
+            for kind, some in kinds.items():
+                self.reduce_kind(kind, some)
+
+    def reduce_kind(self, kind, members):
+        rows = []
+        locals_ = [self.local_gradient(m).to(kind) for m in members]
+        for k in range(self.size):
+            for member, gradient in zip(members, locals_):
+                start = sum(member.lengths[:k])
+                rows.append(member.padded(gradient.narrow(member.dim, start if member.lengths[k] else 0, member.lengths[k])))
+        given = torch.cat(rows)
+        found = torch.empty(given.numel() // self.size, dtype=kind)
+        collectives.reduce_scatter_tensor(found, given, group=self.shards)
+        if self.replicas is not None and self.reduce_replicas:
+            collectives.all_reduce(found, group=self.replicas)
+        found = found / (self.divisor or self.mesh.size())
+        start = 0
+        for member in members:
+            part = member.part_of(found[start:start + member.count], member.own).to(member.dtype).contiguous()
+            spec = member.sharded._spec
+            made = DTensor.wrapped(part, spec.mesh, spec.placements, member.sharded._meta)
+            member.sharded.grad = made if member.sharded.grad is None else member.sharded.grad + made
+            member.full.grad = None
+            start += member.count
+
+    def local_gradient(self, member):
+        """The gradient of the whole parameter, as the parameter lies over a grid of its own."""
+        gradient = member.full.grad
+        return gradient.redistribute(member.tensor_mesh, member.tensor_placements)._local_tensor if isinstance(gradient, DTensor) else gradient
+
+
+def world_mesh():
+    """All processes in a row."""
+    from ..device_mesh import init_device_mesh
+    return init_device_mesh("cpu", (membership.get_world_size(),))

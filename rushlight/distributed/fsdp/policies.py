@@ -1,0 +1,30 @@
+"""In which dtypes layers compute, and where parts lie."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["MixedPrecisionPolicy", "OffloadPolicy", "CPUOffloadPolicy"]
+
+
+@dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """``param_dtype``: that of whole parameters, and of inputs where ``cast_forward_inputs``; ``reduce_dtype``: that in which gradients are summed; ``output_dtype``: that
+    of outputs.  None leaves one as it is."""
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    output_dtype: Any = None
+    cast_forward_inputs: bool = True
+
+
+@dataclass
+class OffloadPolicy:
+    """Parts lie where the layers compute."""
+
+
+@dataclass
+class CPUOffloadPolicy(OffloadPolicy):
+    """Parts lie in the memory of the processor, as all memory here does.  ``pin_memory`` is for accelerators."""
+
+    pin_memory: bool = True

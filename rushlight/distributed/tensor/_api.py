@@ -1,0 +1,338 @@
+"""Tensors over several processes."""
+from __future__ import annotations
+
+import rushlight as torch
+
+from ..._src.core.meta import Meta
+from ..._src.core.native import Tensor
+from ..._src.core.op import OPS
+from ..._src.core.overriding import disabled
+from ..._src.core.tensor import blank
+
+from ..checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
+from ..device_mesh import ENTERED
+from . import _dispatch, transport
+from ._dtensor_spec import DTensorSpec, TensorMeta
+from .layout import box, checked
+from .placement_types import Partial, Replicate, Shard
+from .transfer import redistributed
+
+__all__ = ["DTensor", "distribute_tensor", "distribute_module", "ones", "empty", "full", "rand", "randn", "zeros"]
+
+
+class DTensor(Tensor):
+    """A tensor of which each process of a grid has a part, all of it, or a term: ``placements`` say which, for each dimension of the grid.
+
+    It answers every operator (docs/sharding.md): by the rules of the primitives that the operator's body is made of, with redistributions where these take them.
+    """
+
+    __torch_function__ = classmethod(disabled)
+
+    def __new__(cls, local_tensor, spec: DTensorSpec, *, requires_grad=False):
+        meta = spec.tensor_meta
+        made = cls.wrapped(local_tensor, spec.mesh, spec.placements, Meta(torch.Size(meta.shape), tuple(meta.stride), meta.dtype))
+        made.requires_grad = requires_grad
+        return made
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    @classmethod
+    def wrapped(cls, local, mesh, placements, meta) -> DTensor:
+        """The tensor of this global Meta of which this process has ``local``."""
+        made = blank(cls)
+        made._storage, made._offset = OPS["empty"].body(0, device="meta")._storage, 0
+        made._meta = Meta(tuple(meta.shape), tuple(meta.strides), meta.dtype)
+        made.itemsize, made._wraps = meta.itemsize, True
+        made._local_tensor = local.detach() if local._needs_grad else local
+        made._spec = DTensorSpec(mesh, tuple(placements), TensorMeta(torch.Size(meta.shape), tuple(meta.strides), meta.dtype))
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func._opname == "_local_scalar_dense":
+            return args[0].full_tensor().item()
+        return cls.__operator__(func.op, args, kwargs)
+
+    @staticmethod
+    def __operator__(op, args, kwargs):
+        """Answers an operator, whatever it is derived from."""
+        if op.facts.get("fresh") and isinstance(args[0], DTensor):
+            return _dispatch.fresh(op, args, kwargs)
+        return _dispatch.answer(op, args, kwargs)
+
+    # --- what it is -----------------------------------------------------------------------------------------------------------------
+    @property
+    def device_mesh(self):
+        return self._spec.mesh
+
+    @property
+    def placements(self) -> tuple:
+        return self._spec.placements
+
+    def _replaced(self, other: DTensor):
+        """Has the value of another one, and lies as it does."""
+        self._local_tensor, self._spec = other._local_tensor, other._spec
+
+    def __repr__(self, *, tensor_contents=None):
+        return f"DTensor(local_tensor={self._local_tensor}, device_mesh={self._spec.mesh}, placements={self._spec.placements})"
+
+    def __format__(self, spec):
+        return repr(self)
+
+    __hash__ = Tensor.__hash__
+
+    def __tensor_flatten__(self):
+        return ["_local_tensor"], (self._spec, bool(self.requires_grad))
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, outer_size=None, outer_stride=None):
+        spec, requires_grad = context
+        return DTensor(inner["_local_tensor"], spec, requires_grad=requires_grad)
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            made = memo[id(self)] = DTensor.wrapped(self._local_tensor.detach().clone(), self._spec.mesh, self._spec.placements, self._meta)
+            made.requires_grad = bool(self._needs_grad)
+            made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in made.__dict__})
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol):
+        raise RuntimeError("a DTensor is of this process group, and cannot be pickled: save it by torch.distributed.checkpoint, or its full_tensor()")
+
+    def data_ptr(self):
+        return self._local_tensor.data_ptr()
+
+    def untyped_storage(self):
+        return self._local_tensor.untyped_storage()
+
+    def tolist(self):
+        return self.full_tensor().tolist()
+
+    # --- to and from ----------------------------------------------------------------------------------------------------------------
+    @staticmethod
+    def from_local(local_tensor, device_mesh=None, placements=None, *, run_check=False, shape=None, stride=None, grad_placements=None) -> DTensor:
+        """The tensor of which this process has ``local_tensor``.  Without ``shape`` parts are as large everywhere as here.  ``run_check`` has whole ones be those of the
+        first process."""
+        mesh = device_mesh or current_mesh()
+        placements = checked(placements, mesh, local_tensor.dim())
+        return FromLocal.apply(local_tensor, mesh, placements, run_check, shape, stride, grad_placements)
+
+    def to_local(self, *, grad_placements=None):
+        """The part of this process.  Its gradient is taken to lie as this does, or by ``grad_placements``."""
+        if not (torch.is_grad_enabled() and self.requires_grad):
+            return self._local_tensor
+        return ToLocal.apply(self, grad_placements)
+
+    def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None, backward_dtype=None) -> DTensor:
+        """The same tensor, lying otherwise.  RuntimeError for another grid, and for placements that leave terms which were whole."""
+        mesh = device_mesh or self._spec.mesh
+        if mesh != self._spec.mesh:
+            raise NotImplementedError("Cross device mesh comm not supported yet!")
+        if placements is None:
+            raise RuntimeError("placements is needed for redistribute!")
+        placements = checked(placements, mesh, self.dim())
+        if forward_dtype is not None:
+            self = self.to(forward_dtype)
+        if torch.is_grad_enabled() and self.requires_grad:
+            return Redistribute.apply(self, placements, backward_dtype)
+        return relaid(self, placements)
+
+    def full_tensor(self, *, grad_placements=None):
+        """The whole tensor, in every process."""
+        return self.redistribute(self._spec.mesh, (Replicate(),) * self._spec.mesh.ndim).to_local(grad_placements=grad_placements)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------------------------------
+    def _box(self):
+        coordinate = self._spec.mesh.get_coordinate()
+        return None if coordinate is None else box(tuple(self.shape), self._spec.placements, self._spec.mesh.shape, tuple(coordinate))
+
+    def __create_chunk_list__(self):
+        if any(isinstance(p, Partial) for p in self._spec.placements):
+            raise RuntimeError("a DTensor of terms (Partial) is neither saved nor loaded: redistribute it first")
+        found = self._box()
+        return [] if found is None or 0 in found[0] and 0 not in self.shape else [ChunkStorageMetadata(torch.Size(found[1]), torch.Size(found[0]))]
+
+    def __create_write_items__(self, fqn, object):
+        from ..checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
+        properties = TensorProperties(self.dtype, torch.strided, bool(self.requires_grad))
+        return [WriteItem(MetadataIndex(fqn, chunk.offsets), WriteItemType.SHARD, tensor_data=TensorWriteData(chunk, properties, torch.Size(self.shape)))
+                for chunk in self.__create_chunk_list__()]
+
+    def __get_tensor_shard__(self, index):
+        return self._local_tensor
+
+
+def relaid(tensor, placements) -> DTensor:
+    """A DTensor lying otherwise, without history."""
+    spec = tensor._spec
+    if spec.placements == placements:
+        return DTensor.wrapped(tensor._local_tensor, spec.mesh, placements, tensor._meta)
+    local = redistributed(tensor._local_tensor, tuple(tensor.shape), spec.mesh, spec.placements, placements)
+    return DTensor.wrapped(local, spec.mesh, placements, tensor._meta)
+
+
+def whole_gradient(placements) -> tuple:
+    """How the gradient of a tensor lies: of terms each has the whole one."""
+    return tuple(Replicate() if isinstance(p, Partial) else p for p in placements)
+
+
+def current_mesh():
+    """The grid of the innermost ``with`` block.  RuntimeError outside of all."""
+    if not ENTERED.meshes:
+        raise RuntimeError("No device mesh is currently active!")
+    return ENTERED.meshes[-1]
+
+
+class FromLocal(torch.autograd.Function):
+    """A part as a DTensor."""
+
+    @staticmethod
+    def forward(ctx, local, mesh, placements, run_check, shape, stride, grad_placements):
+        ctx.mesh, ctx.placements, ctx.grad_placements = mesh, placements, grad_placements
+        if run_check and mesh.get_coordinate() is not None:
+            for k, placement in enumerate(placements):
+                if placement.is_replicate():
+                    local = transport.sent(local, mesh.get_group(k))
+        sizes = list(local.shape if shape is None else shape)
+        strides = list(local.stride())
+        for k, placement in enumerate(placements if shape is None else ()):
+            if isinstance(placement, Shard):
+                before = sizes[placement.dim]
+                sizes[placement.dim] *= mesh.size(k)
+                strides = [s * mesh.size(k) if s >= strides[placement.dim] * before and n != placement.dim else s for n, s in enumerate(strides)]
+        meta = Meta.of(tuple(sizes), local.dtype) if shape is not None and stride is None else Meta(tuple(sizes), tuple(stride or strides), local.dtype)
+        expected = box(tuple(sizes), placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
+        if tuple(local.shape) != expected:
+            raise RuntimeError(f"from_local(shape={sizes}, placements={placements}): this process has a part of shape {list(local.shape)}, where {list(expected)} is its part")
+        return DTensor.wrapped(local.view_as(local), mesh, placements, meta)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        wanted = tuple(ctx.grad_placements or whole_gradient(ctx.placements))
+        local = relaid(gradient, wanted)._local_tensor
+        for k, placement in enumerate(ctx.placements):
+            if placement.is_partial("avg"):
+                local = local / ctx.mesh.size(k)
+        return local, None, None, None, None, None, None
+
+
+class ToLocal(torch.autograd.Function):
+    """A DTensor's part."""
+
+    @staticmethod
+    def forward(ctx, tensor, grad_placements):
+        ctx.spec, ctx.meta = tensor._spec, tensor._meta
+        ctx.grad_placements = grad_placements or whole_gradient(tensor._spec.placements)
+        return tensor._local_tensor.view_as(tensor._local_tensor)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return DTensor.wrapped(gradient, ctx.spec.mesh, ctx.grad_placements, ctx.meta), None
+
+
+class Redistribute(torch.autograd.Function):
+    """A DTensor lying otherwise."""
+
+    @staticmethod
+    def forward(ctx, tensor, placements, backward_dtype):
+        ctx.before, ctx.dtype, ctx.own = whole_gradient(tensor._spec.placements), backward_dtype, tensor.dtype
+        return relaid(tensor, placements)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if ctx.dtype is not None:
+            gradient = gradient.to(ctx.dtype)
+        return relaid(gradient, ctx.before).to(ctx.own), None, None
+
+
+def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_rank: int | None = 0) -> DTensor:
+    """A leaf that each process has the same of, or that of process ``src_data_rank`` of each row (None: its own), as a DTensor.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributed.tensor import distribute_tensor, init_device_mesh, Shard
+    >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    >>> x = distribute_tensor(torch.arange(4.0), init_device_mesh("cpu", (1,)), [Shard(0)])
+    >>> (x * 2).sum().full_tensor()
+    tensor(12.)
+    >>> torch.distributed.destroy_process_group()
+    """
+    mesh = device_mesh or current_mesh()
+    if isinstance(tensor, DTensor):
+        if tensor.device_mesh != mesh:
+            raise ValueError(f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device mesh {mesh}.")
+        if tensor.placements != checked(placements, mesh, tensor.dim()):
+            raise ValueError(f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements {placements}. do you want to call `redistribute` instead?")
+        return tensor
+    if not tensor.is_leaf:
+        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
+    placements = checked(placements, mesh, tensor.dim())
+    local, whole = tensor.detach(), (Replicate(),) * mesh.ndim
+    if mesh.get_coordinate() is None:
+        made = DTensor.wrapped(local.new_empty(0), mesh, placements, tensor._meta)
+    else:
+        if src_data_rank is not None:
+            for k in range(mesh.ndim):
+                local = transport.sent(local, mesh.get_group(k), src_data_rank)
+        made = DTensor.wrapped(redistributed(local, tuple(tensor.shape), mesh, whole, placements, "distribute_tensor").clone(), mesh, placements, tensor._meta)
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None, output_fn=None):
+    """Makes the parameters and buffers of a module DTensors: by ``partition_fn(name, submodule, mesh)``, and whole ones of what it leaves.  ``input_fn(module, inputs,
+    mesh)`` runs before forward, ``output_fn(module, outputs, mesh)`` after it."""
+    mesh = device_mesh or current_mesh()
+    whole = [Replicate()] * mesh.ndim
+    if getattr(module, "_distribute_module_applied", False):
+        raise RuntimeError("distribute_module should only be called once on a module, but it has already been called on this module!")
+    for name, submodule in module.named_modules():
+        if partition_fn is not None:
+            partition_fn(name, submodule, mesh)
+        for key, parameter in submodule._parameters.items():
+            if parameter is not None and not isinstance(parameter, DTensor):
+                submodule.register_parameter(key, torch.nn.Parameter(distribute_tensor(parameter.detach(), mesh, whole), parameter.requires_grad))
+        for key, buffer in submodule._buffers.items():
+            if buffer is not None and not isinstance(buffer, DTensor):
+                submodule._buffers[key] = distribute_tensor(buffer, mesh, whole)
+    if input_fn is not None:
+        module.register_forward_pre_hook(lambda mod, inputs: input_fn(mod, inputs, mesh))
+    if output_fn is not None:
+        module.register_forward_hook(lambda mod, inputs, outputs: output_fn(mod, outputs, mesh))
+    module._distribute_module_applied = True
+    return module
+
+
+def made(name):
+    """A function that makes DTensors: what one process would have, of which each has its part."""
+    def make(*size, dtype=None, layout=torch.strided, requires_grad=False, device_mesh=None, placements=None, **more):
+        mesh = device_mesh or current_mesh()
+        sizes = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else tuple(size)
+        whole = (Replicate(),) * mesh.ndim
+        placements = checked(placements, mesh, len(sizes))
+        meta = Meta.of(sizes, dtype or torch.get_default_dtype())
+        lengths = box(sizes, placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
+        if name in ("rand", "randn"):
+            with _dispatch.Drawing(mesh):
+                drawn = getattr(torch, name)(sizes, dtype=dtype, **more)
+            local = redistributed(drawn, sizes, mesh, whole, placements).clone()
+        else:
+            local = getattr(torch, name)(lengths, dtype=dtype, **more)
+            for k, placement in enumerate(placements):
+                if placement.is_partial("sum") and mesh.get_coordinate()[k] and name != "empty":
+                    local = torch.zeros_like(local)
+        return DTensor.wrapped(local, mesh, placements, meta).requires_grad_(requires_grad)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"``torch.{name}`` as a DTensor: the same numbers as in one process."
+    return make
+
+
+ones, empty, zeros, rand, randn = map(made, ("ones", "empty", "zeros", "rand", "randn"))
+
+
+def full(size, fill_value, *, dtype=None, requires_grad=False, device_mesh=None, placements=None, layout=torch.strided) -> DTensor:
+    """``torch.full`` as a DTensor."""
+    return made("full")(size, dtype=dtype or torch.full((), fill_value).dtype, fill_value=fill_value, requires_grad=requires_grad, device_mesh=device_mesh, placements=placements)
+
+

@@ -1,0 +1,299 @@
+"""How tensors over several processes answer operators."""
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+
+import rushlight as torch
+
+from ..._src.autograd.reverse import describe
+from ..._src.core.interpret import Interpreter, Suspended, recording
+from ..._src.core.native import mine
+from ..._src.core.random import default_generator
+from ..._src.core.tensor import Tensor
+from ..._src.eager.plan import NUMBER_METAS, calls_mask
+from ..._src.transforms.level import map_results, written
+from . import transport
+from .layout import box
+from .placement_types import Partial, Replicate
+from .programs import Planner, Program, Untraceable, written_down
+from .transfer import COUNTS
+
+log = logging.getLogger("rushlight.sharding")
+MOST = 4096  # programs that are remembered
+PROGRAMS: dict = {}
+CUSTOM: dict = {}  # operator -> a user's rule (experimental.register_sharding)
+
+
+class Inside(threading.local):
+    """How deep in bodies of operators, where tensors that are no DTensors are the same in all processes, this thread is."""
+
+    depth = 0
+
+
+inside = Inside()
+
+
+class Drawing(Interpreter):
+    """A block in which random operators draw what one process would: the first process of the grid says where in the stream."""
+
+    def __init__(self, mesh):
+        self.mesh = mesh
+
+    def call(self, op, args, kwargs):
+        if op.facts.get("composite"):
+            return op.body(*args, **kwargs)  # which draws here
+        with Suspended(self):
+            return op(*args, **kwargs)
+
+    def reserve(self, blocks: int):
+        own = default_generator.place
+        first = not any(self.mesh.get_coordinate())
+        found = default_generator.reserve(blocks) if first else own
+        for k in range(self.mesh.ndim):
+            found = transport.told(found, self.mesh.get_group(k))
+        if not first and tuple(found) == tuple(default_generator.place):  # a process with a stream of its own, which goes on alike
+            default_generator.reserve(blocks)
+        return tuple(found)
+
+
+class Body:
+    """A block within the body of an operator."""
+
+    def __enter__(self):
+        inside.depth += 1
+
+    def __exit__(self, *error):
+        inside.depth -= 1
+
+
+def flat_tensors(values, found=None) -> list:
+    """Tensors among arguments, in order, those in lists too."""
+    found = [] if found is None else found
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            flat_tensors(value, found)
+    return found
+
+
+def kind():
+    from ._api import DTensor
+    return DTensor
+
+
+BELOW = tuple(f"{__name__.partition('.')[0]}.{room}" for room in ("_src.eager", "_src.autograd", "_src.core", "_ops", "distributed.tensor"))
+
+
+def by_the_package() -> bool:
+    """Whether a function of this package, not the program, has called the operator that is answered: what such a function makes of its own is the same in all processes."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(BELOW):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").startswith(f"{__name__.partition('.')[0]}.")
+
+
+def meshes_of(tensors):
+    """The grid of a call.  RuntimeError for several, and for tensors that are not distributed among those that are."""
+    DTensor = kind()
+    mesh = next(t for t in tensors if isinstance(t, DTensor))._spec.mesh
+    for t in tensors:
+        if not isinstance(t, DTensor):
+            if not inside.depth and t.dim() and not by_the_package():
+                raise RuntimeError(f"got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators! A tensor of shape "
+                                   f"{list(t.shape)} is none: use distribute_tensor(), or DTensor.from_local().")
+        elif t._spec.mesh != mesh:
+            raise RuntimeError(f"tensors over different grids: {mesh} and {t._spec.mesh}. Move them to one first.")
+    return mesh
+
+
+READING = frozenset(("histogramdd", "histogram", "histc", "bincount", "allclose", "equal"))  # composites that look at elements in memory
+
+
+def composite(op, args, kwargs):
+    """An operator that is its body: of DTensors, and of tensors that the body makes, which are the same in all processes."""
+    tensors = flat_tensors((*args, *kwargs.values()))
+    mesh, models = meshes_of(tensors), [t for t in tensors if isinstance(t, kind())]
+    if kwargs.get("out") is not None:
+        raise RuntimeError(f"{op.name}(out=...) is not supported for DTensor: use the result")
+    if op.facts.get("dynamic") or "unmeasured" in op.rules or op.name in READING:
+        return on_whole(op, args, kwargs, mesh)
+    with Body(), Drawing(mesh):
+        results = op.body(*args, **kwargs)
+    if inside.depth:
+        return results
+    return map_results(lambda r: adopted(r, mesh, models[0]), results) if isinstance(results, (Tensor, tuple, list)) else results
+
+
+def adopted(result, mesh, model):
+    """A tensor that a body made, as a DTensor that lies as the argument does where it has its shape."""
+    DTensor = kind()
+    if isinstance(result, DTensor):
+        return result
+    made = DTensor.wrapped(result, mesh, (Replicate(),) * mesh.ndim, result._meta)
+    return made.redistribute(mesh, parts_of(model)) if tuple(made.shape) == tuple(model.shape) else made
+
+
+def parts_of(model) -> tuple:
+    """How a tensor lies, with what is still to be combined as a whole."""
+    return tuple(Replicate() if isinstance(p, Partial) else p for p in model._spec.placements)
+
+
+def answer(op, args, kwargs):
+    """The result of an operator: below the recording of gradients."""
+    facts = op.facts
+    if op in CUSTOM:
+        return CUSTOM[op](op, args, kwargs, meshes_of(flat_tensors((*args, *kwargs.values()))))
+    if facts.get("composite"):
+        return composite(op, args, kwargs)
+    tensors = flat_tensors((*args, *kwargs.values()))
+    mesh = meshes_of(tensors)
+    if kwargs.get("out") is not None:
+        raise RuntimeError(f"{op.name}(out=...) is not supported for DTensor: use the result")
+    otherwise = facts.get("otherwise")
+    if otherwise is not None and not (kwargs and getattr(otherwise, "by_position", False)):
+        function = otherwise(*args[1:])
+        if function is not None:
+            with Body(), Drawing(mesh):
+                return function(args[0])
+    with recording(False):
+        if facts.get("into") is not None:
+            return mutated(op, args, kwargs, mesh)
+        return computed(op, args, kwargs, mesh)
+
+
+MADE = ("full", "zeros", "ones", "empty", "empty_strided")
+
+
+def fresh(op, args, kwargs):
+    """A tensor made after a DTensor: it lies alike where it has the same shape."""
+    DTensor = kind()
+    model = args[0]
+    mesh = model._spec.mesh
+    name = op.name.removesuffix("_like") if op.name.endswith("_like") else op.name.removeprefix("new_")
+    if name not in MADE:
+        return composite(op, args, kwargs)
+    sample = op.body(torch.empty(model.shape, dtype=model.dtype, device="meta"), *args[1:], **{**kwargs, "device": "meta", "requires_grad": False} if "requires_grad" in kwargs
+                     else {**kwargs, "device": "meta"})
+    placements = parts_of(model) if tuple(sample.shape) == tuple(model.shape) else (Replicate(),) * mesh.ndim
+    lengths = box(tuple(sample.shape), placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
+    known = {k: v for k, v in kwargs.items() if k not in ("device", "requires_grad", "memory_format", "pin_memory", "layout")}
+    known["dtype"] = sample.dtype
+    values = args[1:] if op.name.endswith("_like") else args[2:]
+    if name == "full":
+        values = values or (known.pop("fill_value"),)
+        made = torch.full(lengths, *values, dtype=sample.dtype)
+    elif name in ("zeros", "ones"):
+        made = getattr(torch, name)(lengths, dtype=sample.dtype)
+    else:
+        made = torch.empty(lengths, dtype=sample.dtype)
+    return DTensor.wrapped(made, mesh, placements, torch.empty(sample.shape, dtype=sample.dtype, device="meta")._meta).requires_grad_(bool(kwargs.get("requires_grad")))
+
+
+def mutated(op, args, kwargs, mesh):
+    """An operator that writes: its value goes where the target lies."""
+    DTensor, target = kind(), args[op.facts["into"]]
+    if not isinstance(target, DTensor):
+        raise RuntimeError(f"{op.name}: a DTensor is written into a tensor that is none, of shape {list(target.shape)}: take its to_local() or full_tensor()")
+    put(target, computed(written(op), args, kwargs, mesh))
+    return target
+
+
+def put(target, value):
+    """Writes a value into a tensor, where that lies."""
+    if not isinstance(target, kind()):
+        raise RuntimeError(f"a DTensor is written into a tensor that is none, of shape {list(target.shape)}: make it one first")
+    if any(isinstance(p, Partial) for p in target._spec.placements):
+        target._replaced(value)
+    else:
+        target._local_tensor.copy_(value.redistribute(value._spec.mesh, target._spec.placements)._local_tensor)
+
+
+def flat_values(given, masks) -> list:
+    """The tensors and run-time numbers of a call, in order."""
+    found = []
+    for k, value in enumerate(given):
+        if isinstance(value, Tensor) or masks >> k & 1 and type(value) in NUMBER_METAS:
+            found.append(value)
+        elif type(value) in (list, tuple):
+            found += flat_values(value, 0)
+    return found
+
+
+def values_of(given, masks, mesh):
+    """(value, placements) of each tensor and run-time number of a call, in the order of its program's inputs."""
+    whole = (Replicate(),) * mesh.ndim
+    return [(v._local_tensor, v._spec.placements) if isinstance(v, kind()) else (v, whole if isinstance(v, Tensor) else None) for v in flat_values(given, masks)]
+
+
+def computed(op, args, kwargs, mesh):
+    """What an operator gives: by its program, or on whole tensors where it has none."""
+    DTensor = kind()
+    names = tuple(kwargs) or None
+    given = (*args, *kwargs.values()) if kwargs else tuple(args)
+    masks = calls_mask(op, names, len(args))
+    values, key = values_of(given, masks, mesh), [op, names, mesh, mesh.get_local_rank() if mesh.ndim == 1 else tuple(mesh.get_coordinate()), mine.autocast]
+    describe(given, masks, [], key)
+    key = (*map(frozen, key), tuple(p for _, p in values))
+    program = found_program(key, op, given, names, masks, values, mesh)
+    if program is None:
+        return on_whole(op, args, kwargs, mesh)
+    stream = Drawing(mesh).reserve(program.drawn) if program.drawn else ()
+    local = program.run([*(v for v, _ in values), *stream], mesh, op.name)
+    results = [DTensor.wrapped(t, mesh, v.placements, v.meta) for t, v in zip(local, program.outputs)]
+    if program.writes:
+        written = flat_values(given, masks)
+        for k, value in zip(program.writes, results[len(results) - len(program.writes):]):
+            put(written[k], value)
+        del results[len(results) - len(program.writes):]
+    if program.kind is None:
+        return results[0]
+    made, _ = program.kind
+    return made(*results) if hasattr(made, "_fields") else tuple(results)
+
+
+def frozen(value):
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value if getattr(type(value), "__hash__", None) else repr(value)
+
+
+def found_program(key, op, given, names, masks, values, mesh):
+    """The program of a call; None for one that has none."""
+    try:
+        choices = PROGRAMS.get(key)
+    except TypeError:  # an argument that cannot be hashed
+        key, choices = None, None
+    for holds, program in choices or ():
+        if holds is None or holds(given):
+            return program
+    try:
+        graph, result, conditions, writes, drawn = written_down(op, given, names, masks)
+    except Untraceable:
+        made = None, None
+    else:
+        planner = Planner(graph, [p for _, p in values] + [None] * (len(graph.inputs) - len(values)), mesh.shape, tuple(mesh.get_coordinate()), op.name).plan()
+        from ..._src.core.runtime import holds
+        made = holds(conditions.text) if conditions.tests else None, Program(planner, result, writes, drawn)
+    if key is not None:
+        if len(PROGRAMS) >= MOST:
+            PROGRAMS.clear()
+        PROGRAMS.setdefault(key, []).insert(0, made)
+    return made[1]
+
+
+def on_whole(op, args, kwargs, mesh):
+    """An operator that reads elements: each process runs it on whole tensors, for the same results."""
+    DTensor = kind()
+    COUNTS[f"whole: {op.name}"] += 1
+    log.info("%s runs on whole tensors: it has no program of primitives", op.name)
+    whole = (Replicate(),) * mesh.ndim
+
+    def gathered(value):
+        if isinstance(value, DTensor):
+            return value.redistribute(mesh, whole)._local_tensor
+        return type(value)(map(gathered, value)) if type(value) in (list, tuple) else value
+
+    results = op(*map(gathered, args), **{k: gathered(v) for k, v in kwargs.items()})
+    return map_results(lambda r: DTensor.wrapped(r, mesh, whole, r._meta), results) if isinstance(results, (Tensor, tuple, list)) else results
+

@@ -1,0 +1,64 @@
+"""Which box of a tensor a process has."""
+from __future__ import annotations
+
+import functools
+import itertools
+
+from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard
+
+
+def order(placements) -> list[int]:
+    """The dimensions of the grid in the order in which they split: from left to right, those that split parts of others last."""
+    plain = [k for k, p in enumerate(placements) if type(p) is Shard]
+    return plain + [k for k, p in enumerate(placements) if type(p) is _StridedShard]
+
+
+@functools.lru_cache(maxsize=65536)
+def box(shape, placements, sizes, coordinate) -> tuple:
+    """(sizes, offsets) of the part of a tensor of this shape that the process at ``coordinate`` of a grid of these ``sizes`` has.
+
+    >>> box((5, 4), (Shard(0), Shard(1)), (2, 2), (1, 0))
+    ((2, 2), (3, 0))
+    """
+    local, offsets = list(shape), [0] * len(shape)
+    for k in order(placements):
+        dim = placements[k].dim
+        local[dim], start = Shard.local_shard_size_and_offset(local[dim], sizes[k], coordinate[k])
+        offsets[dim] += start
+    return tuple(local), tuple(offsets)
+
+
+@functools.lru_cache(maxsize=4096)
+def coordinates(sizes) -> tuple:
+    """All coordinates of a grid."""
+    return tuple(itertools.product(*(range(n) for n in sizes)))
+
+
+def boxes(shape, placements, sizes) -> list:
+    """The boxes of all processes."""
+    return [box(shape, placements, sizes, c) for c in coordinates(sizes)]
+
+
+def checked(placements, mesh, rank: int | None) -> tuple:
+    """Placements as they are kept, with dimensions counted from the front.  RuntimeError where they are not as many as the grid has dimensions; IndexError for a
+    dimension that the tensor lacks."""
+    if placements is None:
+        return (Replicate(),) * mesh.ndim
+    placements = tuple(placements)
+    if len(placements) != mesh.ndim:
+        raise RuntimeError(f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: {len(placements)}, and device_mesh.ndim: {mesh.ndim}.")
+    return tuple(one_checked(p, rank) for p in placements)
+
+
+def one_checked(placement, rank):
+    if not isinstance(placement, Placement):
+        raise TypeError(f"a placement is Shard, Replicate or Partial, not {type(placement).__name__}")
+    if isinstance(placement, Partial) and placement.reduce_op not in ("sum", "avg", "product", "max", "min"):
+        raise ValueError(f"Partial({placement.reduce_op!r}): parts are combined by sum, avg, product, max or min")
+    if not isinstance(placement, Shard) or rank is None:
+        return placement
+    if not -rank <= placement.dim < rank:
+        raise IndexError(f"{placement}: the tensor has {rank} dimensions")
+    if placement.dim >= 0:
+        return placement
+    return _StridedShard(placement.dim + rank, placement.split_factor) if isinstance(placement, _StridedShard) else Shard(placement.dim + rank)

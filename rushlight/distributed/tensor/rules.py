@@ -1,0 +1,270 @@
+"""How primitives act on parts of tensors: for each kind, which parts of the arguments give which part of the result.
+
+A rule yields rows ``(placement of each argument, placement of each result)`` along one dimension of the grid.  That everything is whole is always possible and
+not listed.  There is a rule for a kind, none for an operator: operators follow from their bodies.
+"""
+from __future__ import annotations
+
+from .placement_types import Partial, Replicate, Shard
+
+R, SUM = Replicate(), Partial("sum")
+
+ADDED = ("sum", "avg")  # terms that go through what is linear
+
+
+def name_of(op) -> str:
+    return op.name.rpartition(".")[2]
+
+
+def terms(partial) -> list:
+    """Terms of sums, in both ways."""
+    return [Partial(kind) for kind in ADDED] if partial is SUM else [partial]
+
+
+def elementwise(node, shapes):
+    """Every dimension of the result in which arguments do not repeat: their parts; what is linear takes terms."""
+    out = tuple(node.meta.shape)
+    for d, size in enumerate(out):
+        if size != 1:
+            own = [d - len(out) + len(s) for s in shapes]
+            yield tuple(Shard(k) if k >= 0 and s[k] == size else R for k, s in zip(own, shapes)), (Shard(d),)
+    name, count = name_of(node.op), len(shapes)
+    numbers = sum(not hasattr(a, "meta") for a in node.args)
+    for term in terms(SUM):
+        if name in ("add", "sub") and count == 2:
+            yield (term, term), (term,)
+        elif name in ("neg", "copy", "conj", "real", "imag") and count == 1:
+            yield (term,), (term,)
+        elif name == "convert" and node.used[0].meta.dtype.is_inexact and node.meta.dtype.itemsize >= node.used[0].meta.dtype.itemsize and node.meta.dtype.is_inexact:
+            yield (term,), (term,)
+        elif name in ("mul", "div") and count == 2:
+            yield (term, R), (term,)
+            if name == "mul":
+                yield (R, term), (term,)
+        elif name in ("mul", "div") and numbers == 1 and hasattr(node.args[0], "meta"):
+            yield (term,), (term,)
+        elif name == "where" and count == 2 and node.args[1] == 0 and hasattr(node.args[2], "meta"):
+            yield (R, term), (term,)
+        elif name == "where" and count == 3:
+            yield (R, term, term), (term,)
+        elif name == "complex" and count == 2:
+            yield (term, term), (term,)
+
+
+def linear(row_of):
+    """A rule that takes terms as well: of the first argument, which is the only one that matters."""
+    def rule(node, shapes):
+        yield from row_of(node, shapes)
+        for kind in ADDED:
+            yield (Partial(kind), *(R,) * (len(shapes) - 1)), (Partial(kind),)
+    return rule
+
+
+def view(node, shapes):
+    """Dimensions that stay whole and in place keep their parts."""
+    name = name_of(node.op)
+    source, target, params = tuple(shapes[0]), tuple(node.meta.shape), node.params
+    for d, e in VIEWS[name](source, target, params):
+        if source[d] != 1 and target[e] != 1:
+            yield (Shard(d),), (Shard(e),)
+    if name != "pad" or not params["value"]:
+        for kind in ADDED:
+            yield (Partial(kind),), (Partial(kind),)
+
+
+def reshaped(source, target, params):
+    """The first dimensions of groups that hold the same elements."""
+    i = j = 0
+    while i < len(source) and j < len(target):
+        if source[i] == 1:
+            i += 1
+            continue
+        if target[j] == 1:
+            j += 1
+            continue
+        d, e, a, b = i, j, source[i], target[j]
+        while a != b:
+            if a < b:
+                i += 1
+                if i == len(source):
+                    return
+                a *= source[i]
+            else:
+                j += 1
+                if j == len(target):
+                    return
+                b *= target[j]
+        yield d, e
+        i, j = i + 1, j + 1
+
+VIEWS = {
+    "reshape": reshaped,
+    "permute": lambda s, t, p: [(d, e) for e, d in enumerate(p["dims"])],
+    "expand": lambda s, t, p: [(d, d + len(t) - len(s)) for d in range(len(s)) if s[d] == t[d + len(t) - len(s)]],
+    "slice": lambda s, t, p: [(d, d) for d in range(len(s)) if s[d] == t[d] and p["starts"][d] == 0 and p["steps"][d] == 1],
+    "flip": lambda s, t, p: [(d, d) for d in range(len(s)) if d not in p["dims"]],
+    "pad": lambda s, t, p: [(d, d) for d in range(len(s)) if p["low"][d] == p["high"][d] == p["inner"][d] == 0],
+    "unfold": lambda s, t, p: [(d, d) for d in range(len(s)) if d != p["dim"]],
+    "diagonal": lambda s, t, p: [(d, d) for d in range(len(s) - 2)],
+    "half": lambda s, t, p: [(d, d) for d in range(len(s))],
+    "part": lambda s, t, p: [], "strided": lambda s, t, p: [],
+}
+
+
+def recast(node, shapes):
+    """Leading dimensions; those that a complex number's two numbers lie in stay whole."""
+    source, target = tuple(shapes[0]), tuple(node.meta.shape)
+    for d in range(min(len(source), len(target))):
+        if source[d] == target[d] != 1 and (name_of(node.op) != "bytes_as" or d < len(source) - 1):
+            yield (Shard(d),), (Shard(d),)
+
+
+def join(node, shapes):
+    for d in range(len(shapes[0])):
+        if d != node.params["dim"]:
+            yield (Shard(d),) * len(shapes), (Shard(d),)
+    for kind in ADDED:
+        yield (Partial(kind),) * len(shapes), (Partial(kind),)
+
+COMBINED = {"sum": "sum", "prod": "product", "amax": "max", "amin": "min", "any": "max", "all": "min"}
+
+
+def reduce(node, shapes):
+    """Parts of what is kept; where a part is combined it gives a term."""
+    dims, name = node.params["dims"], name_of(node.op)
+    for d in range(len(shapes[0])):
+        if d not in dims:
+            yield (Shard(d),), (Shard(d),)
+        elif name in COMBINED:
+            yield (Shard(d),), (Partial(COMBINED[name]),)
+    if name == "sum":
+        for kind in ADDED:
+            yield (Partial(kind),), (Partial(kind),)
+    elif name in ("amax", "amin"):
+        yield (Partial(COMBINED[name]),), (Partial(COMBINED[name]),)
+
+
+def gather(node, shapes):
+    """Dimensions that are not read along; parts of an index; and of what is read, where each process gives what it has."""
+    x, index = map(tuple, shapes)
+    dim = node.params["dim"]
+    if name_of(node.op) == "take":
+        for d in range(len(x)):
+            if d != dim:
+                yield (Shard(d), R), (Shard(d if d < dim else d + len(index) - 1),)
+        for d in range(len(index)):
+            yield (R, Shard(d)), (Shard(dim + d),)
+    else:
+        for d in range(len(index)):
+            if d != dim and x[d] == index[d]:
+                yield (Shard(d), Shard(d)), (Shard(d),)
+        if index:
+            yield (R, Shard(dim)), (Shard(dim),)
+    if x and node.meta.dtype.category:
+        yield (Shard(dim), R), (SUM,)
+    for kind in ADDED:
+        yield (Partial(kind), R), (Partial(kind),)
+
+
+def scatter(node, shapes):
+    """Dimensions that are not written along; sums of what parts of an index write; parts of what is written to, where each process writes what it has."""
+    x, index, source = map(tuple, shapes)
+    dim, combine = node.params["dim"], node.params["combine"]
+    put = name_of(node.op) == "put"
+    for d in range(len(x)):
+        if d == dim:
+            continue
+        if put:
+            yield (Shard(d), R, Shard(d if d < dim else d + len(index) - 1)), (Shard(d),)
+        elif d < len(index) and x[d] == index[d] == source[d]:
+            yield (Shard(d), Shard(d), Shard(d)), (Shard(d),)
+    if combine == "add":
+        if put:
+            for d in range(len(index)):
+                yield (SUM, Shard(d), Shard(dim + d)), (SUM,)
+            if x:
+                yield (Shard(dim), R, R), (Shard(dim),)
+        elif index and index[dim] == source[dim]:
+            yield (SUM, Shard(dim), Shard(dim)), (SUM,)
+    if combine in ("add", "set"):
+        for kind in ADDED:
+            yield (Partial(kind), R, Partial(kind)), (Partial(kind),)
+
+
+def contract(node, shapes):
+    """Rows of a product, columns of it, and terms of it where what is summed over is split."""
+    rows = CONTRACTIONS[name_of(node.op)](node, shapes)
+    yield from rows
+    if node.meta.dtype.is_inexact:
+        for kind in ADDED:
+            yield (Partial(kind), R), (Partial(kind),)
+            yield (R, Partial(kind)), (Partial(kind),)
+
+
+def matmul(node, shapes):
+    rank = len(shapes[0])
+    for d in range(rank - 2):
+        yield (Shard(d), Shard(d)), (Shard(d),)
+    yield (Shard(rank - 2), R), (Shard(rank - 2),)
+    yield (R, Shard(rank - 1)), (Shard(rank - 1),)
+    yield (Shard(rank - 1), Shard(rank - 2)), (SUM,)
+
+
+def convolution(first, second, whole):
+    """Rows for ``(arguments, result)`` where groups do not matter, then where there is one."""
+    def rows(node, shapes):
+        yield first
+        if node.params["groups"] == 1:
+            yield second
+            yield whole
+    return rows
+
+S0, S1 = Shard(0), Shard(1)
+
+CONTRACTIONS = {
+    "matmul": matmul, "int_matmul": matmul,
+    "conv": convolution(((S0, R), (S0,)), ((R, S0), (S1,)), ((S1, S1), (SUM,))),
+    "conv_input": convolution(((S0, R), (S0,)), ((R, S1), (S1,)), ((S1, S0), (SUM,))),
+    "conv_weight": convolution(((S0, S0), (SUM,)), ((S1, R), (S0,)), ((R, S1), (S1,))),
+}
+
+
+def create(node, shapes):
+    return ()
+
+
+def scan(node, shapes):
+    yield from along(node, shapes)
+    if name_of(node.op) == "cumsum":
+        for kind in ADDED:
+            yield (Partial(kind),), (Partial(kind),)
+
+
+def along(node, shapes):
+    """What says along which dimensions it goes, or that it maps over leading ones, takes parts along the others."""
+    metas = node.meta if isinstance(node.meta, tuple) else (node.meta,)
+    if not shapes or any(m is None for m in metas):
+        return
+    params, ranks = node.params, [len(s) for s in shapes]
+    if "dim" in params or "dims" in params:
+        taken = params["dims"] if "dims" in params else (params["dim"],)
+        rank = max(ranks)
+        if any(r != rank for r in ranks) or any(len(m.shape) != rank for m in metas):
+            return
+        free = [d for d in range(rank) if d not in {t % rank for t in taken if rank}]
+    elif node.op.facts.get("leading"):
+        free = range(min(ranks) - 2)
+    else:
+        return
+    for d in free:
+        size = shapes[0][d]
+        if size != 1 and all(s[d] == size for s in shapes) and all(len(m.shape) > d and m.shape[d] == size for m in metas):
+            yield (Shard(d),) * len(shapes), (Shard(d),) * len(metas)
+
+RULES = {"elementwise": elementwise, "view": view, "recast": linear(recast), "bytes": recast, "join": join, "reduce": reduce, "gather": gather, "scatter": scatter,
+         "create": create, "contract": contract, "scan": scan, "foreign": along}
+
+
+def rows(node, shapes):
+    """All rows of a primitive for arguments of these shapes."""
+    return list(RULES[node.op.kind.name](node, shapes))
