@@ -11,7 +11,7 @@ from .hazards import HAZARDS
 ONLY_COMPILED = ("threads", "interrupted_calls")  # as plain Python the hot path is for one thread, and may be interrupted between any two lines
 
 
-@pytest.mark.parametrize("native", ["1", "0"])
+@pytest.mark.parametrize("native", ["1", pytest.param("0", marks=pytest.mark.long)])
 def test_nothing_crashes_or_leaks(native):
     names = [n for n in HAZARDS if native == "1" or n not in ONLY_COMPILED]
     done = subprocess.run([sys.executable, "-m", "tests.fuzz.hazards", *names], capture_output=True, text=True, timeout=300, env={**os.environ, "RUSHLIGHT_NATIVE": native})

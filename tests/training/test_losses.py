@@ -86,6 +86,7 @@ def test_losses_are_torchs(case):
     np.testing.assert_allclose(ours, theirs, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_example_runs_under_the_name_torch(tmp_path):
     import subprocess
     import sys
