@@ -135,6 +135,10 @@ def test_what_is_refused():
             DTensor.from_local(rl.ones(3), mesh, [Shard(0)], shape=(4,), stride=(1,))
         with pytest.raises((IndexError, RuntimeError)):
             rl.nn.functional.embedding(distribute_tensor(rl.tensor([9]), mesh, [Replicate()]), distribute_tensor(rl.ones(4, 2), mesh, [Shard(0)]))
+        with pytest.raises(NotImplementedError, match="view"):
+            (x.clone().requires_grad_() * 2).reshape(2, 2).mul_(3)
+        with pytest.raises(NotImplementedError, match="view"):
+            x[1:3].mul_(3)
         x += 1
         assert (x + 1).sum().item() == 12.0 and float(x.full_tensor().sum()) == 8.0
     run(2, check)

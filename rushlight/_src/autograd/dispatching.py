@@ -20,6 +20,7 @@ def call(op: Op, args, kwargs, kinds):
     if not (is_recording() and any(t._needs_grad for t in wanted)) or op.facts.get("detaches"):
         return answered(op, args, kwargs, kinds)
     refuse_leaf(op, args)
+    refuse_view(op, args)
     with recording(False):
         results = answered(op, args, kwargs, kinds)
     return recorded(op, args, kwargs, wanted, results)
@@ -31,6 +32,14 @@ def refuse_leaf(op, args):
     if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._needs_grad and args[at]._step is None:
         raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.", "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
+
+
+def refuse_view(op, args):
+    """NotImplementedError where a view is written while gradients are recorded: what it shows would not know."""
+    at = op.facts.get("into")
+    if at is not None and at < len(args) and getattr(args[at], "_shows", False):
+        raise NotImplementedError(f"{op.name}: a view of a {type(args[at]).__name__} is written while gradients are recorded, of which its base would not know. Use an operator that "
+                                  "returns a new tensor, such as torch.where or index_put.")
 
 
 def opened(op) -> bool:

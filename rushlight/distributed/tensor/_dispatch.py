@@ -205,6 +205,9 @@ def put(target, value):
     """Writes a value into a tensor, where that lies."""
     if not isinstance(target, kind()):
         raise RuntimeError(f"a DTensor is written into a tensor that is none, of shape {list(target.shape)}: make it one first")
+    if getattr(target, "_apart", False):
+        raise NotImplementedError("a view of a DTensor is written that had to be redistributed, so that it shows memory of its own: its base would not know. Redistribute the "
+                                  "base first, or use an operator that returns a new tensor.")
     if any(isinstance(p, Partial) for p in target._spec.placements):
         target._replaced(value)
     else:
@@ -248,6 +251,10 @@ def computed(op, args, kwargs, mesh):
         for k, value in zip(program.writes, results[len(results) - len(program.writes):]):
             put(written[k], value)
         del results[len(results) - len(program.writes):]
+    if op.facts.get("view") or program.only_views:
+        apart = not program.only_views or any(getattr(t, "_apart", False) for t in flat_tensors(given))
+        for result in results:
+            result._shows, result._apart = not op.facts.get("detaches"), apart
     if program.kind is None:
         return results[0]
     made, _ = program.kind
