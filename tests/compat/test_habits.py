@@ -79,8 +79,8 @@ def test_numbers_of_numpy_make_no_plan_each():
     assert len(pad.plans) <= before + 1
 
 
-def test_what_quantizes_says_so():
+def test_what_quantizes_and_is_not_built_says_so():
     with pytest.raises(NotImplementedError, match="error 1003"):
-        rushlight.quantize_per_tensor(rushlight.ones(3), 0.1, 0, rushlight.qint8)
+        rushlight.ao.quantization.prepare(rushlight.nn.Linear(2, 2))
     with pytest.raises(NotImplementedError, match="only as a name"):
         rushlight.zeros(2, dtype=rushlight.qint8)

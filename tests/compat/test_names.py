@@ -53,7 +53,7 @@ def test_names_of_several_processes_and_of_quantization():
     import rushlight.quantization as quantization
     from rushlight.distributed.tensor import DTensor
     from rushlight.utils.cpp_extension import load_inline
-    for use in (quantize_fx.convert_fx, fsdp.fully_shard, storage.HuggingFaceStorageReader, quantization.QuantStub, DTensor, load_inline):
+    for use in (quantize_fx.prepare_qat_fx, fsdp.fully_shard, storage.HuggingFaceStorageReader, quantization.QuantStub, DTensor, load_inline):
         with pytest.raises(NotImplementedError, match="only as a name"):
             use()
 

@@ -13,7 +13,7 @@ REASONS = {  # the beginning of a path -> what its names refuse with, and why; t
     "": (NotBuiltError, "this part of PyTorch has not been built"),
     **dict.fromkeys(("ao", "quantization", "nn.quantized", "nn.qat", "nn.quantizable", "nn.intrinsic", "jit.quantized", "testing._internal.common_quantization",
                      "testing._internal.common_quantized", "quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic", "empty_quantized", "dequantize", "qscheme"),
-                    (QuantizedError, "numbers are not stored as scaled integers here: bfloat16 and float8_e4m3fn store in two bytes and one")),
+                    (QuantizedError, "of quantization there are quantized tensors, torch.ops.quantized, observers, and prepare_fx and convert_fx of ao.quantization.quantize_fx")),
     **dict.fromkeys(("distributed", "nn.parallel.distributed", "testing._internal.common_distributed", "_C._distributed_c10d"),
                     (OneProcessError, "this part of torch.distributed has not been built: groups, collectives and DistributedDataParallel are there")),
     **dict.fromkeys(("cuda", "xpu", "mps", "mtia", "backends.cuda", "backends.cudnn", "backends.mps", "nn.parallel.comm", "accelerator", "testing._internal.common_cuda"),

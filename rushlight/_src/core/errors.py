@@ -227,6 +227,6 @@ class OneProcessError(Numbered, NotImplementedError):
 
 
 class QuantizedError(Numbered, NotImplementedError):
-    """Something that needs tensors of scaled integers."""
+    """A part of quantization that is not built."""
 
     number = 1003

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.dtypes import float32, float64, int8, int32, uint8
 from ..core.kinds import P
-from ..core.meta import product
+from ..core.meta import is_channels_last, product
 from ..core.op import op
 from ..core.quantized import BOUNDS, WHOLE, PerChannel, PerTensor, qint32, quantized
 
@@ -173,6 +173,10 @@ def channels_first(x):
     return P.permute(x, dims=(0, rank - 1, *range(1, rank - 1)))
 
 
+def lies_channels_last(x) -> bool:
+    return len(x.shape) == 4 and is_channels_last(x._meta) and not x._meta.contiguous
+
+
 def depthwise_sums(taps, weight):
     """Sums over taps alone: [n, *out, c] each, weights int8 [c, 1, *kernel] -> int32 [n, *out, c]."""
     total, lines = None, P.reshape(weight, shape=(weight.shape[0], len(taps)))
@@ -214,8 +218,11 @@ def quantized_linear(input, factor, shift, multiplier, offset, scale, zero_point
 @op(method=False, autocast=None, name="_quantized_pair")
 def quantized_pair(input, other, operator, relu, scale, zero_point, dtype):
     """The sum ("add") or product ("mul") of two quantized tensors as one of ``dtype``; below ``zero_point`` nothing with ``relu``."""
-    x = (P.add if operator == "add" else P.mul)(value(input), value(other))
-    return stored(P.maximum(x, 0.0) if relu else x, scale, zero_point, dtype)
+    turned = lies_channels_last(input) and lies_channels_last(other)  # memory of its own is then in that order, too
+    a, b = (value(channels_last(one) if turned else one) for one in (input, other))
+    x = P.add(a, b) if operator == "add" else P.mul(a, b)
+    found = stored(P.maximum(x, 0.0) if relu else x, scale, zero_point, dtype)
+    return channels_first(found) if turned else found
 
 
 @op(method=False, autocast=None, name="_quantized_matmul")

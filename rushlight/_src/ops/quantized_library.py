@@ -242,11 +242,11 @@ enter_convolutions()
 
 # --- elementwise, and what is computed in float32 ------------------------------------------------------------------------------------------
 def combined(operator, relu):
-    def run(qa, qb, scale, zero_point):
+    def run(qa, qb, scale=None, zero_point=None):
         if not isinstance(qb, Tensor):
-            raise RuntimeError(f"quantized::{operator}: expected two quantized tensors, got a {type(qb).__name__}")
+            return scalar_of(operator, relu)(qa, qb)
         return OPS["_quantized_pair"](qa, qb, operator, bool(relu), float(scale), int(zero_point), qa.dtype)
-    run.__doc__ = f"{operator} of two quantized tensors{' and relu' if relu else ''}, quantized."
+    run.__doc__ = f"{operator} of two quantized tensors, or of one and a number,{' and relu' if relu else ''} quantized."
     return run
 
 

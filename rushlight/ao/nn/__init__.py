@@ -1,0 +1,4 @@
+"""Modules of quantized models."""
+from ..._src.core.later import later
+
+__getattr__ = later(__name__)

@@ -1,0 +1,291 @@
+"""Quantization of traced models: ``prepare_fx`` puts observers into them, ``convert_fx`` makes what they saw whole numbers.
+
+A value is observed where a layer that computes with whole numbers makes it, or reads it.  Calls that only pass numbers on share the observer of their input.
+"""
+from __future__ import annotations
+
+import copy
+
+from ..._src.core.later import facade, later
+from ..._src.core.quantized import quint8
+from ...fx import GraphModule
+from ...fx._symbolic_trace import Tracer
+from ..nn.intrinsic.modules import fused as floats
+from ..nn.intrinsic.quantized.modules import conv_relu, linear_relu
+from ..nn.quantized.modules import conv, linear, normalization
+from .fx.fuse import fuse, put
+from .fx.kinds import BINARY, FIXED, NORM, SCALAR, SHARED, WEIGHTED, is_relu, kind_of, subject, table
+from .observer import ReuseInputObserver, _is_activation_post_process
+from .qconfig_mapping import QConfigMapping
+
+__getattr__ = later(__name__)
+POST = "activation_post_process_"
+QUANTIZED = {"Conv1d": conv.Conv1d, "Conv2d": conv.Conv2d, "Conv3d": conv.Conv3d, "Linear": linear.Linear, "ConvReLU1d": conv_relu.ConvReLU1d,
+             "ConvReLU2d": conv_relu.ConvReLU2d, "ConvReLU3d": conv_relu.ConvReLU3d, "LinearReLU": linear_relu.LinearReLU}
+
+
+class QuantizationTracer(Tracer):
+    """A Tracer that leaves modules of these names and classes alone."""
+
+    def __init__(self, skipped_module_names=(), skipped_module_classes=()):
+        super().__init__()
+        self.skipped_module_names, self.skipped_module_classes = skipped_module_names, skipped_module_classes
+
+    def is_leaf_module(self, m, module_qualified_name):
+        return super().is_leaf_module(m, module_qualified_name) or module_qualified_name in self.skipped_module_names or type(m) in self.skipped_module_classes
+
+
+def traced(model) -> GraphModule:
+    """A copy of a model as a graph, in evaluation mode as far as the model is."""
+    if isinstance(model, GraphModule):
+        return copy.deepcopy(model)
+    tracer, model = QuantizationTracer(), copy.deepcopy(model)
+    made = GraphModule(model, tracer.trace(model), type(model).__name__)
+    return made.train(model.training)
+
+
+def fuse_fx(model, fuse_custom_config=None, backend_config=None) -> GraphModule:
+    """The model with batch norms in the weights before them, and relus beside their layers.  RuntimeError in training mode."""
+    if model.training:
+        raise RuntimeError("fuse_fx only works on models in eval mode: call eval() before")
+    return fuse(traced(model))
+
+
+class Preparation:
+    """Puts observers into a graph."""
+
+    def __init__(self, model: GraphModule, mapping: QConfigMapping):
+        self.model, self.graph, self.mapping = model, model.graph, mapping
+        self.modules = dict(model.named_modules(remove_duplicate=False))
+        self.observed, self.count, self.kinds, self.qconfigs = {}, 0, {}, {}
+
+    def qconfig(self, node):
+        """The QConfig of a call: by the module's path, or by that which it lies in."""
+        path = node.target if node.op == "call_module" else ""
+        kind = subject(node, self.modules)
+        first = self.modules[path][0] if isinstance(self.modules.get(path), floats._FusedModule) else None
+        return self.mapping.find(path, type(first) if first is not None else kind)
+
+    def run(self) -> GraphModule:
+        nodes = list(self.graph.nodes)
+        for node in nodes:
+            kind, qconfig = kind_of(node, self.modules), self.qconfig(node) if node.op.startswith("call") else None
+            if kind and qconfig is not None and not self.is_dynamic(qconfig):
+                self.kinds[node], self.qconfigs[node] = kind, qconfig
+        for node in nodes:
+            after = next(iter(node.users)) if len(node.users) == 1 else None
+            if self.kinds.get(node) == BINARY and table().binary[subject(node, self.modules)] != "matmul" and after is not None and is_relu(after, self.modules) and after in self.kinds:
+                self.kinds[after] = "relu of"  # the sum alone is not observed
+        for node in nodes:
+            if node in self.kinds:
+                self.observe_call(node)
+        self.graph.lint()
+        self.model.recompile()
+        self.model.meta["quantization"] = {node.name: (self.kinds[node], self.qconfigs[node]) for node in self.kinds}
+        return self.model
+
+    def is_dynamic(self, qconfig) -> bool:
+        return getattr(qconfig.activation(), "is_dynamic", False)
+
+    def observe_call(self, node):
+        kind = self.kinds[node]
+        if kind == "relu of":
+            self.observe(node, self.qconfigs[node].activation())
+            return
+        inputs = [a for a in self.tensors(node)]
+        for used in inputs:
+            if self.origin(used) not in self.observed:
+                self.observe(used, self.given(node).activation())
+        first = self.observed[self.origin(inputs[0])] if inputs else None
+        self.reread(node)
+        if any(self.kinds.get(user) == "relu of" for user in node.users):
+            return
+        if kind in (SHARED, SCALAR) or isinstance(self.qconfigs[node].activation(), ReuseInputObserver):
+            self.observe(node, self.modules[first.target])
+        else:
+            self.observe(node, self.qconfigs[node].activation())
+
+    def given(self, node):
+        """The QConfig for the inputs of a call: what has a range of its own does not say how its input is observed."""
+        return self.qconfigs[node] if self.kinds[node] != FIXED else type(self.qconfigs[node])(self.mapping.global_qconfig.activation, None)
+
+    def tensors(self, node) -> list:
+        """The values that a call quantizes: its first argument, both of a pair, all of what is joined."""
+        if self.kinds[node] == BINARY:
+            return list(dict.fromkeys(node.args[:2]))
+        first = node.args[0] if node.args else next(iter(node.kwargs.values()))
+        return list(dict.fromkeys(first)) if isinstance(first, (list, tuple)) else [first]
+
+    def origin(self, node):
+        """The value that an observer sees."""
+        return node.args[0] if node in self.observed.values() else node
+
+    def observe(self, node, observer):
+        """Puts an observer behind a value."""
+        name = f"{POST}{self.count}"
+        self.count += 1
+        self.model.add_module(name, observer)
+        self.modules[name] = observer
+        with self.graph.inserting_after(node):
+            made = self.graph.call_module(name, (node,))
+        self.observed[node] = made
+        for user in list(node.users):
+            if user is not made and (user in self.kinds or self.whole(node)):
+                user.replace_input_with(node, made)
+
+    def whole(self, node) -> bool:
+        """Whether all who read a value read what is observed: it is made by a call that computes with whole numbers."""
+        return node in self.kinds
+
+    def reread(self, node):
+        """Lets a call read what is observed."""
+        for used in self.tensors(node):
+            if used in self.observed:
+                node.replace_input_with(used, self.observed[used])
+
+
+def prepare_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=None, _equalization_config=None, backend_config=None) -> GraphModule:
+    """A copy of a model in evaluation mode, with observers: give it data like those that it is for, then call ``convert_fx``.
+
+    ``qconfig_mapping``: a QConfigMapping, or its older form as a dict.  RuntimeError in training mode.
+
+    >>> import rushlight as torch
+    >>> from rushlight.ao.quantization import get_default_qconfig_mapping
+    >>> from rushlight.ao.quantization.quantize_fx import convert_fx, prepare_fx
+    >>> x = torch.linspace(-1, 1, 8).reshape(2, 4)
+    >>> prepared = prepare_fx(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval(), get_default_qconfig_mapping("x86"), (x,))
+    >>> _ = prepared(x)
+    >>> type(convert_fx(prepared).get_submodule("0")).__name__
+    'LinearReLU'
+    """
+    if model.training:
+        raise RuntimeError("prepare_fx wants a model in evaluation mode: call eval() before, or prepare_qat_fx to train it")
+    mapping = qconfig_mapping if isinstance(qconfig_mapping, QConfigMapping) else QConfigMapping.from_dict(qconfig_mapping)
+    return Preparation(fuse(traced(model)), mapping).run()
+
+
+class Conversion:
+    """Makes a prepared graph one that computes with whole numbers."""
+
+    def __init__(self, model: GraphModule):
+        self.model, self.graph = model, model.graph
+        self.modules, self.about = dict(model.named_modules(remove_duplicate=False)), model.meta["quantization"]
+        self.whole, self.real, self.chosen = {}, {}, {}  # values as whole numbers, and as floats; the scale and zero point of an observer
+
+    def run(self) -> GraphModule:
+        for node in list(self.graph.nodes):
+            if node.op == "call_module" and _is_activation_post_process(self.modules[node.target]):
+                self.observer(node)
+            elif node.name in self.about:
+                self.call(node, *self.about[node.name])
+            elif node.op != "placeholder":
+                for used in node.all_input_nodes:
+                    if used in self.whole or used in self.real:
+                        node.replace_input_with(used, self.as_floats(used))
+        for node in reversed(list(self.graph.nodes)):
+            if node.op == "call_module" and _is_activation_post_process(self.modules[node.target]) or node.op == "call_method" and node.target == "dequantize" and not node.users:
+                self.graph.erase_node(node)
+        self.graph.lint()
+        self.model.recompile()
+        self.model.delete_all_unused_submodules()
+        for name in [name for name in self.model._modules if name.startswith(POST)]:  # observers that several share have several names
+            delattr(self.model, name)
+        self.model.meta.pop("quantization")
+        return self.model
+
+    def parameters(self, observer):
+        """(scale, zero point) that an observer chose."""
+        found = self.chosen.get(observer)
+        if found is None:
+            scale, zero_point = observer.calculate_qparams()
+            found = self.chosen[observer] = float(scale), int(zero_point)
+        return found
+
+    def observer(self, node):
+        """What is observed is the same value: as whole numbers if its call makes these, or as soon as somebody wants them."""
+        source = node.args[0]
+        self.whole[node] = self.whole.get(source)
+        self.real[node] = None if source in self.whole else source
+
+    def as_floats(self, node):
+        """A value as floats."""
+        if self.real.get(node) is None:
+            whole = self.whole.get(node) or node
+            with self.graph.inserting_after(whole):
+                made = self.graph.call_method("dequantize", (whole,))
+            self.real.update((n, made) for n, w in self.whole.items() if w is whole)
+            self.real[node] = made
+        return self.real[node]
+
+    def as_whole(self, node):
+        """An observed value as whole numbers."""
+        if self.whole.get(node) is None:
+            source, (scale, zero_point) = node.args[0], self.parameters(self.modules[node.target])
+            with self.graph.inserting_after(source):
+                made = self.graph.call_function(facade().quantize_per_tensor, (source, scale, zero_point, quint8))
+            self.whole[node] = made
+        return self.whole[node]
+
+    def output(self, node):
+        """(scale, zero point) of a call's result."""
+        after = next(user for user in node.users if user.op == "call_module" and user.target in self.modules and _is_activation_post_process(self.modules[user.target]))
+        return self.parameters(self.modules[after.target])
+
+    def call(self, node, kind, qconfig):
+        operands = [a for a in node.all_input_nodes if a in self.whole or a in self.real]
+        if kind == "relu of":
+            source = node.args[0]
+            self.pair(source, node)
+            return
+        if kind == BINARY and any(self.about.get(user.name, ("",))[0] == "relu of" for user in node.users):
+            return
+        if kind == BINARY:
+            self.pair(node, node)
+            return
+        for used in operands:
+            node.replace_input_with(used, self.as_whole(used))
+        if kind == WEIGHTED:
+            self.layer(node, qconfig)
+        elif kind == SCALAR:
+            self.replace(node, getattr(facade().ops.quantized, table().binary[subject(node, self.modules)]), node.args[:2])
+            return
+        elif kind == NORM:
+            module = self.modules[node.target]
+            put(self.model, node.target, normalization.LayerNorm.of(module, None, *self.output(node)))
+        elif kind not in (SHARED, FIXED):
+            raise AssertionError(f"{node.name} is of no known kind: {kind}")
+        self.whole[node] = node
+
+    def layer(self, node, qconfig):
+        """A layer with a weight as its quantized form."""
+        module = self.modules[node.target]
+        inner = module[0] if isinstance(module, floats._FusedModule) else module
+        made = QUANTIZED[type(module).__name__].of(inner, qconfig.weight(), *self.output(node))
+        put(self.model, node.target, made)
+
+    def pair(self, node, last):
+        """A sum or a product of two values, and the relu that follows, if it does."""
+        torch = facade()
+        name = table().binary[subject(node, self.modules)] + ("_relu" if last is not node else "")
+        args = tuple(self.as_whole(a) for a in node.args[:2])
+        self.replace(last, getattr(torch.ops.quantized, name), (*args, *self.output(last)))
+        if last is not node:
+            self.graph.erase_node(node)
+
+    def replace(self, node, function, args):
+        with self.graph.inserting_after(node):
+            made = self.graph.call_function(function, args)
+        self.whole[made] = made
+        node.replace_all_uses_with(made)
+        self.graph.erase_node(node)
+
+
+def convert_fx(graph_module, convert_custom_config=None, _remove_qconfig=True, qconfig_mapping=None, backend_config=None, keep_original_weights=False) -> GraphModule:
+    """A copy of a prepared and calibrated model that computes with whole numbers: layers of ``torch.ao.nn.quantized``, ``torch.ops.quantized``.
+
+    AssertionError for a model that ``prepare_fx`` has not made.
+    """
+    if not isinstance(graph_module, GraphModule) or "quantization" not in graph_module.meta:
+        raise AssertionError("incoming model must be produced by prepare_fx")
+    return Conversion(copy.deepcopy(graph_module)).run()
+
