@@ -15,10 +15,10 @@ THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "2"))
 
 import torch
 
-from rushlight._src.compiler.llvm import pool
-from rushlight._src.compiler.templates.contraction import NO_EPILOGUE
-from rushlight._src.compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
-from rushlight._src.compiler.templates.matmul import Matmul, plan_matmul
+from rushlight._src.devices.cpu.llvm import pool
+from rushlight._src.devices.cpu.templates.contraction import NO_EPILOGUE
+from rushlight._src.devices.cpu.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
+from rushlight._src.devices.cpu.templates.matmul import Matmul, plan_matmul
 from tests.compiler.contractions import Runner
 
 from .results import keep, parser

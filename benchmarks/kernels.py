@@ -14,10 +14,10 @@ import time
 import numpy as np
 import torch
 
-from rushlight._src.compiler.llvm import pool
-from rushlight._src.compiler.templates.conv import (
+from rushlight._src.devices.cpu.llvm import pool
+from rushlight._src.devices.cpu.templates.conv import (
     Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad, plan_pixels, plan_pixels_input_grad)
-from rushlight._src.compiler.templates.pixels_plan import pays
+from rushlight._src.devices.cpu.templates.pixels_plan import pays
 from rushlight._src.core import dtypes
 from rushlight._src.graph.graph import Store
 from tests.compiler.contractions import Runner

@@ -32,13 +32,13 @@ def get_float32_matmul_precision() -> str:
 
 def get_num_threads() -> int:
     """How many threads kernels run on."""
-    from .compiler.llvm import pool
+    from .devices.cpu.llvm import pool
     return pool.get_num_threads()
 
 
 def set_num_threads(n: int):
     """Sets how many threads kernels run on."""
-    from .compiler.llvm import pool
+    from .devices.cpu.llvm import pool
     if n != pool.get_num_threads():
         pool.set_num_threads(n)
         forget_plans()

@@ -3,5 +3,5 @@
 
 def get_cpu_capability() -> str:
     """The widest vectors that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
-    from .._src.compiler.llvm.features import host
+    from .._src.devices.cpu.llvm.features import host
     return {512: "AVX512", 256: "AVX2"}.get(host().width, "DEFAULT") if host().is_x86 else "DEFAULT"

@@ -6,10 +6,10 @@ import functools
 import platform
 import sys
 
-from .._src.compiler.llvm import jit
-from .._src.compiler.llvm.builder import Module, constant
-from .._src.compiler.llvm.features import host
-from .._src.compiler.llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, ptr, vector
+from .._src.devices.cpu.llvm import jit
+from .._src.devices.cpu.llvm.builder import Module, constant
+from .._src.devices.cpu.llvm.features import host
+from .._src.devices.cpu.llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, ptr, vector
 
 FUTEX = {"x86_64": 202, "aarch64": 98}
 LINE = 64  # bytes between the words of two members: each lies in a cache line of its own

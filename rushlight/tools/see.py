@@ -50,7 +50,7 @@ class ByLine(logging.Handler):
 def forget_everything():
     """Drops plans and compiled kernels, so that what comes next shows every stage."""
     from .._src.compiler import segment
-    from .._src.compiler.llvm import jit
+    from .._src.devices.cpu.llvm import jit
     from .._src.compiling import reset
     from .._src.core.op import forget
 

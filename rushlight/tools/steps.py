@@ -21,9 +21,9 @@ import gc
 import time
 from dataclasses import dataclass
 
-from .._src.compiler.code import Code
+from .._src.devices.cpu.code import Code
 from .._src.compiler.launch import encode
-from .._src.compiler.llvm import pool
+from .._src.devices.cpu.llvm import pool
 from .._src.core.native import memory
 
 

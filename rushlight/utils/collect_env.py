@@ -12,7 +12,7 @@ PACKAGES = ("numpy", "llvmlite", "scipy", "safetensors", "transformers", "timm")
 def get_env_info() -> dict:
     """Versions of the framework, Python, libraries and the machine; settings that were changed."""
     import rushlight
-    from .._src.compiler.llvm.features import host
+    from .._src.devices.cpu.llvm.features import host
     from .._src.core.settings import Setting, settings
     found = {"Rushlight version": rushlight.__version__, "OS": platform.platform(),
              "Python version": sys.version.replace("\n", " "),

@@ -144,7 +144,7 @@ def test_entry_that_is_no_plan_is_made_again(folder, caplog):
 
 
 def test_lost_kernel_is_compiled_again(folder):
-    from rushlight._src.compiler.llvm import jit
+    from rushlight._src.devices.cpu.llvm import jit
     x = torch.ones(3)
     forget()
     jit._built.clear(), jit._loaded.clear()

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight._src.compiler.llvm import jit
+from rushlight._src.devices.cpu.llvm import jit
 
 WIDTH = 20
 

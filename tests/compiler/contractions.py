@@ -3,9 +3,9 @@
 import numpy as np
 
 from rushlight._src.compiler.launch import encode
-from rushlight._src.compiler.llvm import pool
+from rushlight._src.devices.cpu.llvm import pool
 from rushlight._src.compiler.target import Operand, leaf
-from rushlight._src.compiler.templates.expression import expression_epilogue
+from rushlight._src.devices.cpu.templates.expression import expression_epilogue
 from rushlight._src.core import dtypes
 from rushlight._src.core.expr import apply, convert
 

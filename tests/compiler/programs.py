@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 
 from rushlight._src.compiler.launch import encode
-from rushlight._src.compiler.llvm import pool
+from rushlight._src.devices.cpu.llvm import pool
 from rushlight._src.compiler.segment import compile_graph
 from rushlight._src.core import dtypes
 from rushlight._src.core.kinds import P

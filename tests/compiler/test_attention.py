@@ -10,9 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rushlight._src.compiler.templates import flash, flash_backward  # noqa: E402
-from rushlight._src.compiler.templates.attention import Attention, plan_attention, plan_attention_backward  # noqa: E402
-from rushlight._src.compiler.templates.scores import numbers_of, tile_of  # noqa: E402
+from rushlight._src.devices.cpu.templates import flash, flash_backward  # noqa: E402
+from rushlight._src.devices.cpu.templates.attention import Attention, plan_attention, plan_attention_backward  # noqa: E402
+from rushlight._src.devices.cpu.templates.scores import numbers_of, tile_of  # noqa: E402
 
 from .contractions import Runner  # noqa: E402
 

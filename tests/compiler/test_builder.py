@@ -5,9 +5,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from rushlight._src.compiler.llvm import features, jit
-from rushlight._src.compiler.llvm.builder import Module, constant, constant_vector, zero
-from rushlight._src.compiler.llvm.types import bf16, f16, f32, f64, i1, i8, i32, i64, ptr, vector
+from rushlight._src.devices.cpu.llvm import features, jit
+from rushlight._src.devices.cpu.llvm.builder import Module, constant, constant_vector, zero
+from rushlight._src.devices.cpu.llvm.types import bf16, f16, f32, f64, i1, i8, i32, i64, ptr, vector
 
 
 def compiled(write, parameters, result=None, cpu=None):

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rushlight._src.compiler.templates.conv import (  # noqa: E402
+from rushlight._src.devices.cpu.templates.conv import (  # noqa: E402
     Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad)
 
 from .contractions import Runner, bias_epilogue  # noqa: E402

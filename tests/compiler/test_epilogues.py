@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from rushlight._src.compiler.llvm import pool
-from rushlight._src.compiler.templates.conv import Convolution, plan_conv
+from rushlight._src.devices.cpu.llvm import pool
+from rushlight._src.devices.cpu.templates.conv import Convolution, plan_conv
 from rushlight._src.compiler.target import Operand, leaf
-from rushlight._src.compiler.templates.expression import expression_epilogue
-from rushlight._src.compiler.templates.matmul import Matmul, plan_matmul
+from rushlight._src.devices.cpu.templates.expression import expression_epilogue
+from rushlight._src.devices.cpu.templates.matmul import Matmul, plan_matmul
 from rushlight._src.core.dtypes import float16, float32
 from rushlight._src.core.expr import apply, convert
 

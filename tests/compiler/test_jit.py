@@ -11,11 +11,11 @@ import pytest
 from rushlight._src.core import cache
 from rushlight._src.core.apart import apart
 from rushlight._src.core.native import loader
-from rushlight._src.compiler.llvm import jit, jumps
-from rushlight._src.compiler.llvm.compile_queue import CompileQueue
-from rushlight._src.compiler.llvm.builder import Module, Value
-from rushlight._src.compiler.llvm.generate import Agreement
-from rushlight._src.compiler.llvm.types import i64, ptr
+from rushlight._src.devices.cpu.llvm import jit, jumps
+from rushlight._src.devices.cpu.llvm.compile_queue import CompileQueue
+from rushlight._src.devices.cpu.llvm.builder import Module, Value
+from rushlight._src.devices.cpu.llvm.generate import Agreement
+from rushlight._src.devices.cpu.llvm.types import i64, ptr
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_disabled(monkeypatch):
 
 
 def test_processes_share_the_cache(folder):
-    program = ("from tests.compiler.test_jit import *; import rushlight._src.compiler.llvm.jit as jit\n"
+    program = ("from tests.compiler.test_jit import *; import rushlight._src.devices.cpu.llvm.jit as jit\n"
                "assert call(jit.build('shared', lambda: adding(3), ['add']), 1) == 4")
     workers = [subprocess.Popen([sys.executable, "-c", program], env=os.environ, cwd=os.getcwd()) for _ in range(3)]
     assert [worker.wait() for worker in workers] == [0, 0, 0]
@@ -114,7 +114,7 @@ def test_processes_share_the_cache(folder):
 
 
 def test_unknown_cpu_setting_is_refused():
-    program = "from rushlight._src.compiler.llvm.features import host; host()"
+    program = "from rushlight._src.devices.cpu.llvm.features import host; host()"
     environment = {**os.environ, "RUSHLIGHT_CPU": "fast"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert "RUSHLIGHT_CPU" in done.stderr
@@ -234,7 +234,7 @@ def test_a_third_thread_takes_its_share(monkeypatch):
             """Nothing is done on the second thread."""
 
     line = Idle()
-    monkeypatch.setattr("rushlight._src.compiler.llvm.compile_queue.generate", lambda text, *rest: working.append((text, threading.current_thread())) or text.encode())
+    monkeypatch.setattr("rushlight._src.devices.cpu.llvm.compile_queue.generate", lambda text, *rest: working.append((text, threading.current_thread())) or text.encode())
     waiting = [line.add(text, 1) for text in ("; many streams", "a", "b")]
     apart(line.share)
     line.end()

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from rushlight._src.compiler.llvm import pool
-from rushlight._src.compiler.templates.matmul import Matmul, plan_matmul
-from rushlight._src.compiler.templates.sequence import SUBTRACTED
+from rushlight._src.devices.cpu.llvm import pool
+from rushlight._src.devices.cpu.templates.matmul import Matmul, plan_matmul
+from rushlight._src.devices.cpu.templates.sequence import SUBTRACTED
 
 from .contractions import Runner, bias_epilogue
 

@@ -27,7 +27,7 @@ def test_words_mean_launches(launches):
 
 
 def test_the_processor_writes_the_operations_that_every_device_writes():
-    from rushlight._src.compiler.llvm.scalars import INSTRUCTIONS
+    from rushlight._src.devices.cpu.llvm.scalars import INSTRUCTIONS
 
     assert set(INSTRUCTIONS) == math.INSTRUCTIONS
 

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
-from rushlight._src.compiler.templates.conv import Convolution, plan_pixels, plan_pixels_input_grad  # noqa: E402
-from rushlight._src.compiler.templates.pixels_plan import pays  # noqa: E402
+from rushlight._src.devices.cpu.templates.conv import Convolution, plan_pixels, plan_pixels_input_grad  # noqa: E402
+from rushlight._src.devices.cpu.templates.pixels_plan import pays  # noqa: E402
 from rushlight._src.core.kinds import P  # noqa: E402
 
 from .contractions import Runner  # noqa: E402

@@ -6,9 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from rushlight._src.compiler.llvm import jit, pool
-from rushlight._src.compiler.llvm.builder import Module
-from rushlight._src.compiler.llvm.types import i64, ptr
+from rushlight._src.devices.cpu.llvm import jit, pool
+from rushlight._src.devices.cpu.llvm.builder import Module
+from rushlight._src.devices.cpu.llvm.types import i64, ptr
 
 ABI = [("args", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 

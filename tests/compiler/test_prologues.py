@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from rushlight._src.compiler.llvm import pool
+from rushlight._src.devices.cpu.llvm import pool
 from rushlight._src.compiler.target import leaf
-from rushlight._src.compiler.templates.expression import expression_prologue
-from rushlight._src.compiler.templates.matmul import Matmul, plan_matmul
+from rushlight._src.devices.cpu.templates.expression import expression_prologue
+from rushlight._src.devices.cpu.templates.matmul import Matmul, plan_matmul
 from rushlight._src.core import dtypes
 from rushlight._src.core.expr import apply, convert
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rushlight._src.compiler.llvm import jit
-from rushlight._src.compiler.llvm.builder import Module
-from rushlight._src.compiler.llvm.features import host
-from rushlight._src.compiler.llvm.tiles import configured, tiles_of
-from rushlight._src.compiler.llvm.types import ptr
+from rushlight._src.devices.cpu.llvm import jit
+from rushlight._src.devices.cpu.llvm.builder import Module
+from rushlight._src.devices.cpu.llvm.features import host
+from rushlight._src.devices.cpu.llvm.tiles import configured, tiles_of
+from rushlight._src.devices.cpu.llvm.types import ptr
 
 KINDS = ["bf16ps", "bssd", "bsud", "busd", "buud"]
 KNOWN = [0x0000, 0x8000, 0x0001, 0x807F, 0x7F80, 0xFF80, 0x7FC1, 0x0080, 0x3F80, 0x7F7F]  # bfloats: zeros, denormal, infinite, NaN, least, one, largest

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight._src.compiler.templates import tune
+from rushlight._src.devices.cpu.templates import tune
 from rushlight._src.core.settings import settings
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import rushlight as torch
-from rushlight._src.compiler.llvm.compile_queue import CompileQueue
+from rushlight._src.devices.cpu.llvm.compile_queue import CompileQueue
 from rushlight._src.core.apart import apart
 from rushlight._src.core.native import compiled, mine
 from rushlight.utils._python_dispatch import TorchDispatchMode
@@ -119,7 +119,7 @@ def compiled_beside():
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython looks for signals between __enter__ and the block")
 @pytest.mark.parametrize("function", [answered, compiled_beside])
 def test_work_of_other_threads_is_waited_for_without_harm(function, monkeypatch):
-    monkeypatch.setattr("rushlight._src.compiler.llvm.compile_queue.generate", lambda text, *rest: text.encode())
+    monkeypatch.setattr("rushlight._src.devices.cpu.llvm.compile_queue.generate", lambda text, *rest: text.encode())
     function()  # which imports what it needs
     at = 1
     while interrupted(function, at):  # an error of another kind would be one that cleaning up made

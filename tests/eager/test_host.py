@@ -66,6 +66,6 @@ def test_an_index_out_of_range_is_reported(caplog):
 
 
 def test_a_text_from_elsewhere_is_refused():
-    from rushlight._src.compiler.host import attached
+    from rushlight._src.devices.cpu.host import attached
     with pytest.raises(LookupError, match="no program 123456789"):
         attached(123456789)

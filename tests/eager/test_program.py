@@ -7,7 +7,7 @@ import pytest
 import rushlight as torch
 from rushlight import nn
 from rushlight._src.compiler import memory
-from rushlight._src.compiler.llvm.builder import Module
+from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.compiler import assembler as program
 from rushlight._src.compiler.assembler import chunk_of
 from rushlight.nn import functional as F

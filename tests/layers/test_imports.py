@@ -7,8 +7,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "rushlight"
 HIDDEN = "rushlight._src"
-ROOMS = ["core", "devices", "graph", "ops", "transforms", "aot", "compiler", "eager", "autograd", "capture"]  # from the ground up
-ALLOWED = {("core", "compiler"): "the typed subset is compiled by the LLVM layer",
+ROOMS = ["core", "devices", "graph", "ops", "transforms", "aot", "compiler", "machines", "eager", "autograd", "capture"]  # from the ground up
+MACHINES = "devices.cpu", "devices.webgpu"  # folders of what such a room has: code for one type of device
+ALLOWED = {("core", "machines"): "the typed subset is compiled by the LLVM layer",
            ("ops", "autograd"): "only inside functions"}
 LARGEST = 3  # files in a circle
 
@@ -42,6 +43,8 @@ def imports(module: str) -> tuple:
 
 def room(module: str):
     parts = module.split(".")
+    if any(module.startswith(f"{HIDDEN}.{machine}.") for machine in MACHINES):
+        return "machines"
     return parts[2] if module.startswith(f"{HIDDEN}.") and parts[2] in ROOMS else None
 
 

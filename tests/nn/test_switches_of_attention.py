@@ -43,7 +43,7 @@ def test_switches_choose():
 
 
 def test_the_capability_of_the_processor():
-    from rushlight._src.compiler.llvm.features import host
+    from rushlight._src.devices.cpu.llvm.features import host
     assert cpu.get_cpu_capability() == {512: "AVX512", 256: "AVX2"}.get(host().width, "DEFAULT")
 
 

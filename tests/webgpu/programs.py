@@ -5,7 +5,7 @@ import numpy as np
 
 from rushlight._src.compiler.launch import encode
 from rushlight._src.compiler.segment import compile_graph
-from rushlight._src.compiler.wgsl.target import Shaders
+from rushlight._src.devices.webgpu.target import Shaders
 from rushlight._src.core.meta import Meta
 from rushlight._src.devices.webgpu import board
 from rushlight._src.graph.graph import Graph, Store

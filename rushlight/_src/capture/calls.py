@@ -64,7 +64,7 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "distributions", "jit", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices", "_dynamo", "ao"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api", "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager", "_src.compiler", "distributed.functional"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
-SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.determinism", "_src.switches", "backends", "cuda", "cpu", "accelerator", "distributed", "_src.autograd.anomaly", "_src.compiler.llvm.pool",
+SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.determinism", "_src.switches", "backends", "cuda", "cpu", "accelerator", "distributed", "_src.autograd.anomaly", "_src.devices.cpu.llvm.pool",
                                                         "_src.compat.devices", "_src.core.random"))
 FORBIDDEN = {f"{FRAMEWORK}._src.api": ("set_",), f"{FRAMEWORK}._src.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
              f"{FRAMEWORK}._src.core.printing": ("set_",)}

@@ -11,6 +11,7 @@ from logging import DEBUG
 from typing import Callable, NamedTuple
 
 from ..aot.joint import active_nodes, carries_gradient, differentiate, lay_out
+from ..core.devices import cpu
 from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta
@@ -27,7 +28,6 @@ from .products import joined_products
 from .recompute import recomputed
 from .residuals import ResidualBuffer, dense, worthwhile
 from .simplify import simplify
-from .target import target_of
 from .turned import resolved
 
 log, aot_log = logger("stages"), logger("aot")
@@ -51,7 +51,7 @@ class Compilation:
         self.given, self.nodes = list(trace.inputs), list(trace.nodes)  # before there are cotangents and gradients
         written = [Store(self.outputs[0], into)] if into is not None else [*self.outputs, *self.stores]
         self.graph = Graph(self.given, self.nodes, written).prune()
-        self.device = target_of(self.outputs[0].meta.device if self.outputs and isinstance(self.outputs[0].meta, Meta) else None)
+        self.device = device_of([*trace.inputs, *self.outputs]).provider.target()
         self.derivative: Derivative | None = None
         self.buffer = ResidualBuffer()
         self.metas: list[Meta] = []
@@ -66,6 +66,12 @@ class Compilation:
     def stream(self):
         """The inputs that are the random stream's seed and position."""
         return getattr(self.trace, "stream", ())
+
+
+def device_of(nodes):
+    """The device on which a program computes: that of its tensors that are not the processor's, if there is one."""
+    found = [n.meta.device for n in nodes if isinstance(n.meta, Meta) and not n.weak]
+    return next((where for where in found if not where.provider.on_host and where.provider.has_data), cpu)
 
 
 class Derivative:

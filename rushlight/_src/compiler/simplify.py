@@ -188,10 +188,9 @@ ALONE = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 
 
 def over_pixels(operand: Node, weight: Node, groups: int) -> bool:
-    """Whether a convolution of floats is computed over pixels with channels last (`templates/pixels_plan.py`)."""
-    from .templates.pixels_plan import pays
+    """Whether a convolution of floats is computed over pixels with channels last."""
     sizes = weight.shape[0], weight.shape[1]
-    return all(type(n) is int for n in sizes) and pays(operand.dtype.name, sizes[1], sizes[0] // groups, groups)
+    return all(type(n) is int for n in sizes) and operand.meta.device.provider.target().pays_with_channels_last(operand.dtype.name, sizes[1], sizes[0] // groups, groups)
 
 
 @rule(P.copy, before=lambda x: P.copy(P.permute(P.conv(image(x), kernels(x), **ALONE), dims=at_end(4))),

@@ -1,9 +1,10 @@
 """What the compiler asks of a type of device.  All that it knows of processors, instructions and machine code is behind these entries."""
 from __future__ import annotations
 
-from importlib import import_module
+import contextlib
 from typing import Callable, NamedTuple
 
+from ..core.devices import cpu
 from ..core.dtypes import float32
 from ..core.expr import Expr
 from .kernel import Kernel
@@ -71,10 +72,18 @@ class Target:
         """The ``program.Step`` of such a kernel: its binary code, and the geometry of its launch for given sizes.  ``scalars``: the numbers of inputs that are run-time numbers, by name."""
         raise NotImplementedError
 
+    def ahead(self):
+        """A block in which code that is asked for may be made by others meanwhile; it can be run when the block ends, or after ``settle``."""
+        return contextlib.nullcontext()
+
     def settle(self):
         """Returns when all code that was asked for is there to be run."""
 
     # --- templates ---
+    def pays_with_channels_last(self, dtype: str, channels: int, outputs: int, groups: int) -> bool:
+        """Whether a convolution of so many channels, and outputs of a group, is computed faster with channels last."""
+        return False
+
     def claim(self, node) -> Claim | None:
         """What computes a call as a whole; None: kernels of ours, or ``fallback``."""
         return None
@@ -117,9 +126,4 @@ class Target:
 
 def processor() -> Target:
     """The Target of the host."""
-    return import_module("rushlight._src.compiler.llvm.target").target
-
-
-def target_of(device) -> Target:
-    """The Target that compiles for a device."""
-    return processor()
+    return cpu.provider.target()

@@ -171,6 +171,11 @@ class Provider:
         """Waits until a device has done all that it was given."""
 
     # --- programs ---
+    def target(self):
+        """The compiler's half: a ``compiler/target.py: Target``.  By default the processor's: a device that runs its code on memory of its own needs no other."""
+        from .cpu import provider
+        return provider.target()
+
     def run(self, index: int, code: int, values: int):
         """Runs a program on the current stream.
 

@@ -12,7 +12,7 @@ import operator
 
 from ..compiler.items import Generated, Templated
 from ..compiler.launch import CONSTANT, Launch
-from ..compiler.llvm import jit
+from ..devices.cpu.llvm import jit
 from ..compiler.memory import ALIGNMENT
 from ..compiler.outline import LONG
 from ..compiler.places import FLAG, Temporary
@@ -31,7 +31,7 @@ class Unfillable(Exception):
 
 
 class Filled:
-    """The words of a program, with what its kernels need to stay alive.  As ``compiler.code.Code`` for those who run it."""
+    """The words of a program, with what its kernels need to stay alive.  As ``devices.cpu.code.Code`` for those who run it."""
 
     __slots__ = ("block", "keep")
 

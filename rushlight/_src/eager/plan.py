@@ -16,8 +16,8 @@ import numpy as np
 
 from ..aot.alias import Recording
 from ..aot.joint import active_nodes, carries_gradient
-from ..compiler.code import Code
-from ..compiler.llvm import jit
+from ..devices.cpu.code import Code
+from ..devices.cpu.target import target as processor
 from ..compiler.pipeline import DERIVING, Compilation, code_of, outlined, run
 from ..compiler.reference import failures as raised
 from ..compiler.residuals import dense
@@ -136,7 +136,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
     call = family.call_of(op, key, args)
     with chosen_settings(op):
         made, draft = call and call.plan() or (None, None)
-        jit.settle()  # it may share kernels with a plan that another thread is making
+        processor.settle()  # it may share kernels with a plan that another thread is making
         entry = store.entry(op, key) if made is None or call.early() else None
     text = draft.conditions if draft else ""
     warned = advice.Given.count
@@ -146,7 +146,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
             entry = None  # it is kept already
         else:
             try:
-                with planning, chosen_settings(op), jit.ahead():  # templates choose when sizes are put in
+                with planning, chosen_settings(op), processor.ahead():  # templates choose when sizes are put in
                     made, draft = call and call.founded(names, mask, functools.partial(draft_plan, where=where)) or (None, None)
                     if made is None:
                         draft = draft_plan(op, args, names, mask, numbers.scalar_bits(key), where)
@@ -750,7 +750,7 @@ def install(plan: Plan, code: Code):
     plan.temporaries, plan.inside, plan.reused = tuple(code.temporaries), code.inside, code.reused
     plan.code, plan.code_owner, plan.long = code.address, code, int(code.long)
     if output_log.isEnabledFor(DEBUG):
-        from ..compiler.host import written
+        from ..devices.cpu.host import written
         output_log.debug("%s\n%s", plan.op.name, written(code, plan.op.name))
     plan.large = int(calls.MOST + len(code.outputs) + len(code.temporaries) + 4 > calls.ROOM)
 

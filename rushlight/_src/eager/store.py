@@ -15,7 +15,7 @@ import logging
 import zlib
 from pathlib import Path
 
-from ..compiler.code import Code
+from ..devices.cpu.code import Code
 from ..compiler.launch import starts
 from ..compiler.reference import address_of, callback
 from ..compiler.target import processor

@@ -1,8 +1,8 @@
 """The C interface of a model, written as LLVM IR: what a package's shared object exports (``include/rushlight.h``)."""
 from __future__ import annotations
 
-from ..compiler.llvm.builder import Module, Value, constant
-from ..compiler.llvm.types import i32, i64, ptr
+from ..devices.cpu.llvm.builder import Module, Value, constant
+from ..devices.cpu.llvm.types import i32, i64, ptr
 
 PUBLIC = ("rl_version", "rl_manifest", "rl_input_count", "rl_output_count", "rl_constant_count", "rl_input",
           "rl_output", "rl_constant", "rl_supported", "rl_create",

@@ -5,7 +5,7 @@ import ctypes
 import os
 import tempfile
 
-from ..compiler.llvm.features import host
+from ..devices.cpu.llvm.features import host
 from ..core import dtypes
 from ..core.native import Tensor
 from ..core.pytree import tree_flatten

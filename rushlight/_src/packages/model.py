@@ -5,8 +5,8 @@ import json
 import struct
 
 from ..compiler.launch import encode
-from ..compiler.llvm import jit, pool
-from ..compiler.llvm.features import host
+from ..devices.cpu.llvm import jit, pool
+from ..devices.cpu.llvm.features import host
 from ..compiler.pipeline import DERIVING, Compilation, code_of, outlined, run
 from ..core import cache
 from ..core.interpret import recording, unwound

@@ -7,7 +7,7 @@ from ...autograd import enable_grad
 from ..._src.aot.joint import differentiate
 from ..._src.compiler.lower import NotLowerable, Place, Reader
 from ..._src.compiler.kernel import Buffer
-from ..._src.compiler.templates.modify import GRADIENT, SCORE, Modification, spot
+from ..._src.devices.cpu.templates.modify import GRADIENT, SCORE, Modification, spot
 from ..._src.core import expr
 from ..._src.core.dtypes import bool_, float32, int64
 from ..._src.core.meta import Meta, row_major

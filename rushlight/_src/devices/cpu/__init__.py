@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 
 from ...core.devices import device
 from ...core.exchange import view_memory
@@ -16,6 +17,7 @@ class Processor(Provider):
 
     type, on_host = "cpu", True
     dlpack = 1
+    compiler = None  # the Target, once it is there: nothing can be imported any more while Python ends
 
     def count(self) -> int:
         return 1
@@ -42,6 +44,11 @@ class Processor(Provider):
 
     def view(self, tensor):
         return view_memory(tensor, tensor.dtype.numpy)
+
+    def target(self):
+        if self.compiler is None:
+            self.compiler = import_module(f"{__name__}.target").target  # LLVM's layer and templates, which only programs need
+        return self.compiler
 
     def run(self, index, code, values):
         run_program_nogil(code, values)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ......_src.core.later import later
 from ......_src.ops.quantized_library import LIBRARY
-from .....nn.quantized.modules import conv
+from ....quantized.modules import conv
 
 __getattr__ = later(__name__)
 

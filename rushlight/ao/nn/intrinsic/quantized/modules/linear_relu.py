@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ......_src.core.later import later
 from ......_src.ops.quantized_library import LIBRARY
-from .....nn.quantized.modules.linear import Linear
+from ....quantized.modules.linear import Linear
 
 __getattr__ = later(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 from ......_src.core.later import later
 from ......_src.core.quantized import qint8
 from ......_src.ops.quantized_library import LIBRARY
-from .....nn.quantized.modules.linear import Linear as Static
-from .....nn.quantized.modules.utils import quantized_weight
+from ...modules.linear import Linear as Static
+from ...modules.utils import quantized_weight
 
 __getattr__ = later(__name__)
 

@@ -1,0 +1,107 @@
+"""What the CPU can do, as far as code generation cares.
+
+`RUSHLIGHT_CPU` restricts it: `generic` (baseline instructions), `avx2`, `avx512` (no bfloat or integer dot products), `amx-model`
+(everything but tile registers, which a model in vectors stands for), or `native` (the default: everything the machine has).
+"""
+
+import ctypes
+import functools
+import hashlib
+import pathlib
+import platform
+import sys
+from dataclasses import dataclass
+
+from ....core.native.compiler import processor
+from ....core.settings import settings
+
+_AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe")
+_TILES = {"amx-tile", "amx-bf16", "amx-int8"}
+_AVX512 = _AVX2 + ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+
+@dataclass(frozen=True)
+class Features:
+    """The target of code generation: LLVM's CPU name and feature string, and the vector width to write code for."""
+
+    level: str
+    cpu: str
+    text: str
+    width: int          # bits of the widest vector worth using: 512, 256 or 128
+    registers: int      # vector registers
+    is_x86: bool
+    fma: bool
+    f16c: bool
+    bf16: bool          # avx512_bf16: dot products of bfloat pairs
+    vnni: bool
+    tiles: str = ""     # tile registers and their products (tiles.py): "amx", "model", or none
+    second_cache: int = 1 << 20  # bytes of a core's second cache
+
+    def lanes(self, itemsize):
+        """Lanes of the widest vector with elements of `itemsize` bytes.
+
+        Example:
+            >>> host().lanes(4) * 32 == host().width
+            True
+        """
+        return self.width // (8 * itemsize)
+
+    @functools.cached_property
+    def fingerprint(self):
+        """A short digest for cache keys: objects compiled for one fingerprint run on any machine that has it."""
+        return hashlib.sha256(f"{self.level} {self.cpu} {self.text} {self.tiles}".encode()).hexdigest()[:12]
+
+
+def _x86(level, found):
+    """The features of an x86-64 CPU restricted to `level`."""
+    if level == "generic":
+        allowed, cpu = (), "x86-64"
+    elif level == "avx2":
+        allowed, cpu = _AVX2, "x86-64-v3"
+    elif level == "avx512":
+        allowed, cpu = _AVX512, "x86-64-v4"
+    else:
+        allowed, cpu = tuple(found), processor.host()[0]
+    tiles = "model" if level == "amx-model" else "amx" if level == "native" and _TILES <= {name for name in found if found[name]} and tiles_allowed() else ""
+    have = {name for name in allowed if found.get(name)} - (set() if tiles == "amx" else _TILES)
+    wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= have
+    text = ",".join("+" + name for name in sorted(have))
+    if level in ("native", "amx-model"):
+        text += "," + ",".join("-" + name for name in sorted(found) if name not in have)
+        text += ",-prefer-256-bit"
+    return Features(
+        level=level, cpu=cpu, text=text,
+        width=512 if wide else 256 if "avx2" in have and "fma" in have else 128,
+        registers=32 if wide else 16, is_x86=True,
+        fma="fma" in have, f16c="f16c" in have,
+        bf16="avx512bf16" in have, vnni="avx512vnni" in have, tiles=tiles, second_cache=_second_cache())
+
+
+@functools.cache
+def tiles_allowed():
+    """Whether the system lets this process use tile registers; their state is large, so it wants to be asked (Linux: ``arch_prctl``)."""
+    if not sys.platform.startswith("linux"):
+        return False
+    system_call, request, tile_data = 158, 0x1023, 18  # arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return ctypes.CDLL(None).syscall(system_call, request, tile_data) == 0
+
+
+def _second_cache(path="/sys/devices/system/cpu/cpu0/cache/index2/size"):
+    """Bytes of a core's second cache, from half a MB to 2; 1 MB where the system does not tell."""
+    try:
+        size = int(pathlib.Path(path).read_text().strip().removesuffix("K")) << 10
+    except (OSError, ValueError):
+        return 1 << 20
+    return min(max(size, 1 << 19), 1 << 21)
+
+
+@functools.lru_cache(maxsize=None)
+def host():
+    """The features of this machine, restricted by `RUSHLIGHT_CPU` as it was at the first call."""
+    level = settings.cpu
+    cpu, found = processor.host()
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return _x86(level, found)
+    text = ",".join(("+" if on else "-") + name for name, on in sorted(found.items())) if level in ("native", "amx-model") else ""
+    return Features(level, cpu if level in ("native", "amx-model") else "", text, width=128, registers=32, is_x86=False, fma=True, f16c=False,
+                    bf16=False, vnni=False, tiles="model" if level == "amx-model" else "", second_cache=_second_cache())

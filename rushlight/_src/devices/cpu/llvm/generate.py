@@ -1,0 +1,135 @@
+"""Code generation alone: LLVM IR to an object file, on any number of threads at a time.
+
+Each thread has a context and target machines of its own while it works (``tools``).
+"""
+import contextlib
+import ctypes
+import functools
+import logging
+import threading
+import time
+
+from ....core.forking import guarded
+from .bindings import bindings
+from .builder import MANY_STREAMS
+from .features import host
+
+log = logging.getLogger("rushlight.timing")
+
+
+_idle = []  # contexts with their target machines that no thread uses now
+
+
+@contextlib.contextmanager
+def tools():
+    """A context, and the target machines made in it by level, for this thread alone."""
+    llvm = bindings()
+    try:
+        own = _idle.pop()
+    except IndexError:
+        own = llvm.create_context(), {}
+    try:
+        yield own
+    finally:
+        _idle.append(own)
+
+
+def generate(text, level, context, machines):
+    """The bytes of an object file.  RuntimeError, with LLVM's words, for malformed IR."""
+    llvm = bindings()
+    started = time.perf_counter()
+    with llvm.parse_assembly(text, context) as module, loops.agreed(wants_search(text)):
+        image = emitted(machine_of(level, machines), module)
+    log.debug("compiled %d bytes of IR to %d in %.1f ms", len(text), len(image), 1e3 * (time.perf_counter() - started))
+    return image
+
+
+def machine_of(level, machines):
+    """A target machine that generates code at an optimisation level (0 to 3); ``machines`` are those of the thread."""
+    machine = machines.get(level)
+    if machine is None:
+        machine = machines[level] = new_machine(level)
+    return machine
+
+
+def new_machine(level):
+    llvm = bindings()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    features = host()
+    # position-independent: objects and the process may lie more than 2 GB apart
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=features.cpu, features=features.text, opt=level, reloc="pic", codemodel="jitdefault", jit=True)
+
+
+def emitted(machine, module):
+    """The object file of a module.  llvmlite lets one thread at a time into LLVM, which needs that for what threads share only."""
+    llvm = bindings()
+    with llvm.ffi.OutputString() as wrong:
+        buffer = emit_function()(machine, module, 1, wrong)
+        if not buffer:
+            raise RuntimeError(str(wrong))
+    try:
+        return ctypes.string_at(llvm.ffi.lib.LLVMPY_GetBufferStart(buffer), llvm.ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+@functools.cache
+def emit_function():
+    """llvmlite's function that emits an object file, without its lock."""
+    llvm = bindings()
+    found = ctypes.CDLL(llvm.ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
+    found.restype = llvm.ffi.LLVMMemoryBufferRef
+    return found
+
+
+# --- LLVM's search for better induction variables ------------------------------------------------------------------------------------
+def wants_search(text) -> bool:
+    """Whether the search pays: it takes four tenths of code generation, and loops of vectors run as fast without, but for modules of ``MANY_STREAMS``."""
+    return text.startswith(MANY_STREAMS)
+
+
+def switch_search(on):
+    llvm = bindings()
+    llvm.set_option("rushlight", f"-disable-lsr={int(not on)}")
+
+
+class Agreement:
+    """A setting of the process: threads that want it alike go on together, others wait.  It is left at ``rest``, for whoever else uses it."""
+
+    def __init__(self, change, rest):
+        self.change, self.rest = change, rest
+        self.value, self.inside, self.free = rest, 0, threading.Condition()
+
+    @contextlib.contextmanager
+    def agreed(self, value):
+        with self.free:
+            self.free.wait_for(lambda: not self.inside or self.value == value)
+            self.set(value)
+            self.inside += 1
+        try:
+            yield
+        finally:
+            with self.free:
+                self.inside -= 1
+                if not self.inside:
+                    self.set(self.rest)
+                    self.free.notify_all()
+
+    def acquire(self):
+        """Waits until nobody is inside, and keeps everybody out until ``release``."""
+        self.free.acquire()
+        self.free.wait_for(lambda: not self.inside)
+
+    def release(self):
+        self.free.release()
+
+    def set(self, value):
+        if value != self.value:
+            self.change(value)
+            self.value = value
+
+
+loops = guarded("code generation", Agreement(switch_search, rest=True))

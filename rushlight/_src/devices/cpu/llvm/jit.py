@@ -1,0 +1,244 @@
+"""LLVM IR to machine code in this process.
+
+Text becomes an object file with code generation only (no mid-end passes: the builder writes final form), the object file is
+cached on disk, and our own loader, or ORC where that does not know the format, puts it into memory. Objects stay loaded for the
+life of the process. LLVM itself is loaded when something is compiled for the first time: with a warm cache it never is.
+While a plan is made (``ahead``), code is generated on a second thread, and jumps stand for what is not there yet.
+"""
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import itertools
+import logging
+import sys
+import threading
+from pathlib import Path
+
+from ....core.native import loader
+from ....core import cache
+from ....core.apart import apart
+from ....core.forking import guarded
+from . import jumps
+from .bindings import bindings
+from .compile_queue import CompileQueue
+from .features import host
+from .generate import generate, machine_of, new_machine, tools
+
+assembly_log = logging.getLogger("rushlight.asm")
+timing_log = logging.getLogger("rushlight.timing")
+
+_lock = guarded("machine code", threading.RLock())
+_numbers = itertools.count()
+_built = {}
+_loaded = {}  # digest of an object -> {name: address}
+_origins = {}  # address of a function -> (digest of its object, name)
+_engine = None
+_pending = {}  # key: what the second thread compiles for it
+_line = None
+_planning = threading.local()  # ``ahead``: how many such blocks a thread is in
+
+
+def _forever(thing):
+    """Keeps an llvmlite object past interpreter shutdown: unmapping code that a thread still runs would crash."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
+
+
+def _linker():
+    global _engine
+    if _engine is None:
+        llvm = bindings()
+        # the engine owns its machine: machines must not be shared with it
+        _engine = _forever(llvm.create_lljit_compiler(new_machine(1), use_jit_link=True))
+    return _engine
+
+
+def compile_object(text, level=1, passes=None):
+    """Compiles LLVM IR to an object file's bytes; `passes` (1 to 3) runs the mid-end at that level first.
+
+    Raises RuntimeError, with LLVM's words, for malformed IR.
+    """
+    with _lock:
+        image, assembly = apart(_compiled, text, level, passes)
+    if assembly is not None:
+        assembly_log.debug("%s", assembly)  # by the thread whose program it is: tools ask for its line
+    return image
+
+
+def _compiled(text, level, passes):
+    """(object file, its assembly where that is logged)."""
+    llvm = bindings()
+    with tools() as (context, machines):
+        if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
+            return generate(text, level, context, machines), None
+        machine = machine_of(level, machines)
+        with llvm.parse_assembly(text, context) as module:
+            if passes is not None:
+                tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
+                builder = llvm.create_pass_builder(machine, tuning)
+                builder.getModulePassManager().run(module, builder)
+            module.verify()
+            assembly = machine.emit_assembly(module) if assembly_log.isEnabledFor(logging.DEBUG) else None
+            return machine.emit_object(module), assembly
+
+
+def link(image, exports, imports=None):
+    """Puts an object file into this process; returns {exported name: address}.
+
+    `imports` maps symbols to addresses; other undefined symbols are looked up in the process. Raises RuntimeError for
+    symbols that are found nowhere.
+    """
+    with _lock:
+        try:
+            return loader.load(image, exports, imports)
+        except loader.Unknown as reason:
+            timing_log.debug("linked by LLVM: %s", reason)
+            return apart(_link_by_llvm, image, exports, imports or {})
+
+
+def _link_by_llvm(image, exports, imports):
+    llvm = bindings()
+    library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+    for name, address in imports.items():
+        library.import_symbol(name, address)
+    for name in exports:
+        library.export_symbol(name)
+    tracker = _forever(library.link(_linker(), f"rushlight{next(_numbers)}"))
+    return {name: tracker[name] for name in exports}
+
+
+def build(key, make_text, exports, imports=None, level=1):
+    """Addresses of compiled functions, from memory, from the disk cache, or from `make_text()`, which writes the IR.
+
+    `key` is text that names the IR completely, given this version of the package; the CPU is added here. Pass the IR itself
+    as the key when nothing shorter says it. Symbols of `imports` must mean the same for one key.
+
+    Example:
+        >>> from rushlight._src.devices.cpu.llvm.builder import Module, constant
+        >>> from rushlight._src.devices.cpu.llvm.types import i64
+        >>> def text():
+        ...     module = Module()
+        ...     f = module.function("answer", [], i64)
+        ...     f.ret(constant(i64, 42))
+        ...     return module.text()
+        >>> address = build("the answer", text, ["answer"])["answer"]
+        >>> ctypes.CFUNCTYPE(ctypes.c_int64)(address)()
+        42
+    """
+    found = _built.get(key)
+    if found is not None:
+        return found
+    with _lock:
+        if key in _pending:
+            if _is_ahead():
+                return _pending[key].jumps
+            settle()
+        found = _built.get(key)
+        return _load(key, make_text, exports, imports, level) if found is None else found
+
+
+# --- code generation on a second thread -----------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def ahead():
+    """Within the block ``build`` gives this thread addresses at once, of what a second thread compiles meanwhile: what was built
+    may run after ``settle()``, which the end of the block calls."""
+    _planning.ahead = _is_ahead() + 1
+    try:
+        yield
+    finally:
+        _planning.ahead -= 1
+        settle()
+
+
+def _is_ahead():
+    return getattr(_planning, "ahead", 0)
+
+
+def _begin(key, digest, text, exports, level):
+    """Starts a compilation; the addresses that its functions will have."""
+    global _line
+    _line = _line or CompileQueue()
+    _pending[key] = one = _line.add(text, level)
+    one.digest, one.jumps = digest, {name: jumps.new() for name in exports}
+    return one.jumps
+
+
+def settle():
+    """Waits until all that was begun is compiled and in memory.  RuntimeError, with LLVM's words, for malformed IR."""
+    global _line
+    if not _pending:
+        return
+    wrong = []
+    with _lock:
+        if _line is not None:
+            apart(_line.share)
+        while _pending:
+            key, one = next(iter(_pending.items()))
+            try:
+                _built[key] = _settled(one)
+            except RuntimeError as error:
+                wrong.append(error)
+            del _pending[key]  # not before: other threads may run what is not pending; nor when interrupted
+        if _line is not None:
+            _line.end()
+        _line = None
+    if wrong:
+        raise wrong[0]
+
+
+def _settled(one):
+    image = one.image()
+    cache.put("object", one.digest, image)
+    for name, address in link(image, list(one.jumps)).items():
+        jumps.lead(one.jumps[name], address)
+    return _remember(one.digest, one.jumps, None)
+
+
+@functools.lru_cache(maxsize=None)
+def compiler_stamp():
+    """A digest of the versions and source files that decide what the compiler emits, so that editing it drops old entries."""
+    import llvmlite
+
+    rooms = Path(__file__).parents[1], Path(__file__).parents[2] / "ops" / "scalar"
+    return hashlib.sha256(" ".join([llvmlite.__version__, *map(cache.stamp, rooms)]).encode()).hexdigest()[:16]
+
+
+def _load(key, make_text, exports, imports, level):
+    digest = hashlib.sha256(f"{compiler_stamp()} {host().fingerprint} {level} {key}".encode()).hexdigest()
+    found = _loaded.get(digest, {})
+    if not all(name in found for name in exports):
+        image = cache.get("object", digest)
+        if image is None and _is_ahead() and not sys.is_finalizing() and not imports and jumps.possible() and not assembly_log.isEnabledFor(logging.DEBUG):
+            return _begin(key, digest, make_text(), exports, level)
+        if image is None:
+            image = compile_object(make_text(), level)
+            cache.put("object", digest, image)
+        found = _remember(digest, link(image, exports, imports), imports)
+    _built[key] = found
+    return found
+
+
+def _remember(digest, found, imports):
+    if not imports:  # what imports mean is known to who builds
+        _loaded[digest] = found
+        _origins.update((address, (digest, name)) for name, address in found.items())
+    return found
+
+
+def origin(address):
+    """What ``fetch`` takes to find a compiled function again in another process; None where that cannot be said."""
+    return _origins.get(address)
+
+
+def fetch(digest, name):
+    """The address of a function compiled earlier, here or by a process that shares the cache; None if the cache lost it."""
+    with _lock:
+        found = _loaded.get(digest)
+        if found is None or name not in found:
+            image = cache.get("object", digest)
+            if image is None:
+                return None
+            found = _remember(digest, link(image, [name]), None)
+        return found[name]

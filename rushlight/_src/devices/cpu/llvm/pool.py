@@ -1,0 +1,408 @@
+"""The thread pool that kernels run on, and the runner of programs, both generated code.
+
+A region is `extent` units cut into chunks of `grain`. Caller and workers claim chunks from one atomic ticket (generation,
+chunk count, next chunk), so a worker that wakes late costs nothing: the caller waits only for chunks that somebody started.
+Workers spin for a while, then sleep on a futex. Workers start lazily, which is also how the pool survives a fork. A region
+started while another one runs (from a kernel, or from a second Python thread) is run by its caller alone, chunk by chunk.
+"""
+
+import atexit
+import ctypes
+import functools
+import os
+import platform
+import sys
+import threading
+
+from ....core.forking import guarded
+from ....core.settings import settings
+from . import jit
+from .builder import Module, Value, constant
+from .types import i32, i64, ptr
+
+SPIN = 6000          # pauses before a worker sleeps: some 100 us
+JOIN_SPIN = 20000    # pauses before a waiting caller yields its CPU
+MAX_THREADS = 1024
+_CHUNK_BITS = 20     # chunks of a region, and the next one to claim, in the ticket
+_CHUNK_MASK = (1 << _CHUNK_BITS) - 1
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+
+# Offsets in the pool's state. What different threads write at different times lies in different cache lines.
+_STATE = {"generation": 0, "ticket": 64, "done": 128, "sleepers": 192, "busy": 256, "kernel": 320, "args": 328,
+          "extent": 336, "grain": 344, "threads": 384, "started": 392, "stopping": 400, "handles": 448}
+_STATE_BYTES = 448 + 8 * MAX_THREADS
+
+
+def _field(b, name):
+    return b.offset(Value("@state", ptr), _STATE[name])
+
+
+def _pause(b):
+    if b.features.is_x86:
+        b.call("llvm.x86.sse2.pause", [])
+
+
+def _has_threads():
+    return sys.platform != "win32"
+
+
+def _futex_number():
+    return _FUTEX.get(platform.machine()) if sys.platform == "linux" else None
+
+
+def _futex(b, operation, value):
+    """FUTEX_WAIT_PRIVATE (128) or FUTEX_WAKE_PRIVATE (129) on the generation; elsewhere a waiting thread just yields."""
+    number = _futex_number()
+    if number is None:
+        if operation == 128:
+            b.call("sched_yield", [], i32)
+        return
+    null = constant(ptr, 0)
+    arguments = [constant(i64, number), _field(b, "generation"), constant(i64, operation), value, null, null, constant(i64, 0)]
+    b.call("syscall", arguments, i64, variadic=1)
+
+
+def _write_chunk(module):
+    """Runs one chunk of a region."""
+    f = module.function("run_chunk", [("kernel", ptr), ("args", ptr), ("extent", i64), ("grain", i64), ("chunk", i64),
+                                      ("worker", i64)], internal=True)
+    kernel, args, extent, grain, chunk, worker = f.parameters
+    begin = f.mul(chunk, grain)
+    f.call_pointer(kernel, [args, begin, f.minimum(f.add(begin, grain), extent), worker])
+    f.ret()
+    return f
+
+
+def _write_drain(module, run_chunk):
+    """Claims and runs chunks of the current region until none is left."""
+    f = module.function("drain", [("worker", i64)], internal=True)
+    ticket, done = _field(f, "ticket"), _field(f, "done")
+    claim, attempt, run, out = (f.new_block(name) for name in ("claim", "attempt", "run", "out"))
+
+    def position(value):
+        return f.and_(value, _CHUNK_MASK), f.and_(f.lshr(value, _CHUNK_BITS), _CHUNK_MASK)
+
+    f.branch(claim)
+    f.at(claim)
+    # looking first keeps late workers from pushing the counter into the next field
+    following, count = position(f.atomic_load(i64, ticket))
+    f.branch_if(f.compare("<", following, count), attempt, out)
+    f.at(attempt)
+    chunk, count = position(f.atomic_update("add", ticket, constant(i64, 1)))
+    f.branch_if(f.compare("<", chunk, count), run, out)
+    f.at(run)
+    # a claimed chunk keeps its region alive, so these fields are its own
+    kernel, args = f.load(ptr, _field(f, "kernel")), f.load(ptr, _field(f, "args"))
+    extent, grain = f.load(i64, _field(f, "extent")), f.load(i64, _field(f, "grain"))
+    f.call(run_chunk, [kernel, args, extent, grain, chunk, f.parameters[0]])
+    f.atomic_update("add", done, constant(i64, 1), "release")
+    f.branch(claim)
+    f.at(out)
+    f.ret()
+    return f
+
+
+def _write_worker(module, drain):
+    """A worker's life: wait for a new generation, help, repeat, until the pool stops."""
+    f = module.function("worker", [("number", ptr)], ptr, internal=True)
+    number = f.cast("ptrtoint", f.parameters[0], i64)
+    generation, sleepers = _field(f, "generation"), _field(f, "sleepers")
+    wait, spin, pause, sleep, check, nap, awake, work, help_, leave = (f.new_block(name) for name in (
+        "wait", "spin", "pause", "sleep", "check", "nap", "awake", "work", "help", "leave"))
+    entry = f.block
+    f.branch(wait)
+    f.at(wait)
+    seen = f.phi(i32, (constant(i32, 0), entry))
+    f.branch(spin)
+    f.at(spin)
+    left = f.phi(i32, (constant(i32, SPIN), wait))
+    fresh = f.compare("!=", f.atomic_load(i32, generation), seen.value)
+    f.branch_if(fresh, work, pause)
+    f.at(pause)
+    _pause(f)
+    fewer = f.sub(left.value, 1)
+    left.add(fewer, pause)
+    f.branch_if(f.compare(">", fewer, 0), spin, sleep)
+    f.at(sleep)
+    f.atomic_update("add", sleepers, constant(i32, 1), "seq_cst")
+    f.branch(check)
+    f.at(check)
+    same = f.compare("==", f.atomic_load(i32, generation, "seq_cst"), seen.value)
+    f.branch_if(same, nap, awake)
+    f.at(nap)
+    _futex(f, 128, seen.value)
+    f.branch(check)
+    f.at(awake)
+    f.atomic_update("sub", sleepers, constant(i32, 1), "seq_cst")
+    f.branch(work)
+    f.at(work)
+    current = f.atomic_load(i32, generation)
+    stopping = f.compare("!=", f.atomic_load(i64, _field(f, "stopping")), 0)
+    f.branch_if(stopping, leave, help_)
+    f.at(help_)
+    f.call(drain, [number])
+    seen.add(current, help_)
+    f.branch(wait)
+    f.at(leave)
+    f.ret(constant(ptr, 0))
+    return f
+
+
+def _publish(b, wake):
+    """Tells the workers that something is new, waking up to `wake` sleepers."""
+    generation = _field(b, "generation")
+    b.atomic_store(b.add(b.load(i32, generation), 1), generation, "seq_cst")
+    asleep = b.compare("!=", b.atomic_load(i32, _field(b, "sleepers"), "seq_cst"), 0)
+    b.when(asleep, lambda: _futex(b, 129, wake))
+
+
+def _write_start(module, worker):
+    """Starts the workers that are missing."""
+    f = module.function("start", [], internal=True)
+    started, threads = _field(f, "started"), f.load(i64, _field(f, "threads"))
+
+    def one(number, _):
+        handle = f.offset(_field(f, "handles"), number, i64)
+        arguments = [handle, constant(ptr, 0), Value("@worker", ptr), f.cast("inttoptr", number, ptr)]
+        failed = f.call("pthread_create", arguments, i32)
+        # with fewer threads than wished for, the caller simply claims more chunks
+        f.when(f.compare("==", failed, 0), lambda: f.store(f.add(number, 1), started))
+
+    if _has_threads():
+        f.loop(f.load(i64, started), threads, 1, [], one)
+    f.ret()
+    return f
+
+
+def _write_stop(module):
+    """Ends all workers and waits for them. The caller makes sure that no region runs."""
+    f = module.function("pool_stop", [])
+    started = _field(f, "started")
+    f.atomic_store(constant(i64, 1), _field(f, "stopping"), "seq_cst")
+    # a drained ticket: a worker that is late for the last region finds nothing
+    f.atomic_store(constant(i64, 0), _field(f, "ticket"))
+    _publish(f, constant(i32, MAX_THREADS))
+
+    def join(number, _):
+        handle = f.load(i64, f.offset(_field(f, "handles"), number, i64))
+        f.call("pthread_join", [handle, constant(ptr, 0)], i32)
+
+    if _has_threads():
+        f.loop(1, f.load(i64, started), 1, [], join)
+    f.call("pool_forget", [])
+    f.ret()
+
+
+def _write_forget(module):
+    """Puts the pool in the state before its first region: after stopping, and in the child of a fork."""
+    f = module.function("pool_forget", [])
+    for name in ("ticket", "done", "busy", "stopping"):
+        f.store(constant(i64, 0), _field(f, name))
+    for name in ("generation", "sleepers"):
+        f.store(constant(i32, 0), _field(f, name))
+    f.store(constant(i64, 1), _field(f, "started"))
+    f.ret()
+
+
+def _write_run_alone(module, run_chunk):
+    """Runs all chunks of a region in the calling thread, as worker 0."""
+    f = module.function("run_alone", [("kernel", ptr), ("args", ptr), ("extent", i64), ("grain", i64), ("chunks", i64)],
+                        internal=True)
+    kernel, args, extent, grain, chunks = f.parameters
+    f.loop(0, chunks, 1, [], lambda chunk, _: f.call(run_chunk, [kernel, args, extent, grain, chunk, constant(i64, 0)]))
+    f.ret()
+    return f
+
+
+def _write_run(module, drain, start, run_alone):
+    """The entry: `pool_run(kernel, args, extent, grain)`."""
+    f = module.function("pool_run", [("kernel", ptr), ("args", ptr), ("extent", i64), ("grain", i64)])
+    kernel, args, extent, grain = f.parameters
+    small, large, alone, claim, together, join, again, relax, yield_, out = (f.new_block(name) for name in (
+        "small", "large", "alone", "claim", "together", "join", "again", "relax", "yield", "out"))
+    f.branch_if(f.compare("<=", extent, grain), small, large)
+    f.at(small)
+    f.call_pointer(kernel, [args, constant(i64, 0), extent, constant(i64, 0)])
+    f.ret()
+
+    f.at(large)
+    # the ticket holds so many chunks at most; coarser ones are always allowed
+    least = f.add(f.div(extent, _CHUNK_MASK // 2), 1)
+    grain = f.maximum(grain, least)
+    chunks = f.div(f.add(extent, f.sub(grain, 1)), grain)
+    f.branch_if(f.compare("<=", f.load(i64, _field(f, "threads")), 1), alone, claim)
+    f.at(claim)
+    _, claimed = f.compare_exchange(_field(f, "busy"), constant(i64, 0), constant(i64, 1))
+    f.branch_if(claimed, together, alone)
+    f.at(alone)
+    f.call(run_alone, [kernel, args, extent, grain, chunks])
+    f.ret()
+
+    f.at(together)
+    missing = f.compare("<", f.load(i64, _field(f, "started")), f.load(i64, _field(f, "threads")))
+    f.when(missing, lambda: f.call(start, []))
+    for name, value in (("kernel", kernel), ("args", args), ("extent", extent), ("grain", grain)):
+        f.store(value, _field(f, name))
+    f.atomic_store(constant(i64, 0), _field(f, "done"))
+    generation = f.add(f.cast("zext", f.load(i32, _field(f, "generation")), i64), 1)
+    ticket = f.or_(f.shl(generation, 2 * _CHUNK_BITS), f.shl(chunks, _CHUNK_BITS))
+    f.atomic_store(ticket, _field(f, "ticket"))
+    _publish(f, f.cast("trunc", f.sub(chunks, 1), i32))
+    f.call(drain, [constant(i64, 0)])
+    start_join = f.block
+    f.branch(join)
+
+    f.at(join)
+    count = f.phi(i32, (constant(i32, 0), start_join))
+    finished = f.compare(">=", f.atomic_load(i64, _field(f, "done")), chunks)
+    f.branch_if(finished, out, again)
+    f.at(again)
+    _pause(f)
+    more = f.add(count.value, 1)
+    f.branch_if(f.compare(">", more, JOIN_SPIN), yield_, relax)
+    f.at(relax)
+    count.add(more, relax)
+    f.branch(join)
+    f.at(yield_)
+    f.call("sched_yield", [], i32)
+    count.add(constant(i32, 0), yield_)
+    f.branch(join)
+    f.at(out)
+    f.atomic_store(constant(i64, 0), _field(f, "busy"))
+    f.ret()
+    return f
+
+
+def _write_threads(module):
+    """`pool_threads(n)` sets, `pool_lock() -> stored` and `pool_unlock()` keep regions away meanwhile."""
+    f = module.function("pool_threads", [("count", i64)])
+    f.store(f.parameters[0], _field(f, "threads"))
+    f.ret()
+    f = module.function("pool_lock", [], i64)
+    _, stored = f.compare_exchange(_field(f, "busy"), constant(i64, 0), constant(i64, 1))
+    f.ret(f.cast("zext", stored, i64))
+
+
+def _write_step(module, pool_run):
+    """Runs one step of a program and returns where the next one starts."""
+    f = module.function("run_step", [("code", ptr), ("values", ptr)], ptr, internal=True)
+    code, values = f.parameters
+    kernel, extent, grain, count = (f.load(kind, f.offset(code, 8 * k)) for k, kind in enumerate((ptr, i64, i64, i64)))
+    pairs = f.offset(code, 32)
+    args = f.alloca(i64, f.maximum(count, 1))
+
+    def slot(k, _):
+        pair = f.offset(pairs, f.mul(k, 16))
+        source, number = f.load(i64, pair), f.load(i64, f.offset(pair, 8))
+        base, = f.when(f.compare("<", source, 0), lambda: [constant(i64, 0)],
+                       lambda: [f.load(i64, f.offset(values, source, i64))])
+        f.store(f.add(base, number), f.offset(args, k, i64))
+
+    f.loop(0, count, 1, [], slot)
+    f.call(pool_run, [kernel, args, extent, grain])
+    f.ret(f.offset(pairs, f.mul(count, 16)))
+    return f
+
+
+def _write_program(module, run_step):
+    """The entry: `program_run(code, values)`."""
+    f = module.function("program_run", [("code", ptr), ("values", ptr)])
+    code, values = f.parameters
+    f.loop(0, f.load(i64, code), 1, [f.offset(code, 8)], lambda k, at: [f.call(run_step, [at[0], values])])
+    f.ret()
+
+
+def _text():
+    module = Module()
+    module.data("state", f"[{_STATE_BYTES} x i8]")
+    run_chunk = _write_chunk(module)
+    drain = _write_drain(module, run_chunk)
+    start = _write_start(module, _write_worker(module, drain))
+    _write_forget(module)
+    _write_stop(module)
+    pool_run = _write_run(module, drain, start, _write_run_alone(module, run_chunk))
+    _write_threads(module)
+    _write_program(module, _write_step(module, pool_run))
+    return module.text()
+
+
+_EXPORTS = ["pool_run", "program_run", "pool_stop", "pool_forget", "pool_threads", "pool_lock"]
+_lock = guarded("pool", threading.RLock())
+_threads = None
+
+
+def default_num_threads():
+    """Physical cores this process may run on, or what `RUSHLIGHT_NUM_THREADS` or `OMP_NUM_THREADS` say."""
+    wanted = settings.threads or settings.openmp_threads
+    if wanted:
+        return min(wanted, MAX_THREADS)
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:
+                cores.add(file.read().strip())
+        except OSError:
+            cores.add(cpu)
+    return max(1, min(len(cores), MAX_THREADS))
+
+
+@functools.lru_cache(maxsize=None)
+def addresses():
+    """Addresses of `pool_run` and `program_run` (and of the pool's own upkeep) as ints, to import or to call.
+
+    Example:
+        >>> addresses()["program_run"] > 0
+        True
+    """
+    global _threads
+    found = jit.build(f"pool {SPIN} {platform.machine()} {sys.platform}", _text, _EXPORTS)
+    with _lock:
+        ctypes.CFUNCTYPE(None)(found["pool_forget"])()
+        _threads = default_num_threads() if _has_threads() else 1
+        ctypes.CFUNCTYPE(None, ctypes.c_int64)(found["pool_threads"])(_threads)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=ctypes.PYFUNCTYPE(None)(found["pool_forget"]))
+        # workers must not outlive the interpreter that owns the buffers they read
+        atexit.register(ctypes.CFUNCTYPE(None)(found["pool_stop"]))
+        return found
+
+
+def get_num_threads():
+    """How many threads a region may use, the caller included."""
+    addresses()
+    return _threads
+
+
+def set_num_threads(count):
+    """Sets how many threads regions may use; waits for a region that runs.
+
+    Plans made before keep the scratch they reserved, so make plans after this call. Raises ValueError below 1 or above 1024.
+    """
+    global _threads
+    if not 1 <= count <= MAX_THREADS:
+        raise ValueError(f"the number of threads is {count}; it must be between 1 and {MAX_THREADS}")
+    if not _has_threads():
+        count = 1
+    found = addresses()
+    take = ctypes.CFUNCTYPE(ctypes.c_int64)(found["pool_lock"])
+    with _lock:
+        if count == _threads:
+            return
+        while not take():
+            os.sched_yield()
+        ctypes.CFUNCTYPE(None, ctypes.c_int64)(found["pool_threads"])(count)
+        ctypes.CFUNCTYPE(None)(found["pool_stop"])()
+        _threads = count
+
+
+@functools.lru_cache(maxsize=None)
+def caller(name, hold_gil=False):
+    """A ctypes callable of "program_run" (code, values) or "pool_run" (kernel, args, extent, grain), arguments as ints.
+
+    It releases the GIL during the call unless `hold_gil`; holding it saves some 50 ns on tiny programs.
+    """
+    arity = {"program_run": 2, "pool_run": 4}[name]
+    make = ctypes.PYFUNCTYPE if hold_gil else ctypes.CFUNCTYPE
+    return make(None, *[ctypes.c_void_p] * arity)(addresses()[name])

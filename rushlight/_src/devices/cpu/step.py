@@ -1,0 +1,81 @@
+"""Kernels as machine code of the processor, and how their work is divided."""
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+
+from ...core.expr import INFINITY
+from ...core.meta import product
+from ...compiler.kernel import Kernel
+from ...compiler.program import Step
+from .llvm import jit
+from .llvm.emit import emit, lanes_of, parts, unrolling
+from .llvm.features import host
+
+kernels_log = logging.getLogger("rushlight.kernels")
+CHUNK_BYTES = 1 << 16   # work that is worth a chunk of its own
+BLOCK = 4096            # lanes of one unit where outer indices are few
+TILE_ROWS = 256         # lanes of one unit where tiles are transposed: as many pages stay in the translation cache
+
+
+def at_most(extent):
+    """The extent of a loop that grows with another one (a triangle): its greatest, or a guess."""
+    if isinstance(extent, int) or not any(x.op == "index" for x in extent.free):
+        return extent
+    return extent.high if extent.high < INFINITY else BLOCK
+
+
+class NativeStep(Step):
+    """An arranged kernel that LLVM compiles."""
+
+    def __init__(self, arranged: Kernel, scalars: dict):
+        super().__init__(arranged, scalars)
+        dtypes = " ".join(e.dtype.name for s in self.kernel.stages for e in parts(s.exprs()) if e.op == "number")
+        text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # numbers print without their dtype
+        name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
+        kernels_log.debug("%s: %s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)), self.kernel)
+        made = jit.build(text, lambda: emit(self.kernel, len(self.parameters), name), [name])
+        self.address = made[name]
+
+    @functools.cached_property
+    def width(self) -> int:
+        """Elements along the lanes that are in flight."""
+        return self.tile * unrolling(self.kernel)
+
+    @functools.cached_property
+    def tile(self) -> int:
+        """Elements of a vector."""
+        return lanes_of(self.kernel, host())
+
+    @functools.cached_property
+    def itemsize(self) -> int:
+        """Bytes that one element of all buffers takes."""
+        return sum(b.dtype.itemsize for b in self.buffers)
+
+    def extents(self) -> tuple:
+        """What ``geometry`` takes: outer indices in all, inner ones of a stage, lanes and tiled lanes (None where there are none); ints or Exprs."""
+        return product(self.sizes), product(map(at_most, self.inner)), self.lane_size, self.across_size
+
+    def geometry(self, rows, inner, lanes=None, across=None) -> tuple:
+        """(extent, grain, lanes of a unit, units per outer index) for these sizes."""
+        extent, unit, block, blocks = rows, inner, 0, 0
+        if lanes is not None:
+            block, blocks = self.split(rows, lanes, inner)
+            extent, unit = rows * blocks, block * inner
+            if across is not None:
+                extent, unit = extent * -(-across // self.tile), unit * self.tile
+        if self.kernel.serial:
+            return extent, max(1, extent), block, blocks
+        return extent, max(1, -(-CHUNK_BYTES // (max(1, unit) * self.itemsize))), block, blocks
+
+    def split(self, rows, lanes, inner):
+        """(lanes of a unit, units per outer index): whole rows where there are many, cache-sized blocks where not."""
+        width = self.width
+        if self.across_size is not None:
+            return TILE_ROWS, max(1, -(-lanes // TILE_ROWS))
+        block = BLOCK if inner < 8 else width
+        block = -(-block // width) * width
+        if lanes <= block or rows >= 64 and inner < 8 and lanes <= 1 << 16:
+            return max(1, lanes), 1
+        return block, -(-lanes // block)

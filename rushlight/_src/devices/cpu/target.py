@@ -1,0 +1,74 @@
+"""The processor as the compiler's target: kernels by LLVM, templates, and programs as arrays of integers."""
+from __future__ import annotations
+
+import ctypes
+
+from . import provider
+from .claims import CLAIMS
+from .code import Code
+from ...compiler.launch import HEAD, Launch, Table, encode, starts
+from ...compiler.reference import address_of, callback
+from ...compiler.target import Target
+from .templates.contraction import NO_EPILOGUE
+from .templates.pixels_plan import pays
+from .templates.expression import expression_epilogue, expression_prologue
+from ...compiler.tile import arrange, split
+from .llvm import jit, pool
+from .llvm.features import host
+from .step import NativeStep
+
+
+class Processor(Target):
+    """Vectors, tile registers where there are any, and threads."""
+
+    def parts(self, kernel, scratch):
+        return split(arrange(kernel), scratch)
+
+    def step(self, kernel, scalars):
+        return NativeStep(kernel, scalars)
+
+    def ahead(self):
+        return jit.ahead()
+
+    def settle(self):
+        jit.settle()
+
+    def pays_with_channels_last(self, dtype, channels, outputs, groups):
+        return pays(dtype, channels, outputs, groups)
+
+    def claim(self, node):
+        found = CLAIMS.get(node.op)
+        return found if found is not None and found.suits(node) else None
+
+    def epilogue(self, value, operands, out, further, sums):
+        return NO_EPILOGUE if value is None else expression_epilogue(value, operands, out, further, sums)
+
+    def prologue(self, value, leaves):
+        return expression_prologue(value, leaves)
+
+    def fallback(self, graph, inputs, outputs):
+        kernel = callback(graph, inputs, outputs)
+        return address_of(kernel), kernel
+
+    def now(self, launch: Launch):
+        words = encode([launch])
+        code = (ctypes.c_int64 * len(words))(*words)
+        jit.settle()
+        pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
+
+    def code(self, launches, outputs, **facts):
+        words = encode(launches)
+        tables = {at + HEAD + 2 * k + 1: number.array for at, launch in zip(starts(words), launches) for k, (_, number) in enumerate(launch.slots) if type(number) is Table}
+        return Code(words, outputs, tables=tables, **facts)
+
+    def reference(self, kernel: int):
+        return jit.origin(kernel)
+
+    def load(self, reference):
+        return jit.fetch(*reference)
+
+    def fingerprint(self) -> str:
+        return f"{host().fingerprint} {host().second_cache} {pool.get_num_threads()}"
+
+
+target = provider.compiler = Processor()

@@ -1,0 +1,267 @@
+"""Planning attention: softmax(q k^T * scale + mask) v and its gradients, without writing the scores down."""
+
+import functools
+import struct
+from dataclasses import dataclass
+
+from ....ops import dropping
+from ..llvm import pool
+from . import dropout, few, flash, flash_backward
+from .contraction import Contraction, Step, numbers, tile_numbers
+from .scores import numbers_of, tile_of
+from .softmax import LOG2E
+
+DTYPES = ("float32", "bfloat16", "float16")
+_CHUNK_ROWS = 480, 1024  # queries that share a packed block of keys: their sums fit the second cache, which is large where there are tile registers
+
+_FEW_ROWS = (4, 8, 12)  # a decoder's few queries want tiles of few rows; those for 4 rows and more divide a block's
+
+
+@dataclass(frozen=True)
+class Attention:
+    """out[b, h] = softmax(q[b, h] k[b, h / sharing]^T * scale + mask[b, h]) v[b, h / sharing].
+
+    q: [batch, heads, queries, size], k: [batch, heads / sharing, keys, size], v: [batch, heads / sharing, keys, value_size], with
+    strides in elements, one a dimension, the last 1. `mask` is "" (none), "bool" (True: may look) or a float dtype (added);
+    its strides are 0 where it is broadcast, the last is 1. `causal`: query i sees the keys up to i. `modification`: what is done to scores
+    (modify.Modification); `blocks`: the strides, batch, head and row, of the map of blocks of `block` queries and keys. `drop`: the probability of dropping a weight, as the stream
+    from the operands "seed" and "place" on says. `longest`: the most queries and keys of a sequence, where `batch` sequences lie
+    end to end in the rows of one; they begin where the int64 operands "q_starts" and "k_starts" [batch + 1] say.
+    """
+
+    batch: int
+    heads: int
+    sharing: int
+    queries: int
+    keys: int
+    size: int
+    value_size: int
+    q: tuple
+    k: tuple
+    v: tuple
+    out: tuple
+    dtype: str
+    scale: float
+    causal: bool = False
+    mask: str = ""
+    mask_strides: tuple = (0, 0, 0, 1)
+    grad: tuple = (0, 0, 0, 1)
+    grad_q: tuple = (0, 0, 0, 1)
+    grad_k: tuple = (0, 0, 0, 1)
+    grad_v: tuple = (0, 0, 0, 1)
+    modification: object = None
+    blocks: tuple = (0, 0, 0)
+    block: tuple = (128, 128)
+    drop: float = 0.0
+    longest: tuple = ()
+
+    @property
+    def most(self):
+        """The most queries, and keys, that look at each other."""
+        return self.longest or (self.queries, self.keys)
+
+
+def plan_attention(problem):
+    """Plans attention; operands are "q", "k", "v", "mask" (if any), "out" and "lse" (float32 [batch, heads, queries]).
+
+    `lse` gets the logarithm of each row's sum of exponentials, infinity for rows that may look nowhere, whose output is 0.
+    Raises ValueError for dtypes other than float32, bfloat16 and float16, and for strides other than 1 within rows.
+
+    Example:
+        >>> strides = (512, 256, 8, 1)
+        >>> plan = plan_attention(Attention(1, 2, 1, 32, 32, 8, 8, strides, strides, strides, strides, "float32", 0.35))
+        >>> len(plan.steps)
+        1
+    """
+    _check(problem)
+    return _forward(problem, pool.get_num_threads())
+
+
+def plan_attention_backward(problem):
+    """Plans the gradients of attention: "q", "k", "v", "mask" (if any), "out", "lse" (of the forward) and "grad" (of out) in,
+    "grad_q", "grad_k" and "grad_v" out.
+
+    Strides beside those of the forward are the problem's `grad`, `grad_q`, `grad_k` and `grad_v`. Errors are as in
+    `plan_attention`.
+    """
+    _check(problem)
+    return _backward(problem, pool.get_num_threads())
+
+
+def _check(p):
+    if p.dtype not in DTYPES:
+        raise ValueError(f"attention of {p.dtype}; there is a kernel for {', '.join(DTYPES)}")
+    for name in ("q", "k", "v", "out", "mask_strides", "grad", "grad_q", "grad_k", "grad_v"):
+        if getattr(p, name)[-1] != 1 and not (name == "mask_strides" and not p.mask):
+            raise ValueError(f"attention wants unit stride in the last dimension of {name}; its strides are {getattr(p, name)}")
+
+
+@functools.lru_cache(maxsize=1024)
+def _forward(p, threads):
+    if not p.batch * p.heads * p.queries * p.value_size:
+        return Contraction((), {})
+    most = p.most[0]
+    kind = numbers_of(p.dtype, is_few(p))
+    block = flash.block_of(kind)
+    rows = next((rows for rows in _FEW_ROWS if rows >= most), min(most, block.queries) if kind.tiles else block.queries)
+    score_tile, value_tile = (tile_of(kind, rows, columns, block) for columns in (block.keys, p.value_size))
+    if is_few(p):
+        value_tile = 1, few.VECTORS
+    kernel = flash.flash_kernel(kind, variant(p), score_tile, value_tile)
+    chunk_rows = _chunk_rows(p, threads, block.queries, _CHUNK_ROWS[bool(kind.tiles)])
+    layout = Scratch()
+    layout.add("queries_at", quad_bytes(kind, chunk_rows, score_tile[0], p.size))
+    key_width, value_width = score_tile[1] * kind.lanes, value_tile[1] * kind.lanes
+    key_panel, value_panel = panel_bytes(kind, p.size, key_width), panel_bytes(kind, block.keys, value_width)
+    value_panels = -(-p.value_size // value_width)
+    layout.add("keys_at", block.keys // key_width * key_panel)
+    layout.add("values_at", value_panels * value_panel)
+    layout.add("scores_at", block.queries * block.keys * 4)
+    layout.add("sums_at", chunk_rows * value_panels * value_width * 4)
+    layout.add("state_at", (2 * chunk_rows + block.queries) * 4 + 256)
+    layout.add("kept_at", block.queries * dropout.row_bytes(block.keys))
+    chunks = -(-most // chunk_rows)
+    size = kind.element.bytes
+    slots = {
+        "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
+        "chunks": chunks, "chunk_rows": chunk_rows, "scale": float_bits(p.scale * score_unit(p)),
+        "key_panel_bytes": key_panel, "value_panel_bytes": value_panel, "value_panels": value_panels,
+        "scratch_bytes": layout.bytes, **layout.places, **strides(p, ("q", "k", "v", "out"), size), **mask_strides(p), **drop_slots(p)}
+    sources = {name: ("pointer", name, 0) for name in ("q", "k", "v", "out", "lse")} | shared_sources(p)
+    units = p.batch * p.heads * chunks
+    step = Step(kernel, units, 1, filled(flash.SLOTS, sources, slots, p))
+    return Contraction((step,), {"scratch": layout.bytes * threads})
+
+
+@functools.lru_cache(maxsize=1024)
+def _backward(p, threads):
+    shared_heads = p.heads // p.sharing
+    if not p.batch * shared_heads * (p.queries + p.keys) * (p.size + p.value_size):
+        return Contraction((), {})
+    kind = numbers_of(p.dtype, False)
+    block = flash_backward.block_of(kind)
+    score_tile, size_tile, value_tile = (tile_of(kind, *sizes, block) for sizes in (
+        (block.queries, block.keys), (block.keys, p.size), (block.keys, p.value_size)))
+    kernel = flash_backward.flash_backward_kernel(kind, variant(p), score_tile, size_tile, value_tile)
+    score_width, size_width, value_width = (vectors * kind.lanes for _, vectors in (score_tile, size_tile, value_tile))
+    size_panels, value_panels = -(-p.size // size_width), -(-p.value_size // value_width)
+    most = p.most[0]
+    padded = -(-most // block.queries) * block.queries
+    across = [quad_bytes(kind, width, width, most) if kind.tiles else panel_bytes(kind, most, width) for width in (size_width, value_width)]
+    sizes = {
+        "q_quads": quad_bytes(kind, padded, score_tile[0], p.size), "q_panel": across[0],
+        "grad_quads": quad_bytes(kind, padded, score_tile[0], p.value_size), "grad_panel": across[1],
+        "q_sums": padded * size_panels * size_width * 4, "k_panel": panel_bytes(kind, block.keys, size_width),
+        "k_across": panel_bytes(kind, p.size, score_width), "v_across": panel_bytes(kind, p.value_size, score_width)}
+    layout = Scratch()
+    for name in ("q_quads", "grad_quads", "q_sums"):
+        layout.add(f"{name}_at", p.sharing * sizes[name])
+    layout.add("q_panels_at", p.sharing * size_panels * sizes["q_panel"])
+    layout.add("grad_panels_at", p.sharing * value_panels * sizes["grad_panel"])
+    layout.add("rows_at", p.sharing * padded * 8)
+    layout.add("k_across_at", block.keys // score_width * sizes["k_across"])
+    layout.add("v_across_at", block.keys // score_width * sizes["v_across"])
+    layout.add("k_panels_at", size_panels * sizes["k_panel"])
+    for name in ("scores_at", "products_at", "pairs_at"):
+        layout.add(name, block.queries * block.keys * 4)
+    layout.add("kept_at", block.queries * dropout.row_bytes(block.keys))
+    layout.add("k_sums_at", block.keys * size_panels * size_width * 4)
+    layout.add("v_sums_at", block.keys * value_panels * value_width * 4)
+    slots = {
+        "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
+        "scale": float_bits(p.scale), "log_scale": float_bits(p.scale * score_unit(p)), "padded_queries": padded,
+        "size_panels": size_panels, "value_panels": value_panels, "scratch_bytes": layout.bytes, **layout.places,
+        **{f"{name}_bytes": size for name, size in sizes.items()}, **mask_strides(p), **drop_slots(p),
+        **strides(p, ("q", "k", "v", "out", "grad", "grad_q", "grad_k", "grad_v"), kind.element.bytes)}
+    sources = {name: ("pointer", name, 0) for name in flash_backward.POINTERS} | shared_sources(p)
+    step = Step(kernel, p.batch * shared_heads, 1, filled(flash_backward.SLOTS, sources, slots, p))
+    return Contraction((step,), {"scratch": layout.bytes * threads})
+
+
+def is_few(p):
+    """Whether queries are so few that packing keys for them takes longer than reading these again for each."""
+    return p.most[0] <= (few.MOST_BESIDE_TILES if tile_numbers(p.dtype) else few.MOST)
+
+
+def variant(p):
+    return flash.Variant(p.dtype, p.mask, p.causal, bool(p.longest), p.drop > 0, is_few(p), p.modification)
+
+
+def shared_sources(p):
+    """Where both kernels get what not every problem has."""
+    found = {"scratch": ("temp", "scratch", 0)}
+    for names, there in ((("mask",), p.mask), (flash.RAGGED, p.longest), (("seed", "place"), p.drop)):
+        found.update((name, ("pointer", name, 0) if there else ("const", 0)) for name in names)
+    return found
+
+
+def drop_slots(p):
+    """The slots of dropout, but for its place in the stream and in scratch."""
+    rows, columns = dropping.tiles(*p.most)
+    return {"threshold": dropping.threshold(p.drop), "row_tiles": rows, "column_tiles": columns, "larger": float_bits(dropping.larger(p.drop))}
+
+
+def score_unit(p):
+    """Scores are kept in units of log 2, unless somebody's function wants them as they are."""
+    return 1.0 if p.modification is not None and p.modification.score is not None else LOG2E
+
+
+def filled(names, sources, values, p):
+    """The contents of a kernel's slots, with those of a modification."""
+    m = p.modification
+    if m is not None:
+        names = (*names, *m.names)
+        sources = {**sources, **{name: ("pointer", name, 0) for name in m.pointers if m.mask is not None or name != "blocks"}}
+        values = {**values, "blocks": 0, "block_queries": p.block[0], "block_keys": p.block[1],
+                  **{f"blocks_{dim}": stride for dim, stride in zip(("batch", "head", "row"), p.blocks)}}
+    return tuple(sources.get(name) or ("const", values[name]) for name in names)
+
+
+def _chunk_rows(p, threads, rows, most):
+    """Queries of a unit: many, so that packing keys costs little, but enough units for all threads."""
+    wanted = 1 if threads == 1 else 4 * threads
+    queries = p.most[0]
+    chunks = max(-(-queries // most), min(-(-queries // rows), -(-wanted // (p.batch * p.heads))))
+    return -(-(-(-queries // chunks)) // rows) * rows
+
+
+class Scratch:
+    """Offsets of a worker's buffers, each on a page of its own."""
+
+    def __init__(self):
+        self.places, self.bytes = {}, 0
+
+    def add(self, name, size):
+        self.places[name] = self.bytes
+        self.bytes += -(-size // 4096) * 4096
+
+
+def words(kind, count):
+    """Words along k of so many elements, padded to a chunk."""
+    return -(-count // (kind.chunk * kind.per_word)) * kind.chunk
+
+
+def quad_bytes(kind, rows, tile_rows, depth):
+    """Bytes of rows packed into quads."""
+    return -(-rows // tile_rows) * tile_rows * words(kind, depth) * kind.word.bytes + 64
+
+
+def panel_bytes(kind, depth, width):
+    """Bytes of one packed panel; packing may write a vector of rows past its end."""
+    return (words(kind, depth) + kind.lanes) * width * kind.word.bytes + 64
+
+
+def strides(p, operands, itemsize):
+    """The byte strides of operands by slot name; sequences that lie end to end have none of a batch."""
+    return {f"{operand}_{dim}": 0 if p.longest and dim == "batch" else stride * itemsize for operand in operands
+            for dim, stride in zip(("batch", "head", "row"), getattr(p, operand))}
+
+
+def mask_strides(p):
+    itemsize = 1 if p.mask in ("", "bool") else numbers(p.mask).element.bytes
+    return {f"mask_{dim}": stride * itemsize for dim, stride in zip(("batch", "head", "row"), p.mask_strides)}
+
+
+def float_bits(value):
+    """The bits of a float32, as a slot holds them."""
+    return struct.unpack("<i", struct.pack("<f", value))[0]

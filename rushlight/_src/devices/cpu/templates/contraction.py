@@ -1,0 +1,222 @@
+"""What the contraction templates share: numbers, epilogues, and the plan they return."""
+
+import functools
+from dataclasses import dataclass, field, replace
+from typing import Callable
+
+import numpy as np
+
+from ....compiler.launch import CONSTANT, Launch, Table
+from ..llvm import tiles
+from ..llvm.builder import constant
+from ..llvm.features import host
+from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
+
+ELEMENTS = {"float32": f32, "float64": f64, "float16": f16, "bfloat16": bf16, "int8": i8, "uint8": i8,
+            "int16": i16, "int32": i32, "int64": i64}
+
+CHUNK = 4  # words along K that a packed operand is padded to, and that the tile's loop takes at once; tile registers take more
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How elements of one dtype are multiplied: packed into words, of which the machine multiplies a vector at once.
+
+    A word is one element, converted to the accumulator's type, or several elements for an instruction that adds up their
+    products: each is converted to `part` first. `signed` tells of A's elements, `b_signed` of B's. `flips`: the instruction
+    wants A unsigned, so 128 is added to A's bytes and 128 times B's subtracted from the sums. `tiles`: the kind of product that
+    tile registers compute (llvm/tiles.py), if they shall.
+    """
+
+    name: str
+    element: object
+    word: object
+    per_word: int
+    accumulator: object
+    lanes: int
+    signed: bool = True
+    part: object = None
+    b_signed: bool = True
+    flips: bool = False
+    tiles: str = ""
+
+    @property
+    def chunk(self):
+        """Words along k that a packed operand is padded to, and that a step of the loop along k takes."""
+        return tiles.WORDS if self.tiles else CHUNK
+
+    @property
+    def vector(self):
+        return vector(self.accumulator, self.lanes)
+
+    @property
+    def words(self):
+        return vector(self.word, self.lanes)
+
+    @property
+    def of_b(self):
+        """The same for packing B."""
+        return replace(self, signed=self.b_signed)
+
+    def multiply_add(self, b, x, y, sum):
+        """sum + x * y, of word vectors of A and of B."""
+        if self.per_word == 4:
+            return self.add_bytes(b, b.xor(x, _FLIP) if self.flips else x, y, sum)
+        if self.per_word == 2 and self.accumulator is i32:
+            shorts = vector(i16, 2 * self.lanes)
+            name = {512: "llvm.x86.avx512.pmaddw.d.512", 256: "llvm.x86.avx2.pmadd.wd", 128: "llvm.x86.sse2.pmadd.wd"}
+            return b.add(sum, b.call(name[32 * self.lanes], [b.bitcast(x, shorts), b.bitcast(y, shorts)], self.vector))
+        if self.per_word == 2:
+            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
+            pairs = vector(bf16, 2 * self.lanes)
+            return b.call(name, [sum, b.bitcast(x, pairs), b.bitcast(y, pairs)], self.vector)
+        if self.accumulator.is_float:
+            return b.fma(x, y, sum)
+        return b.add(b.mul(x, y), sum)
+
+    def add_bytes(self, b, x, y, sum):
+        """sum + x * y for words of four unsigned bytes times four signed ones."""
+        return b.call(f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}", [sum, x, y], self.vector)
+
+    def add_excess(self, b, y, sum):
+        """sum + 128 y: what flipping A adds to every row."""
+        return self.add_bytes(b, constant(self.words, _FLIP), y, sum)
+
+
+_FLIP = 0x80808080 - (1 << 32)  # 128 in each byte of a word
+
+
+def unpaired(kind):
+    """The same dtype with one element a word: what is computed for few rows is not rounded to halves, which takes longer than to multiply it."""
+    if kind.per_word == 2 and kind.accumulator is f32:
+        return Numbers(kind.name, kind.element, f32, 1, f32, kind.lanes)
+    return kind
+
+
+@functools.cache
+def numbers(dtype, b_dtype=""):
+    """The Numbers of a dtype name on this CPU; bytes may differ in sign between A and B. Raises ValueError for dtypes that have
+    no products.
+
+    Example:
+        >>> numbers("float32").accumulator
+        float
+    """
+    element = ELEMENTS.get(dtype)
+    if element is None or b_dtype not in ("", dtype) and {dtype, b_dtype} != {"uint8", "int8"}:
+        raise ValueError(f"no contraction for {dtype} and {b_dtype or dtype}; there is one for {', '.join(ELEMENTS)}")
+    features = host()
+    if element is bf16 and features.bf16:
+        return Numbers(dtype, bf16, i32, 2, f32, features.lanes(4), part=i16)
+    if element in (f16, bf16):
+        return Numbers(dtype, element, f32, 1, f32, features.lanes(4))
+    if element in (i8, i16):
+        return _whole_numbers(dtype, b_dtype or dtype, element, features)
+    # a vector holds a quad at least, be it in two registers
+    return Numbers(dtype, element, element, 1, element, max(CHUNK, features.lanes(element.bytes)))
+
+
+@functools.cache
+def tile_numbers(dtype, b_dtype=""):
+    """The Numbers of products by tile registers; None where this CPU or the dtype has none.
+
+    Example:
+        >>> tile_numbers("float64") is None
+        True
+    """
+    element = ELEMENTS.get(dtype)
+    if not host().tiles or element not in (bf16, i8):
+        return None
+    if element is bf16:
+        return Numbers(dtype, bf16, i32, 2, f32, tiles.WORDS, part=i16, tiles="bf16ps")
+    signs = [(one or dtype) != "uint8" for one in (dtype, b_dtype)]
+    kind = "".join("s" if signed else "u" for signed in signs)
+    return Numbers(f"{dtype} {b_dtype or dtype}", i8, i32, 4, i32, tiles.WORDS, signs[0], i8, signs[1], tiles=f"b{kind}d")
+
+
+def _whole_numbers(dtype, b_dtype, element, features):
+    lanes, signs = features.lanes(4), {"signed": dtype != "uint8", "b_signed": b_dtype != "uint8"}
+    name = f"{dtype} {b_dtype}"
+    if element is i8 and signs["b_signed"] and features.vnni and features.width == 512:
+        return Numbers(name, element, i32, 4, i32, lanes, part=i8, flips=signs["signed"], **signs)
+    if element is i8 and features.is_x86:
+        return Numbers(name, element, i32, 2, i32, lanes, part=i16, **signs)
+    return Numbers(name, element, i32, 1, i32, lanes, **signs)
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What happens to finished sums before they are stored.
+
+    `emit(b, sums, batch, row, column, place, mask, slots)` gets a vector of sums for one row and neighbouring columns, the
+    position as i64 values (of the first lane), the address that they go to (or one a lane), a lane mask or None, and the epilogue's own slots as i64 values; it returns
+    the vector to store, in the accumulator's type or, if that is whole numbers, a float. `key` names the code completely; `slots` are as in Contraction.
+    `touched(b, place, slots)` lists the addresses that it reads or writes for a place in the output.
+    """
+
+    key: str = ""
+    slots: tuple = ()
+    emit: Callable | None = field(default=None, compare=False, repr=False)
+    touched: Callable | None = field(default=None, compare=False, repr=False)
+
+    def values(self, b, args, first):
+        """Its slots as i64 values, which a kernel's arguments hold from number `first` on."""
+        return [b.load(i64, b.offset(args, 8 * (first + k))) for k in range(len(self.slots))]
+
+    def fetch(self, b, place, slots):
+        """Asks for the memory of a place early: a tile's sums take longer than it does to come."""
+        b.prefetch(place, write=True)
+        if self.touched is not None:
+            for at in self.touched(b, place, slots):
+                b.prefetch(at)
+
+
+NO_EPILOGUE = Epilogue()
+
+
+def written_slots(names, numbers, sources):
+    """A kernel's slots in its order of names: operands and temporaries from `sources`, the rest constants."""
+    return tuple([sources[name] if name in sources else ("const", numbers[name]) for name in names])
+
+
+def table(offsets, keep):
+    """The Table of some offsets, which the plan that keeps it holds on to."""
+    array = np.ascontiguousarray(offsets, np.int64)
+    keep.append(array)
+    return Table(array)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel call: `kernel(slots, begin, end, worker)` over `extent` units in chunks of `grain`.
+
+    `fills`: the temporary of which it writes all, as a function of its other slots alone, and which no other step writes.
+    A program does without it where an equal step has run already.
+    """
+
+    kernel: int
+    extent: int
+    grain: int
+    slots: tuple
+    fills: str = ""
+
+    def launch(self, place):
+        """The Launch; ``place(name, offset)`` gives the value and the number of a slot so many bytes into an operand or temporary."""
+        return Launch(self.kernel, self.extent, self.grain, tuple([(CONSTANT, slot[1]) if slot[0] == "const" else place(*slot[1:]) for slot in self.slots]))
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A planned contraction: steps in order, and the temporaries (name to bytes) that they need, 64-byte aligned.
+
+    Slots are ("pointer", operand, byte offset), ("temp", name, byte offset) or ("const", number).
+    Constants may be Tables in `keep`, so whoever runs the steps holds on to the plan.
+    """
+
+    steps: tuple
+    temporaries: dict
+    keep: tuple = ()  # tables that the slots point into
+
+    def launches(self, values):
+        """The launches of the steps; `values` gives the number of each operand and temporary."""
+        return [step.launch(lambda name, offset: (values[name], offset)) for step in self.steps]

@@ -1,0 +1,39 @@
+"""What suits the processor at hand: figures that were measured on one kind of it, which planners ask for instead of writing them down.
+
+`max_autotune` (tune.py) measures other choices; these are the first guesses. A kind that nobody measured gets figures that did well on AMD's Zen 5.
+"""
+
+import functools
+from dataclasses import dataclass
+
+from ....core.native.compiler import processor
+
+
+@dataclass(frozen=True)
+class Habits:
+    """Figures of blocked products.
+
+    `ahead`: tiles ask for the next panel of B and the next block of A while they compute. `second_rate`: bytes a cycle that a tile may
+    want of the second cache before it waits (0: it never does). `whole`: the part of the second cache that A may fill to be one block.
+    `block_rows`: rows of a block where A is more; 0: as many as half a small second cache holds, which is then `whole`, too.
+    """
+
+    ahead: bool = False
+    second_rate: int = 0
+    whole: float = 0.0
+    block_rows: int = 0
+
+
+# measured on Sapphire Rapids: 2 MB of second cache; MKL near the peak beside it
+KINDS = {"GenuineIntel": Habits(ahead=True, second_rate=30, whole=0.4, block_rows=96)}
+
+
+@functools.cache
+def habits():
+    """The Habits of this processor's kind.
+
+    Example:
+        >>> habits().block_rows in (0, 96)
+        True
+    """
+    return KINDS.get(processor.vendor(), Habits())

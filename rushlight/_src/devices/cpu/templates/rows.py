@@ -1,0 +1,61 @@
+"""What kernels on matrices share: rows in vectors, reports of failure, exchanges of rows."""
+
+from ....core.failures import LAST
+from ..llvm.builder import constant
+from ..llvm.types import i32, i64, vector
+
+
+class Rows:
+    """Writes loops over rows of elements at addresses, in vectors of which the last has a mask."""
+
+    def __init__(self, f, element, lanes):
+        self.f, self.element, self.lanes, self.kind = f, element, lanes, vector(element, lanes)
+
+    def each(self, count, body):
+        """`body(first, mask)` for vectors of [0, count): whole ones under no mask."""
+        f, lanes = self.f, self.lanes
+        whole = f.and_(count, -lanes)
+        f.loop(0, whole, lanes, [], lambda at, _: body(at, None))
+        f.when(f.compare("<", whole, count), lambda: body(whole, f.lane_mask(f.sub(count, whole), lanes)))
+
+    def copied(self, source, target, count):
+        """A row of elements."""
+        f = self.f
+
+        def some(at, mask):
+            f.store(f.load(self.kind, f.offset(source, at, self.element), mask=mask), f.offset(target, at, self.element), mask=mask)
+
+        self.each(count, some)
+
+    def exchanged(self, one, other, count):
+        """Two rows in each other's place."""
+        f = self.f
+
+        def some(at, mask):
+            places = [f.offset(row, at, self.element) for row in (one, other)]
+            values = [f.load(self.kind, place, mask=mask) for place in places]
+            for value, place in zip(reversed(values), places):
+                f.store(value, place, mask=mask)
+
+        self.each(count, some)
+
+    def filled(self, target, count, value):
+        """A row with one value everywhere."""
+        f = self.f
+        self.each(count, lambda at, mask: f.store(constant(self.kind, value), f.offset(target, at, self.element), mask=mask))
+
+
+def report(f, flag, failure, matrix, info):
+    """Raises the error flag for a matrix where something was found (`info`, an i64, is not zero), if `failure` says what to report."""
+    wrong = f.and_(f.cast("zext", f.compare("!=", info, 0), i64), f.cast("zext", f.compare("!=", failure, 0), i64))
+
+    def raised():
+        word = f.or_(f.or_(f.shl(f.sub(constant(i64, LAST), matrix), 32), f.shl(info, 8)), failure)
+        f.atomic_update("umax", flag, word)
+
+    f.when(f.compare("!=", wrong, 0), raised)
+
+
+def number_at(f, numbers, k):
+    """An int32 of a table as an i64."""
+    return f.convert(f.load(i32, f.offset(numbers, k, i32)), i64)

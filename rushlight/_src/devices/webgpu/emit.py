@@ -1,0 +1,564 @@
+"""Kernel -> WGSL.
+
+Three forms of kernels: of "threads", where each runs one index of the outer axes and of the lanes, with loops in
+order; of "groups", where a workgroup shares the loops of one outer index, and reductions meet in workgroup memory;
+and those "in order", which one thread runs.
+
+Bindings: 0 the words of a launch (units, then for each buffer the first element, scalars as two words, parameters
+as one), then the buffers, last the error flag.
+"""
+
+from __future__ import annotations
+
+from ...compiler import math
+from ...compiler.kernel import Kernel, Stage, scalar_inputs, walk
+from ...core.dtypes import float32
+from ...core.expr import Expr, const, extent_of
+from ...core.failures import DIVIDED_BY_ZERO, OUT_OF_RANGE
+from .functions import called_in
+from .scalars import BUILTINS, TYPES, convert, literal, operation, wrapped
+
+THREADS = 256  # of a workgroup whose threads work alone
+GROUP = 128  # of one that shares a reduction
+ACROSS = 65535  # workgroups of one dimension
+SYMBOLS = {"add": "+", "mul": "*", "and": "&", "or": "|"}
+NARROW = {"bool": 8, "uint8": 8, "int8": 8, "int16": 16, "float16": 16, "bfloat16": 16}
+
+STORE = """fn store_b{k}(at: i32, value: u32) {{
+  let shift = u32(at % {per}) * {bits}u; let place = at / {per};
+  var old = atomicLoad(&b{k}[place]);
+  loop {{
+    let made = atomicCompareExchangeWeak(&b{k}[place], old, (old & ~({mask}u << shift)) | (value << shift));
+    if (made.exchanged) {{ break; }}
+    old = made.old_value;
+  }}
+}}"""
+
+
+class Refused(NotImplementedError):
+    """What the device has no instructions for."""
+
+
+def form(kernel: Kernel) -> str:
+    """How the units of a kernel are spread."""
+    if kernel.serial:
+        return "order"
+    loops = any(s.loops for s in kernel.stages)
+    return "group" if kernel.lane is None and loops and not kernel.running else "thread"
+
+
+class Scope:
+    """Lines of a block: what is computed there, and which leaves are known in it.
+
+    ``branch``: nothing but what is wanted there is computed before it.
+    """
+
+    def __init__(self, leaves=(), branch=False):
+        self.lines, self.values, self.leaves, self.branch = [], {}, set(leaves), branch
+
+
+class Emitter:
+    """Writes one parametrised kernel.
+
+    ``features``: the words "f64" and "i64" where the device has these types, and "fma" where its multiply-add rounds
+    once.
+    """
+
+    def __init__(self, kernel: Kernel, count: int, features):
+        self.kernel, self.features, self.form = kernel, features, form(kernel)
+        self.buffers, self.names, self.head, self.fresh = kernel.buffers(), {}, [], 0
+        self.written = {s.buffer for stage in kernel.stages for s in stage.stores}
+        self.scopes = [Scope()]
+        self.constants: dict = {}
+        self.line("let none = words[0] >> 31u;")  # 0, which no compiler knows
+        at = 1
+        for k, buffer in enumerate(self.buffers):
+            self.names[buffer] = f"b{k}"
+            self.line(f"let o{k} = i32(words[{at}]);")
+            self.declare(k, buffer)
+            at += 1
+        for s in sorted(scalar_inputs(kernel), key=lambda s: int(s.arg[1:].split(".")[0])):
+            self.scopes[0].values[s] = self.scalar(s, at)
+            at += 2
+        for k in range(count):
+            leaf = Expr("slot", (), (f"p{k}",))
+            self.line(f"let p{k} = i32(words[{at + k}]);")
+            self.scopes[0].values[leaf] = f"p{k}"
+            self.scopes[0].leaves.add(leaf)
+        self.count = at + count
+
+    # --- what is bound --------------------------------------------------
+    def declare(self, k, buffer):
+        name = buffer.dtype.name
+        if name not in TYPES:
+            raise Refused(f"numbers of {buffer.dtype}")
+        element = ("atomic<u32>" if buffer in self.written else "u32") if name in NARROW else self.type(buffer.dtype)
+        self.head.append(f"@group(0) @binding({k + 1}) var<storage, read_write> b{k}: array<{element}>;")
+        bits = NARROW.get(name)
+        if bits is None:
+            return
+        per, mask = 32 // bits, (1 << bits) - 1
+        word = f"atomicLoad(&b{k}[at / {per}])" if buffer in self.written else f"b{k}[at / {per}]"
+        self.head.append(
+            f"fn load_b{k}(at: i32) -> u32 {{ return ({word} >> (u32(at % {per}) * {bits}u)) & {mask}u; }}"
+        )
+        if buffer in self.written:
+            self.head.append(STORE.format(k=k, per=per, bits=bits, mask=mask))
+
+    def type(self, dtype) -> str:
+        kind = TYPES.get(dtype.name)
+        if kind is None or kind in ("i64", "f64") and kind not in self.features:
+            raise Refused(f"numbers of {dtype}")
+        return kind
+
+    def scalar(self, s, at) -> str:
+        low, high = f"words[{at}]", f"words[{at + 1}]"
+        if s.dtype.is_floating_point:
+            return (
+                self.let(f"bitcast<f64>((u64({high}) << 32u) | (u64({low}) & 0xfffffffflu))")
+                if self.type(s.dtype) == "f64"
+                else self.let(f"bitcast<f32>({low})")
+            )
+        if s.dtype.name == "bool":
+            return self.let(f"({low} != 0u)")
+        return self.let(f"bitcast<{self.type(s.dtype)}>((u64({high}) << 32u) | (u64({low}) & 0xfffffffflu))")
+
+    # --- text --------------------------------------------------
+    def line(self, text: str):
+        self.scopes[-1].lines.append(text)
+
+    def let(self, text: str, scope=None) -> str:
+        """Names a value in a scope."""
+        name, self.fresh = f"v{self.fresh}", self.fresh + 1
+        (scope or self.scopes[-1]).lines.append(f"let {name} = {text};")
+        return name
+
+    def name(self) -> str:
+        name, self.fresh = f"v{self.fresh}", self.fresh + 1
+        return name
+
+    def block(self, head: str, body, leaves=None, branch=False):
+        """``head { body }``; ``leaves``: the texts of leaves that are known inside."""
+        scope = Scope(leaves or (), branch)
+        scope.values.update(leaves or {})
+        self.scopes.append(scope)
+        body()
+        self.scopes.pop()
+        self.line(f"{head} {{")
+        self.scopes[-1].lines += [f"  {line}" for line in scope.lines]
+        self.line("}")
+
+    # --- the kernel --------------------------------------------------
+    def text(self) -> str:
+        kernel, size = self.kernel, 1 if self.form == "order" else THREADS if self.form == "thread" else GROUP
+        axes = [*kernel.outer] + [a for a in (kernel.lane,) if a is not None]
+        if self.form == "order":
+            self.block("for (var unit = 0; unit < i32(words[0]); unit++)", lambda: self.unit(axes))
+        else:
+            spread = "wid.x + wid.y * 65535u" if self.form == "group" else f"(wid.x + wid.y * 65535u) * {size}u + lid"
+            self.line(f"let unit = i32({spread});")
+            self.block("if (unit < i32(words[0]))", lambda: self.unit(axes))
+        flag = len(self.buffers) + 1
+        head = ["@group(0) @binding(0) var<storage, read> words: array<u32>;", *self.head]
+        if kernel.flag:
+            head += [
+                f"@group(0) @binding({flag}) var<storage, read_write> flag: array<atomic<u32>>;",
+                f"const OUT_OF_RANGE = {OUT_OF_RANGE}u; const DIVIDED_BY_ZERO = {DIVIDED_BY_ZERO}u;",
+            ]
+        head += [f"const {name} = {value};" for value, name in self.constants.items()]
+        body = "\n".join(f"  {line}" for line in self.scopes[0].lines)
+        given = "@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lid: u32"
+        main = f"@compute @workgroup_size({size}) fn main({given}) {{\n{body}\n}}\n"
+        whole = "\n".join(head) + "\n"
+        return whole + called_in(whole + main) + main
+
+    def unit(self, axes):
+        """One index of all outer axes."""
+        rest, scope = "unit", self.scopes[-1]
+        for axis in reversed(axes):
+            scope.leaves.add(axis)
+            if axis is axes[0]:
+                scope.values[axis] = rest
+            else:
+                extent = self.value(const(extent_of(axis)))
+                scope.values[axis] = self.let(f"{rest} % {extent}")
+                rest = self.let(f"{rest} / {extent}")
+        for k, stage in enumerate(self.kernel.stages):
+            if k and self.form == "group" and self.reads_written(stage):
+                self.line("storageBarrier();")
+                self.line("workgroupBarrier();")
+            self.stage(stage)
+
+    def reads_written(self, stage) -> bool:
+        return any(load.arg in self.written for e in stage.exprs() for load in walk(e, "load"))
+
+    def stage(self, stage: Stage):
+        names = [self.accumulators(r) for r in stage.reductions]
+        if self.form != "group" or not stage.loops:
+            if not stage.loops and self.form == "group":
+                self.block(
+                    "if (lid == 0u)", lambda: self.body(stage, names), branch=True
+                ) if not stage.reductions else self.body(stage, names)
+            elif not stage.loops:
+                self.block("", lambda: self.body(stage, names)) if self.reads_written(stage) else self.body(
+                    stage, names
+                )
+            else:
+                self.in_order(stage, stage.loops, names)
+        else:
+            self.shared(stage, names)
+        for r, own in zip(stage.reductions, names):
+            found = self.folded(r, own) if self.form == "group" and stage.loops else own
+            self.scopes[-1].leaves.add(r.result)
+            self.scopes[-1].values[r.result] = (
+                self.let(convert(found[-1], r.value.dtype, r.result.dtype))
+                if r.at is None
+                else self.let(f"{self.type(r.result.dtype)}({found[-1]})")
+            )
+
+    def in_order(self, stage, loops, names):
+        """Nested loops, one index at a time."""
+        if not loops:
+            self.body(stage, names)
+            return
+        axis = loops[0]
+        at, end = self.name(), self.value(const(extent_of(axis)))
+        self.block(
+            f"for (var {at} = 0; {at} < {end}; {at}++)", lambda: self.in_order(stage, loops[1:], names), {axis: at}
+        )
+
+    def shared(self, stage, names):
+        """The loops of a stage shared by a group's threads: all as one, if no extent depends on another's index."""
+        loops = stage.loops
+        if any(isinstance(extent_of(a), Expr) and extent_of(a).free & set(loops) for a in loops):
+            self.nested(stage, loops, names)
+            return
+        ends = [self.value(const(extent_of(a))) for a in loops]
+        total, at = ends[0] if len(ends) == 1 else self.let(" * ".join(ends)), self.name()
+
+        def inside():
+            rest, scope = at, self.scopes[-1]
+            for axis, end in reversed(list(zip(loops, ends))):
+                scope.leaves.add(axis)
+                scope.values[axis] = rest if axis is loops[0] else self.let(f"{rest} % {end}")
+                rest = rest if axis is loops[0] else self.let(f"{rest} / {end}")
+            self.body(stage, names)
+
+        self.block(f"for (var {at} = i32(lid); {at} < {total}; {at} += {GROUP})", inside)
+
+    def nested(self, stage, loops, names):
+        """The last loop shared, those around it in order."""
+        axis = loops[0]
+        at, end = self.name(), self.value(const(extent_of(axis)))
+        first, step = (f"var {at} = i32(lid)", f"{at} += {GROUP}") if len(loops) == 1 else (f"var {at} = 0", f"{at}++")
+        self.block(
+            f"for ({first}; {at} < {end}; {step})",
+            lambda: self.nested(stage, loops[1:], names) if len(loops) > 1 else self.body(stage, names),
+            {axis: at},
+        )
+
+    # --- reductions and stores --------------------------------------------------
+    def accumulators(self, r) -> list:
+        """Variables for what a reduction has so far."""
+        kind, found = self.type(r.value.dtype), []
+        for value in self.identity(r, kind):
+            found.append(self.name())
+            self.line(f"var {found[-1]} = {value};")
+        return found
+
+    def identity(self, r, kind) -> list:
+        if r.combine in ("argmax", "argmin", "max", "min"):
+            least = self.extreme(kind, r.value.dtype, r.combine.endswith("min"))
+            return [least] + (["2147483647i"] if r.combine.startswith("arg") else [])
+        if r.combine in ("and", "or"):
+            return [
+                literal(r.combine == "and", kind) if kind == "bool" else literal(-1 if r.combine == "and" else 0, kind)
+            ]
+        return [literal(r.combine == "mul", kind)]
+
+    def extreme(self, kind, dtype, largest) -> str:
+        if kind == "bool":
+            return literal(largest, kind)
+        if kind in ("f32", "f64"):
+            return literal(float("inf") if largest else float("-inf"), kind)
+        bits = 8 * dtype.itemsize
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+        return literal(high if largest else low, kind)
+
+    def combine(self, r, old, new) -> list:
+        """The texts of what is left of two."""
+        kind = self.type(r.value.dtype)
+        if r.at is not None:
+            (x, i), (y, j) = old, new
+            better, tie = f"{y} {'>' if r.combine == 'argmax' else '<'} {x}", f"{y} == {x}"
+            if kind == "bool":
+                better = f"u32({y}) {'>' if r.combine == 'argmax' else '<'} u32({x})"
+            if kind in ("f32", "f64"):
+                first, second = f"is_nan_{kind}({x})", f"is_nan_{kind}({y})"
+                better, tie = f"({better} || ({second} && !{first}))", f"({tie} || ({second} && {first}))"
+            take = self.let(f"({better}) || ({tie} && {j} < {i})")
+            return [f"select({x}, {y}, {take})", f"select({i}, {j}, {take})"]
+        return [self.update(r.combine, r.value.dtype, kind, old[0], new[0])]
+
+    def update(self, combine, dtype, kind, x, y) -> str:
+        if kind == "bool":
+            return f"({x} {'|' if combine in ('add', 'max', 'or') else '&'} {y})"
+        if combine in ("max", "min"):
+            return f"{combine}imum_{kind}({x}, {y})" if kind in ("f32", "f64") else f"{combine}({x}, {y})"
+        return wrapped(f"({x} {SYMBOLS[combine]} {y})", dtype)
+
+    def body(self, stage, names):
+        """One step of every reduction and store."""
+        for r, own in zip(stage.reductions, names):
+            new = [self.value(r.value)] + ([self.value(r.at)] if r.at is not None else [])
+            made = [self.let(text) for text in self.combine(r, own, new)]
+            for name, value in zip(own, made):
+                self.line(f"{name} = {value};")
+            if r.running:
+                self.scopes[-1].leaves.add(r.result)
+                self.scopes[-1].values[r.result] = self.let(convert(own[0], r.value.dtype, r.result.dtype))
+        values = [(self.value(const(s.at)), self.value(s.value)) for s in stage.stores]
+        for s, (at, value) in zip(stage.stores, values):
+            self.store(s, at, value)
+
+    def store(self, s, at, value):
+        k, dtype = self.names[s.buffer][1:], s.buffer.dtype
+        place = f"o{k} + {at}"
+        if s.combine:
+            kind = self.type(dtype)
+            value = self.update(s.combine, dtype, kind, self.from_memory(s.buffer, place), value)
+        if dtype.name in NARROW:
+            stored = {
+                "bool": "select(0u, 1u, {})",
+                "uint8": "({}) & 255u",
+                "int8": "u32({}) & 255u",
+                "int16": "u32({}) & 65535u",
+                "float16": "f32_to_half({})",
+                "bfloat16": "f32_to_brain({})",
+            }[dtype.name].format(value)
+            self.line(f"store_b{k}({place}, {stored});")
+        else:
+            self.line(f"b{k}[{place}] = {value};")
+
+    def folded(self, r, own) -> list:
+        """The threads' parts of a reduction combined: each thread has the whole."""
+        kinds = [self.type(r.value.dtype)] + (["i32"] if r.at is not None else [])
+        shared = [f"s{self.name()}" for _ in kinds]
+        self.head += [
+            f"var<workgroup> {name}: array<{'u32' if kind == 'bool' else kind}, {GROUP}>;"
+            for name, kind in zip(shared, kinds)
+        ]
+
+        def kept(name, kind):
+            return f"({name} != 0u)" if kind == "bool" else name
+
+        def put(values):
+            for name, value, kind in zip(shared, values, kinds):
+                self.line(f"{name}[lid] = {f'u32({value})' if kind == 'bool' else value};")
+
+        put(own)
+        self.line("workgroupBarrier();")
+        step = self.name()
+
+        def halve():
+            def meet():
+                old, new = (
+                    [self.let(kept(f"{name}[{at}]", kind)) for name, kind in zip(shared, kinds)]
+                    for at in ("lid", f"lid + {step}")
+                )
+                put(self.combine(r, old, new))
+
+            self.block(f"if (lid < {step})", meet, branch=True)
+            self.line("workgroupBarrier();")
+
+        self.block(f"for (var {step} = {GROUP // 2}u; {step} > 0u; {step} = {step} >> 1u)", halve, branch=True)
+        found = [self.let(kept(f"{name}[0]", kind)) for name, kind in zip(shared, kinds)]
+        return found
+
+    # --- expressions --------------------------------------------------
+    def found(self, e):
+        return next((scope.values[e] for scope in reversed(self.scopes) if e in scope.values), None)
+
+    def home(self, e) -> Scope:
+        """The outermost scope in which all that e depends on is known.
+
+        Memory that the kernel writes may have changed: such values stay where they are wanted.
+        """
+        if "load" in e.operations and any(load.arg in self.written for load in walk(e, "load")):
+            return self.scopes[-1]
+        missing, place = set(e.free), None
+        for scope in self.scopes:
+            missing -= scope.leaves
+            place = None if scope.branch else place  # inside a branch nothing goes before it
+            if not missing and place is None:
+                place = scope
+        if missing:
+            raise AssertionError(f"nothing says what {missing} is")
+        return place
+
+    def value(self, e) -> str:
+        """The name, or the literal, of a value."""
+        if not isinstance(e, Expr):
+            return literal(e, "i32")
+        found = self.found(e)
+        if found is not None:
+            return found
+        if e.op == "const":
+            return literal(e.arg, "i32")
+        if e.op == "number":
+            return literal(e.arg, self.type(e.dtype))
+        expansion = self.expanded(e)
+        if expansion is not e:
+            return self.value(expansion)
+        if e.op == "rarely":
+            return self.rarely(e)
+        if e.op == "repeat":
+            return self.repeat(e)
+        x = [self.value(a) for a in e.args]
+        home = self.home(e)
+        found = home.values[e] = self.let(self.compute(e, x), home)
+        return found
+
+    def expanded(self, e):
+        """The operation in simpler terms; where there is no float64 to compute in, by WGSL's own functions."""
+        if (
+            "f64" not in self.features
+            and e.op in BUILTINS
+            and e.args[-1].dtype is not None
+            and e.args[-1].dtype.is_floating_point
+        ):
+            return e if e.dtype is float32 else math.expand(e)
+        return math.expand(e)
+
+    def compute(self, e, x) -> str:
+        if e.op == "load":
+            return self.load(e, x)
+        if e.op == "sum":
+            return self.polynomial(e, x)
+        if e.op == "product":
+            return " * ".join(x)
+        if e.op in ("//", "%"):
+            if e.args[0].low >= 0 and e.args[1].low >= 1:
+                return f"{x[0]} {'/' if e.op == '//' else '%'} {x[1]}"
+            return f"{'floor_divide' if e.op == '//' else 'remainder'}_i32({x[0]}, {x[1]})"
+        if e.op in ("max", "min"):
+            return f"{e.op}({x[0]}, {x[1]})"
+        if e.op in ("<", "=="):
+            return f"({x[0]} {e.op} {x[1]})"
+        if e.op == "position":
+            self.type_named("i64")
+            return f"place(i64({x[0]}), {x[1]})"
+        if e.op == "divisor":
+            return f"divisor_{self.type(e.dtype)}({x[0]})"
+        if e.op == "value":
+            return wrapped(f"{self.type(e.dtype)}({x[0]})", e.dtype) if e.dtype.name != "bool" else f"({x[0]} != 0)"
+        if e.op == "philox":
+            self.type_named("i64")
+            return f"philox({', '.join(x)})"
+        if e.op == "convert":
+            self.type(e.dtype)
+            return convert(x[0], e.args[0].dtype, e.dtype)
+        if e.op == "table":
+            return self.table(e, x)
+        if e.op in BUILTINS and "f64" not in self.features:
+            return BUILTINS[e.op].format(*x)
+        if e.dtype.is_floating_point and e.op in ("add", "sub", "mul"):
+            x = self.kept(e, x)
+        if e.op == "fma" and e.dtype.is_floating_point and "fma" not in self.features and "f64" in self.features:
+            single = self.type(e.dtype) == "f32"
+            return f"f32(f64({x[0]}) * f64({x[1]}) + f64({x[2]}))" if single else f"fused_f64({', '.join(x)})"
+        try:
+            return operation(e, x, self.type(e.args[-1].dtype), self.type(e.dtype))
+        except NotImplementedError as reason:
+            raise Refused(str(reason)) from None
+
+    def kept(self, e, x) -> list:
+        """The operands of a sum or a product, some of them hidden.
+
+        A driver might drop the rounding that is meant in (x + 1) - 1, and what x * 0 is for infinities.
+        """
+        kind, out = self.type(e.dtype), list(x)
+        for k, (one, other) in enumerate(zip(e.args, reversed(e.args))):
+            shared = any(a is other or a.op == other.op == "number" for a in one.args)
+            inner = one.op in ("add", "sub") and e.op != "mul" and shared
+            if inner or e.op == "mul" and one.op == "number" and one.arg == 0:
+                bits = "u32" if kind == "f32" else "u64"
+                none = "none" if bits == "u32" else "u64(none)"
+                out[k] = self.let(f"bitcast<{kind}>(bitcast<{bits}>({x[k]}) ^ {none})", self.home(e))
+        return out
+
+    def type_named(self, kind):
+        if kind not in self.features:
+            raise Refused(f"numbers of type {kind}")
+
+    def table(self, e, x) -> str:
+        kind = self.type(e.dtype)
+        values = f"array<{kind}, {len(e.arg)}>({', '.join(literal(n, kind) for n in e.arg)})"
+        name = self.constants.setdefault(values, f"table{len(self.constants)}")
+        return f"{name}[i32({x[0]})]"
+
+    def polynomial(self, e, x) -> str:
+        coefficients, offset = e.arg
+        out = "" if offset == 0 else literal(offset, "i32")
+        for value, c in zip(x, coefficients):
+            term = value if abs(c) == 1 else f"{value} * {literal(abs(c), 'i32')}"
+            out += (" - " if c < 0 else " + " if out else "") + term
+        return out.strip() if not out.startswith(" - ") else f"-{out[3:]}"
+
+    def from_memory(self, buffer, place) -> str:
+        name, k = buffer.dtype.name, self.names[buffer][1:]
+        if name not in NARROW:
+            return f"b{k}[{place}]"
+        raw = f"load_b{k}({place})"
+        return {
+            "bool": f"({raw} != 0u)",
+            "uint8": raw,
+            "int8": f"((i32({raw}) << 24u) >> 24u)",
+            "int16": f"((i32({raw}) << 16u) >> 16u)",
+            "float16": f"half_to_f32({raw})",
+            "bfloat16": f"brain_to_f32({raw})",
+        }[name]
+
+    def load(self, e, x) -> str:
+        k = self.names[e.arg][1:]
+        if len(x) == 1:
+            return self.from_memory(e.arg, f"o{k} + {x[0]}")
+        read = self.from_memory(e.arg, f"o{k} + select(0i, {x[0]}, {x[1]})")
+        return f"select({literal(0, self.type(e.dtype))}, {read}, {x[1]})"
+
+    def rarely(self, e) -> str:
+        """A choice of which one side is not computed unless it is wanted."""
+        condition, usual = self.value(e.args[0]), self.value(e.args[2])
+        name = self.name()
+        self.line(f"var {name} = {usual};")
+        self.block(f"if ({condition})", lambda: self.line(f"{name} = {self.value(e.args[1])};"), branch=True)
+        self.scopes[-1].values[e] = name
+        return name
+
+    def repeat(self, e) -> str:
+        """A loop within one value."""
+        (at, state, count), kind = e.arg, self.type(e.dtype)
+        name, k = self.name(), self.name()
+        self.line(f"var {name} = {self.value(e.args[0])};")
+
+        def inside():
+            counted = self.let(f"{kind}({k})")
+            scope = self.scopes[-1]
+            scope.leaves |= {at, state}
+            scope.values |= {at: counted, state: self.let(name)}
+            going = self.value(e.args[2])
+            self.line(f"if (!{going}) {{ break; }}")
+            self.line(f"{name} = {self.value(e.args[1])};")
+
+        self.block(f"for (var {k} = 0; {k} < {count}; {k}++)", inside, branch=True)
+        self.scopes[-1].values[e] = name
+        return name
+
+
+def emit(kernel: Kernel, count: int, features) -> tuple[str, int]:
+    """The WGSL of a parametrised kernel with ``count`` parameters, and how many words its launches have.
+
+    Refused where a type or an operation is missing.
+    """
+    emitter = Emitter(kernel, count, features)
+    return emitter.text(), emitter.count

@@ -1,0 +1,272 @@
+"""Operations of Exprs as expressions of WGSL."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+
+from ...compiler.math import OF_FLOATS
+
+TYPES = {
+    "bool": "bool",
+    "uint8": "u32",
+    "int8": "i32",
+    "int16": "i32",
+    "int32": "i32",
+    "int64": "i64",
+    "float16": "f32",
+    "bfloat16": "f32",
+    "float32": "f32",
+    "float64": "f64",
+}
+WIDTHS = {"uint8": 8, "int8": 8, "int16": 16}  # whole numbers that are computed in 32 bits
+
+
+def bits_of(number: float) -> int:
+    """The bits of a number rounded to float32."""
+    try:
+        return struct.unpack("<I", struct.pack("<f", number))[0]
+    except OverflowError:
+        return 0x7F800000 if number > 0 else 0xFF800000
+
+
+def literal(number, kind: str) -> str:
+    """A constant of a WGSL type.
+
+    What literals cannot say (infinities, NaN, the sign of zero) is made of its bits, by a function, so that it is not
+    evaluated early.
+    """
+    if kind == "bool":
+        return "true" if number else "false"
+    if kind == "f32":
+        bits = bits_of(float(number))
+        usual = 0x00800000 <= bits & 0x7FFFFFFF < 0x7F800000 or not bits
+        return f"{struct.unpack('<f', struct.pack('<I', bits))[0]!r}f" if usual else f"from_bits({bits}u)"
+    if kind == "f64":
+        bits = struct.unpack("<Q", struct.pack("<d", number))[0]
+        usual = math.isfinite(number) and abs(number) >= 2.0**-1022 or not bits
+        return f"{float(number)!r}lf" if usual else f"from_wide({bits}lu)"
+    if kind == "u32":
+        return f"{int(number)}u"
+    number, suffix, bits = int(number), {"i32": "i", "i64": "li"}[kind], {"i32": 32, "i64": 64}[kind]
+    if number == -(1 << bits - 1):
+        return f"({number + 1}{suffix} - 1{suffix})"
+    return f"{number}{suffix}" if number >= 0 else f"({number}{suffix})"
+
+
+def wrapped(text: str, dtype) -> str:
+    """A whole number that is computed in 32 bits, as its own bits hold it."""
+    bits = WIDTHS.get(dtype.name)
+    if bits is None:
+        return text
+    return (
+        f"(({text}) & {(1 << bits) - 1}u)" if not dtype.is_signed else f"((({text}) << {32 - bits}u) >> {32 - bits}u)"
+    )
+
+
+def convert(x: str, source, target, f64="f64") -> str:
+    """A number of one dtype as another.
+
+    Floats outside an integer's range, and NaN, give the least int64, or its lower bits.
+    """
+    a, b = (TYPES[d.name] if TYPES[d.name] != "f64" else f64 for d in (source, target))
+    if target.name == "bool":
+        return x if a == "bool" else f"(!({x} == {literal(0, a)}))"
+    if a == "bool":
+        return f"select({literal(0, b)}, {literal(1, b)}, {x})"
+    if a in ("f32", "f64") and b in ("i32", "u32", "i64"):
+        wide = f"to_whole_{a}({x})"
+        return wide if b == "i64" else wrapped(f"{b}({wide})", target)
+    if a == b:
+        return (
+            wrapped(x, target)
+            if WIDTHS.get(target.name, 32) < WIDTHS.get(source.name, 32)
+            or target.name in WIDTHS
+            and source.is_signed != target.is_signed
+            else x
+        )
+    return wrapped(f"{b}({x})", target) if target.name in WIDTHS else f"{b}({x})"
+
+
+class Operation:
+    """One operation being written: its operands ``x``, the WGSL type that computes it, and that of the result."""
+
+    def __init__(self, e, x, kind, result):
+        self.e, self.x, self.kind, self.dtype, self.result = e, x, kind, e.args[-1].dtype, result
+        self.is_float = kind in ("f32", "f64")
+
+
+def infix(symbol):
+    return lambda o: wrapped(f"({o.x[0]} {symbol} {o.x[1]})", o.dtype)
+
+
+def compared(symbol):
+    def write(o):
+        if o.kind == "bool" and symbol not in ("==", "!="):
+            return f"(u32({o.x[0]}) {symbol} u32({o.x[1]}))"
+        if symbol == "!=":  # of NaN, unequal is what is not equal
+            return f"(!({o.x[0]} == {o.x[1]}))"
+        return f"({o.x[0]} {symbol} {o.x[1]})"
+
+    return write
+
+
+def truth(o, x):
+    return x if o.kind == "bool" else f"(!({x} == {literal(0, o.kind)}))"
+
+
+def logical(symbol):
+    return lambda o: f"({truth(o, o.x[0])} {symbol} {truth(o, o.x[1])})"
+
+
+def bitwise(symbol, of_truths):
+    return lambda o: f"({o.x[0]} {of_truths if o.kind == 'bool' else symbol} {o.x[1]})"
+
+
+def called(name):
+    return lambda o: f"{name}_{o.kind}({', '.join(o.x)})"
+
+
+def rounding(name):
+    return lambda o: f"{name}({o.x[0]})" if o.is_float else o.x[0]
+
+
+def extreme(name):
+    def write(o):
+        if o.kind == "bool":
+            return f"({o.x[0]} {'|' if name == 'max' else '&'} {o.x[1]})"
+        return f"{name}imum_{o.kind}({', '.join(o.x)})" if o.is_float else f"{name}({', '.join(o.x)})"
+
+    return write
+
+
+def signed_bits(o) -> str:
+    """The unsigned type of as many bits."""
+    return "u64" if o.kind == "i64" else "u32"
+
+
+def count(o) -> str:
+    """By how much is shifted; constants of 64 bits are not cast."""
+    number = re.fullmatch(r"(\d+)(?:i|li|u)", o.x[1])
+    return f"{number[1]}u" if number else f"u32({o.x[1]})"
+
+
+def shifted(o):
+    bits = WIDTHS.get(o.dtype.name)
+    mask = f" & {(1 << bits) - 1}u" if bits else ""
+    return (
+        f"{o.kind}(({signed_bits(o)}({o.x[0]}){mask}) >> {count(o)})"
+        if bits
+        else f"bitcast<{o.kind}>(bitcast<{signed_bits(o)}>({o.x[0]}) >> {count(o)})"
+    )
+
+
+def absolute(o):
+    return o.x[0] if o.kind in ("bool", "u32") else wrapped(f"abs({o.x[0]})", o.dtype)
+
+
+def signed(o):
+    if o.kind in ("bool", "u32"):
+        return o.x[0] if o.kind == "bool" else f"min({o.x[0]}, 1u)"
+    zero, one, minus = (literal(n, o.kind) for n in (0, 1, -1))
+    return f"select(select({zero}, {minus}, {o.x[0]} < {zero}), {one}, {o.x[0]} > {zero})"
+
+
+def negated(o):
+    return f"(0u - {o.x[0]}) & 255u" if o.kind == "u32" else wrapped(f"(-{o.x[0]})", o.dtype)
+
+
+def as_bits(o):
+    return f"bitcast<{o.result}>({o.x[0]})"
+
+
+def product_and_sum(o):
+    return f"fma({', '.join(o.x)})" if o.is_float else wrapped(f"({o.x[0]} * {o.x[1]} + {o.x[2]})", o.dtype)
+
+
+def rounded_as_stored(o):
+    name = "half" if o.dtype.name == "float16" else "brain"
+    return f"{name}_to_f32(f32_to_{name}({o.x[0]}))"
+
+
+OPERATIONS = {
+    "add": infix("+"),
+    "sub": infix("-"),
+    "mul": infix("*"),
+    "div": infix("/"),
+    "neg": negated,
+    "fma": product_and_sum,
+    **{
+        name: compared(symbol)
+        for name, symbol in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items()
+    },
+    "floor": rounding("floor"),
+    "ceil": rounding("ceil"),
+    "sqrt": rounding("sqrt"),
+    "trunc": rounding("trunc"),
+    "round": rounding("round"),
+    "bitwise_and": bitwise("&", "&"),
+    "bitwise_or": bitwise("|", "|"),
+    "bitwise_xor": bitwise("^", "!="),
+    "bitwise_not": lambda o: f"(!{o.x[0]})" if o.kind == "bool" else wrapped(f"(~{o.x[0]})", o.dtype),
+    "logical_and": logical("&"),
+    "logical_or": logical("|"),
+    "logical_xor": logical("!="),
+    "logical_not": lambda o: f"(!{truth(o, o.x[0])})",
+    "left_shift": lambda o: wrapped(f"({o.x[0]} << {count(o)})", o.dtype),
+    "right_shift": lambda o: f"({o.x[0]} >> {count(o)})",
+    "shift_right_logical": shifted,
+    "maximum": extreme("max"),
+    "minimum": extreme("min"),
+    "abs": absolute,
+    "sign": signed,
+    "floor_divide": lambda o: wrapped(called("floor_divide")(o), o.dtype),
+    "remainder": called("remainder"),
+    "fmod": called("fmod"),
+    "reciprocal": lambda o: f"({literal(1, o.kind)} / {o.x[0]})",
+    "copysign": called("copysign"),
+    "where": lambda o: f"select({o.x[2]}, {o.x[1]}, {o.x[0]})",
+    "isnan": called("is_nan"),
+    "as_stored": rounded_as_stored,
+    "whole": lambda o: f"{o.result}({o.x[0]})",
+    "bitcast": as_bits,
+}  # "convert" and "table" are the emitter's
+
+
+def operation(e, x, kind, result) -> str:
+    """The expression of an operation whose operands are ``x``, which ``kind`` computes.
+
+    ``result``: the type of what comes out.  NotImplementedError where there is none.
+    """
+    write, o = OPERATIONS.get(e.op), Operation(e, x, kind, result)
+    if write is None or e.op in OF_FLOATS and not o.is_float:
+        raise NotImplementedError(f"no expression for {e.op} of {e.args[-1].dtype}")
+    return write(o)
+
+
+# Of float32, where there is no float64 to compute in: what WGSL has itself.
+BUILTINS = {
+    name: name + "({0})"
+    for name in (
+        "sin",
+        "cos",
+        "tan",
+        "atan",
+        "asin",
+        "acos",
+        "sinh",
+        "cosh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "exp2",
+        "log2",
+    )
+} | {
+    "atan2": "atan2({0}, {1})",
+    "log10": "(log2({0}) * 0.30102999566f)",
+    "pow": "power({0}, {1})",
+    "hypot": "length(vec2<f32>({0}, {1}))",
+    "expm1": "expm1({0})",
+}

@@ -1,0 +1,124 @@
+"""Kernels as modules of WGSL, each text once, and how many units a launch has."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import NamedTuple
+
+from ...compiler.kernel import scalar_inputs
+from ...compiler.lower import NotLowerable
+from ...compiler.program import Step
+from ...core.meta import product
+from .emit import GROUP, THREADS, Refused, emit, form
+
+kernels_log = logging.getLogger("rushlight.kernels")
+
+
+class Module(NamedTuple):
+    """A text of WGSL with what its launches bind.
+
+    That is the bytes of an element of each buffer, which scalars are floats, and whether there is an error flag.
+
+    ``threads``: units of one workgroup.  ``wide``: whether floats among its scalars are float64."""
+
+    name: str
+    text: str
+    itemsizes: tuple
+    floats: tuple
+    flag: bool
+    threads: int
+    wide: bool
+
+
+class Modules:
+    """Modules by number: what a launch names as its kernel."""
+
+    made: list = [None]
+    numbers: dict = {}
+
+    @classmethod
+    def number(cls, module: Module) -> int:
+        """The number of a module; equal texts are one."""
+        found = cls.numbers.get(module)
+        if found is None:
+            found = cls.numbers[module] = len(cls.made)
+            cls.made.append(module)
+        return found
+
+
+class Named:
+    """What a refusal names: a kernel rather than a node."""
+
+    def __init__(self, name):
+        self.op, self.name = None, name
+
+
+class ShaderStep(Step):
+    """A kernel that the device's own compiler makes from WGSL."""
+
+    written: dict = {}  # (a kernel's text, features): its number
+
+    def __init__(self, arranged, scalars: dict, features: frozenset):
+        super().__init__(arranged, scalars)
+        dtypes = " ".join(f"{b.dtype.name}" for b in self.kernel.buffers())
+        key = f"{self.kernel}\n{len(self.parameters)} {dtypes} {self.kernel.flag} {numbers_of(self.kernel)}", features
+        self.address = self.written.get(key)
+        if self.address is None:
+            self.address = self.written[key] = self.module(key[0], features)
+
+    def module(self, key: str, features) -> int:
+        kernel, name = self.kernel, "k" + hashlib.sha256(key.encode()).hexdigest()[:12]
+        try:
+            text, _ = emit(kernel, len(self.parameters), features)
+        except Refused as reason:
+            raise NotLowerable(Named(name), str(reason)) from None
+        kernels_log.debug(
+            "%s: %s\n%s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)), kernel, text
+        )
+        floats = tuple(
+            s.dtype.is_floating_point
+            for s in sorted(scalar_inputs(kernel), key=lambda s: int(s.arg[1:].split(".")[0]))
+        )
+        threads = {"order": 0, "thread": THREADS, "group": 1}[form(kernel)]
+        return Modules.number(
+            Module(
+                name,
+                text,
+                tuple(b.dtype.itemsize for b in kernel.buffers()),
+                floats,
+                kernel.flag,
+                threads,
+                "f64" in features,
+            )
+        )
+
+    def extents(self) -> tuple:
+        return product(self.sizes), self.lane_size
+
+    def geometry(self, rows, lanes=None) -> tuple:
+        """(units, 1): threads, or groups, that a launch has."""
+        return (rows if lanes is None else rows * lanes), 1, 0, 0
+
+    def slots(self, number_of, *_) -> list:
+        found = (
+            [(number_of(buffer), 0) for buffer in self.buffers]
+            + self.scalars
+            + [(-1, value) for value in self.parameters]
+        )
+        return found + [(number_of(None), 0)] if self.kernel.flag else found
+
+
+def numbers_of(kernel) -> str:
+    """The dtypes of a kernel's constants, which its text does not show."""
+    seen, found = set(), []
+    stack = [e for stage in kernel.stages for e in stage.exprs()]
+    while stack:
+        e = stack.pop()
+        if e in seen or not hasattr(e, "op"):
+            continue
+        seen.add(e)
+        if e.op == "number":
+            found.append(e.dtype.name)
+        stack.extend(e.args)
+    return " ".join(found)
