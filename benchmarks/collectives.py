@@ -1,9 +1,10 @@
-"""Collectives between processes of one machine, beside PyTorch's gloo in the same run: microseconds, and ratios below 1 where ours is faster.
+"""Collectives between processes of one machine, beside PyTorch's gloo in the same run: microseconds, and ratios below 1
+where ours is faster.
 
     python -m benchmarks.collectives [--ranks 2 4] [--write]
 
-Each rank is a process that belongs to a group of ours and to one of gloo; the two take turns, call for call, with one thread a process. A figure is the least of
-several rounds, of the slowest rank.
+Each rank is a process that belongs to a group of ours and to one of gloo; the two take turns, call for call, with one
+thread a process. A figure is the least of several rounds, of the slowest rank.
 """
 import datetime
 import os
@@ -21,10 +22,13 @@ ROUNDS = 5
 def calls(library, dist, nbytes, ranks):
     """Each collective on tensors of float32: ``nbytes`` are those of the whole that a rank has."""
     whole, part = library.ones(nbytes // 4), library.ones(nbytes // 4 // ranks)
-    out, small, everything = library.empty(nbytes // 4), library.empty(nbytes // 4 // ranks), library.empty(nbytes // 4 * ranks)
+    out, small, everything = library.empty(nbytes // 4), library.empty(nbytes // 4 // ranks), library.empty(nbytes // 4
+                                                                                                            * ranks)
     del part
-    return {"all_reduce": lambda: dist.all_reduce(whole), "all_gather": lambda: dist.all_gather_into_tensor(everything, whole),
-            "reduce_scatter": lambda: dist.reduce_scatter_tensor(small, whole), "all_to_all": lambda: dist.all_to_all_single(out, whole),
+    return {"all_reduce": lambda: dist.all_reduce(whole),
+            "all_gather": lambda: dist.all_gather_into_tensor(everything, whole),
+            "reduce_scatter": lambda: dist.reduce_scatter_tensor(small, whole),
+            "all_to_all": lambda: dist.all_to_all_single(out, whole),
             "broadcast": lambda: dist.broadcast(whole, 0), "barrier": lambda: dist.barrier()}
 
 
@@ -47,7 +51,8 @@ def member(rank, ranks, ports, results):
     limit = datetime.timedelta(seconds=120)
     for library, dist, port in ((torch, theirs, ports[0]), (rushlight, ours, ports[1])):
         library.set_num_threads(1)
-        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks, timeout=limit)
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks,
+                                timeout=limit)
     for size, (nbytes, count) in SIZES.items():
         mine, its = calls(rushlight, ours, nbytes, ranks), calls(torch, theirs, nbytes, ranks)
         for name in mine:
@@ -97,7 +102,8 @@ def main():
     for ranks in args.ranks:
         for (name, size), (mine, its) in measured(ranks).items():
             ratios[f"{name} {size} {ranks} ranks"] = round(mine / its, 3)
-            print(f"{ranks} ranks {name:15} {size:6} {mine * 1e6:9.0f} us  gloo {its * 1e6:9.0f} us  ratio {mine / its:.2f}", flush=True)
+            print(f"{ranks} ranks {name:15} {size:6} {mine * 1e6:9.0f} us  gloo {its * 1e6:9.0f} us  ratio "
+                  f"{mine / its:.2f}", flush=True)
     keep("collectives", ratios, args)
 
 

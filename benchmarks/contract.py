@@ -17,7 +17,8 @@ import torch
 
 from rushlight._src.devices.cpu.llvm import pool
 from rushlight._src.devices.cpu.templates.contraction import NO_EPILOGUE
-from rushlight._src.devices.cpu.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
+from rushlight._src.devices.cpu.templates.conv import (Convolution, plan_conv, plan_conv_input_grad,
+                                                       plan_conv_weight_grad)
 from rushlight._src.devices.cpu.templates.matmul import Matmul, plan_matmul
 from tests.compiler.contractions import Runner
 

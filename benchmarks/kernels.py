@@ -1,10 +1,12 @@
-"""Generated kernels beside torch's eager operators, interleaved in one process: ratios of median times (below 1: ours is faster).
+"""Generated kernels beside torch's eager operators, interleaved in one process: ratios of median times (below 1: ours
+is faster).
 
     python -m benchmarks.kernels [part of a name] [--write]
-    python -m benchmarks.kernels [part of a name] --convolutions forward [--dtype bfloat16] [--last] [--batch 8] [--write]
+    python -m benchmarks.kernels [part of a name] --convolutions forward [--dtype bfloat16] [--last] [--batch 8]
+    [--write]
 
-The second form compares convolutions or their gradients on one thread, by processor time; `--last` gives images with channels last,
-and results where convolutions over pixels are planned.
+The second form compares convolutions or their gradients on one thread, by processor time; `--last` gives images with
+channels last, and results where convolutions over pixels are planned.
 """
 
 import math
@@ -79,8 +81,10 @@ E, G = floats(50257, 128), floats(4096, 128)
 t = {k: torch.from_numpy(v) for k, v in dict(X=X, B=B, W=W, L=L, S=S, C=C, T=T, I=I, E=E, G=G).items()}
 CASES = {
     "add": (lambda p, a: p.add(a, a), [X], lambda: t["X"] + t["X"]),
-    "gelu(x+b)*s": (lambda p, a, b: p.mul(gelu_tanh(p, p.add(a, b)), 1.7), [X, B], lambda: F.gelu(t["X"] + t["B"], approximate="tanh") * 1.7),
-    "gelu erf": (lambda p, a: p.mul(p.mul(a, 0.5), p.add(p.erf(p.mul(a, math.sqrt(0.5))), 1.0)), [X], lambda: F.gelu(t["X"])),
+    "gelu(x+b)*s": (lambda p, a, b: p.mul(gelu_tanh(p, p.add(a, b)), 1.7), [X, B],
+                    lambda: F.gelu(t["X"] + t["B"], approximate="tanh") * 1.7),
+    "gelu erf": (lambda p, a: p.mul(p.mul(a, 0.5), p.add(p.erf(p.mul(a, math.sqrt(0.5))), 1.0)), [X],
+                 lambda: F.gelu(t["X"])),
     "exp": (lambda p, a: p.exp(a), [X], lambda: torch.exp(t["X"])),
     "tanh": (lambda p, a: p.tanh(a), [X], lambda: torch.tanh(t["X"])),
     "sin": (lambda p, a: p.sin(a), [X], lambda: torch.sin(t["X"])),
@@ -93,22 +97,31 @@ CASES = {
     "argmax": (lambda p, a: p.argmax(a, dims=(1,)), [C], lambda: t["C"].argmax(1)),
     "transpose": (lambda p, a: p.copy(p.permute(a, dims=(1, 0))), [X], lambda: t["X"].T.contiguous()),
     "embedding": (lambda p, a, i: p.take(a, i, dim=0), [E, I], lambda: F.embedding(t["I"], t["E"])),
-    "embedding backward": (lambda p, i, g: p.put(p.full(shape=(50257, 128), value=0.0, dtype=dtypes.float32), i, g, dim=0, combine="add"),
+    "embedding backward": (lambda p, i, g: p.put(p.full(shape=(50257, 128), value=0.0, dtype=dtypes.float32), i, g,
+                                                 dim=0, combine="add"),
                            [I, G], lambda: torch.zeros(50257, 128).index_add_(0, t["I"], t["G"])),
-    "adamw": (adamw, [floats(10_000_000), floats(10_000_000), floats(10_000_000), np.abs(floats(10_000_000))], torch_adamw()),
+    "adamw": (adamw, [floats(10_000_000), floats(10_000_000), floats(10_000_000), np.abs(floats(10_000_000))],
+              torch_adamw()),
 }
 # in, out, size, kernel, stride, pad, dilation, groups
 CONVOLUTIONS = {
     "resnet stem": (3, 64, 224, 7, 2, 3, 1, 1),
-    **{f"resnet {size} {kernel}x{kernel}/{stride} {i}-{o}": (i, o, size, kernel, stride, kernel // 2, 1, 1) for size, kernel, stride, i, o in (
-        (56, 1, 1, 64, 64), (56, 3, 1, 64, 64), (56, 1, 1, 64, 256), (56, 1, 1, 256, 64), (56, 1, 1, 256, 128), (56, 3, 2, 128, 128), (56, 1, 2, 256, 512),
-        (28, 1, 1, 128, 512), (28, 1, 1, 512, 128), (28, 3, 1, 128, 128), (28, 1, 1, 512, 256), (28, 3, 2, 256, 256), (28, 1, 2, 512, 1024),
-        (14, 1, 1, 256, 1024), (14, 1, 1, 1024, 256), (14, 3, 1, 256, 256), (14, 1, 1, 1024, 512), (14, 3, 2, 512, 512), (14, 1, 2, 1024, 2048),
+    **{f"resnet {size} {kernel}x{kernel}/{stride} {i}-{o}": (i, o, size, kernel, stride, kernel // 2, 1, 1)
+       for size, kernel, stride, i, o in (
+        (56, 1, 1, 64, 64), (56, 3, 1, 64, 64), (56, 1, 1, 64, 256), (56, 1, 1, 256, 64), (56, 1, 1, 256, 128),
+        (56, 3, 2, 128, 128), (56, 1, 2, 256, 512),
+        (28, 1, 1, 128, 512), (28, 1, 1, 512, 128), (28, 3, 1, 128, 128), (28, 1, 1, 512, 256), (28, 3, 2, 256, 256),
+        (28, 1, 2, 512, 1024),
+        (14, 1, 1, 256, 1024), (14, 1, 1, 1024, 256), (14, 3, 1, 256, 256), (14, 1, 1, 1024, 512), (14, 3, 2, 512, 512),
+        (14, 1, 2, 1024, 2048),
         (7, 1, 1, 512, 2048), (7, 1, 1, 2048, 512), (7, 3, 1, 512, 512))},
-    "convnext stem": (3, 96, 224, 4, 4, 0, 1, 1), "convnext 1x1": (96, 384, 56, 1, 1, 0, 1, 1), "convnext down": (96, 192, 56, 2, 2, 0, 1, 1),
+    "convnext stem": (3, 96, 224, 4, 4, 0, 1, 1), "convnext 1x1": (96, 384, 56, 1, 1, 0, 1, 1),
+    "convnext down": (96, 192, 56, 2, 2, 0, 1, 1),
     "vgg 1": (3, 64, 224, 3, 1, 1, 1, 1), "vgg 2": (64, 64, 224, 3, 1, 1, 1, 1), "vgg 3": (64, 128, 112, 3, 1, 1, 1, 1),
-    "u-net 1": (1, 64, 128, 3, 1, 1, 1, 1), "u-net 2": (128, 64, 128, 3, 1, 1, 1, 1), "u-net 3": (256, 512, 32, 3, 1, 1, 1, 1), "u-net 4": (64, 2, 128, 1, 1, 0, 1, 1),
-    "groups": (128, 128, 56, 3, 1, 1, 1, 4), "resnext": (128, 128, 56, 3, 1, 1, 1, 32), "dilation": (64, 64, 56, 3, 1, 2, 2, 1), "odd": (40, 72, 30, 3, 1, 1, 1, 1),
+    "u-net 1": (1, 64, 128, 3, 1, 1, 1, 1), "u-net 2": (128, 64, 128, 3, 1, 1, 1, 1),
+    "u-net 3": (256, 512, 32, 3, 1, 1, 1, 1), "u-net 4": (64, 2, 128, 1, 1, 0, 1, 1),
+    "groups": (128, 128, 56, 3, 1, 1, 1, 4), "resnext": (128, 128, 56, 3, 1, 1, 1, 32),
+    "dilation": (64, 64, 56, 3, 1, 2, 2, 1), "odd": (40, 72, 30, 3, 1, 1, 1, 1),
     "depthwise": (96, 96, 56, 7, 1, 3, 1, 96), "5x5": (32, 64, 28, 5, 1, 2, 1, 1),
 }
 
@@ -128,7 +141,8 @@ def convolution(direction, case, dtype, batch, last):
     made[target] = torch.empty(made[target].shape, dtype=kind)  # results lie row by row, but for those over pixels
     if pixels:
         made[target], made["weight"] = made[target].contiguous(**form), weight
-    problem = Convolution(batch, channels, out, (size,) * 2, (kernel,) * 2, *map(tuple, arguments), groups, dtype, made["x"].stride(), made["y"].stride(),
+    problem = Convolution(batch, channels, out, (size,) * 2, (kernel,) * 2, *map(tuple, arguments), groups, dtype,
+                          made["x"].stride(), made["y"].stride(),
                           w=made["weight"].stride())
     planners = {"forward": plan_pixels, "input": plan_pixels_input_grad} if pixels else {
         "forward": plan_conv, "input": plan_conv_input_grad, "weight": plan_conv_weight_grad}
@@ -138,7 +152,8 @@ def convolution(direction, case, dtype, batch, last):
     if direction == "forward":
         return ours, lambda: F.conv2d(x, weight, None, *arguments, groups), made[target]
     mask = [direction == "input", direction == "weight", False]
-    return (ours, lambda: torch.ops.aten.convolution_backward(y, x, weight, None, *arguments, False, [0, 0], groups, mask)[mask.index(True)],
+    return (ours, lambda: torch.ops.aten.convolution_backward(y, x, weight, None, *arguments, False, [0, 0], groups,
+                                                              mask)[mask.index(True)],
             made[target])
 
 
@@ -158,7 +173,8 @@ def compare_convolutions(options):
             for k, run in enumerate((ours, theirs)):
                 least[k] = min(least[k], seconds(run, time.thread_time))
         ratios[name] = round(least[0] / least[1], 3)
-        print(f"{name:28s} {least[0] * 1e3:8.3f} ms   torch {least[1] * 1e3:8.3f} ms   ratio {ratios[name]:6.2f}   difference {error:.1e}", flush=True)
+        print(f"{name:28s} {least[0] * 1e3:8.3f} ms   torch {least[1] * 1e3:8.3f} ms   ratio {ratios[name]:6.2f}   "
+              f"difference {error:.1e}", flush=True)
     return ratios
 
 
@@ -171,15 +187,18 @@ def seconds(run, clock=time.perf_counter):
 def main():
     command = parser(__doc__)
     command.add_argument("part", nargs="?", default="", metavar="part of a name")
-    command.add_argument("--convolutions", choices=("forward", "input", "weight"), help="compares convolutions, or their gradients")
+    command.add_argument("--convolutions", choices=("forward", "input", "weight"),
+                         help="compares convolutions, or their gradients")
     command.add_argument("--dtype", default="bfloat16")
     command.add_argument("--batch", type=int, default=1)
     command.add_argument("--last", action="store_true", help="images have channels last")
     options = command.parse_args()
     if options.convolutions:
         ratios = compare_convolutions(options)
-        print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios.values()))):.2f}, most {max(ratios.values())}")
-        return keep(f"convolutions {options.convolutions} {options.dtype} {options.batch} {'last' if options.last else ''}".strip(), ratios, options)
+        print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios.values()))):.2f}, most "
+              f"{max(ratios.values())}")
+        return keep(f"convolutions {options.convolutions} {options.dtype} {options.batch} "
+                    f"{'last' if options.last else ''}".strip(), ratios, options)
     torch.set_num_threads(2)
     ratios = {}
     for name, (build, arrays, theirs) in CASES.items():
@@ -194,7 +213,8 @@ def main():
             judged.append(seconds(theirs))
         mine, other = statistics.median(ours) * 1e3, statistics.median(judged) * 1e3
         ratios[name] = round(mine / other, 3)
-        print(f"{name:20s} {mine:8.3f} ms   torch {other:8.3f} ms   ratio {mine / other:6.2f}   kernels {len(p.program.steps)}", flush=True)
+        print(f"{name:20s} {mine:8.3f} ms   torch {other:8.3f} ms   ratio {mine / other:6.2f}   kernels "
+              f"{len(p.program.steps)}", flush=True)
     print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios.values()))):.2f}")
     keep("kernels", ratios, options)
 

@@ -1,4 +1,5 @@
-"""``torch.ops``: operators by namespace, packet and overload, as objects that can be called, compared and used as keys."""
+"""``torch.ops``: operators by namespace, packet and overload, as objects that can be called, compared and used as
+keys."""
 from __future__ import annotations
 
 from importlib import import_module
@@ -9,20 +10,33 @@ from ._src.core.overriding import NOBODY, answered
 
 PLACES = ("", "nn.functional.", "linalg.", "special.", "fft.", "prims.")
 PREFIXES = ("linalg", "special", "fft")
-OTHER_NAMES = {"_to_copy": "_to_dtype", "_unsafe_view": "reshape", "_local_scalar_dense": "item", "_softmax": "softmax", "_log_softmax": "log_softmax",
-               "embedding": "nn.functional.embedding", "lift_fresh": "alias", "convert": "_to_dtype", "_scaled_dot_product_flash_attention_for_cpu":
+OTHER_NAMES = {"_to_copy": "_to_dtype", "_unsafe_view": "reshape", "_local_scalar_dense": "item", "_softmax": "softmax",
+               "_log_softmax": "log_softmax",
+               "embedding": "nn.functional.embedding", "lift_fresh": "alias", "convert": "_to_dtype",
+               "_scaled_dot_product_flash_attention_for_cpu":
                "nn.functional.scaled_dot_product_attention", "slice": "narrow"}
 OVERLOADS = frozenset((
-    "default", "Tensor", "Scalar", "out", "int", "dim", "dims", "dim_IntList", "dim_DimnameList", "other", "unary_out", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor",
-    "Tensor_mode", "Scalar_mode", "self", "ScalarSelf", "ScalarOther", "memory_format", "names", "start", "start_step", "correction", "values", "stable", "self_int",
-    "self_Tensor", "Tensor_out", "Scalar_out", "int_Scalar", "int_Tensor", "int_out", "dtype", "dtype_layout", "device", "prim_Device", "other_layout", "value",
-    "reduce", "src", "vec", "padding", "indices", "sections", "ScalarOpt_dim", "ScalarOpt_dim_dtype", "p", "sizes", "size", "generator", "from", "to", "float",
-    "dim_max", "dim_min", "all", "any", "copy", "input", "list", "names_dim", "dim_dtype", "grad_input", "ListTensor", "List", "Sequence", "Storage", "mode", "half_to_float"))
-NAMES_ONLY = frozenset(("_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl", "_sparse_mm", "_values", "_indices", "_coalesced_"))  # other libraries use them as keys
+    "default", "Tensor", "Scalar", "out", "int", "dim", "dims", "dim_IntList", "dim_DimnameList", "other", "unary_out",
+    "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor",
+    "Tensor_mode", "Scalar_mode", "self", "ScalarSelf", "ScalarOther", "memory_format", "names", "start", "start_step",
+    "correction", "values", "stable", "self_int",
+    "self_Tensor", "Tensor_out", "Scalar_out", "int_Scalar", "int_Tensor", "int_out", "dtype", "dtype_layout", "device",
+    "prim_Device", "other_layout", "value",
+    "reduce", "src", "vec", "padding", "indices", "sections", "ScalarOpt_dim", "ScalarOpt_dim_dtype", "p", "sizes",
+    "size", "generator", "from", "to", "float",
+    "dim_max", "dim_min", "all", "any", "copy", "input", "list", "names_dim", "dim_dtype", "grad_input", "ListTensor",
+    "List", "Sequence", "Storage", "mode", "half_to_float"))
+# other libraries use them as keys
+NAMES_ONLY = frozenset(("_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl", "_sparse_mm", "_values", "_indices",
+                        "_coalesced_"))
 SCALARS = {"pow": "Tensor_Scalar"}
-BY_DIM = {"sum": "dim_IntList", "prod": "dim_int", "mean": "dim", "max": "dim", "min": "dim", "any": "dim", "all": "dim", "median": "dim", "nanmedian": "dim",
-          "squeeze": "dim", "var": "correction", "std": "correction", "var_mean": "correction", "std_mean": "correction", "unique": "dim"}  # when a dimension is given
-FIXED = {"split": "Tensor", "slice": "Tensor", "index": "Tensor", "where": "self", "scatter": "src", "transpose": "int", "select": "int", "softmax": "int",
+BY_DIM = {"sum": "dim_IntList", "prod": "dim_int", "mean": "dim", "max": "dim", "min": "dim", "any": "dim",
+          "all": "dim", "median": "dim", "nanmedian": "dim",
+          # when a dimension is given
+          "squeeze": "dim", "var": "correction", "std": "correction", "var_mean": "correction",
+          "std_mean": "correction", "unique": "dim"}
+FIXED = {"split": "Tensor", "slice": "Tensor", "index": "Tensor", "where": "self", "scatter": "src", "transpose": "int",
+         "select": "int", "softmax": "int",
          "log_softmax": "int", "unbind": "int", "index_put": "default"}
 
 
@@ -31,9 +45,11 @@ class Schema:
 
     def __init__(self, overload):
         operator = overload.op
-        self.name, self.overload_name = f"{overload.namespace}::{overload._opname}", "" if overload._overloadname == "default" else overload._overloadname
+        self.name, self.overload_name = (f"{overload.namespace}::{overload._opname}",
+                                         "" if overload._overloadname == "default" else overload._overloadname)
         self.is_mutable = bool(operator is not None and operator.facts.get("into") is not None)
-        self.arguments = [] if operator is None or operator.signature is None else list(operator.signature.parameters.values())
+        self.arguments = [] if operator is None or operator.signature is None else list(
+            operator.signature.parameters.values())
 
     def __str__(self):
         return f"{self.name}{'.' + self.overload_name if self.overload_name else ''}({', '.join(map(str, self.arguments))})"
@@ -68,7 +84,8 @@ class OpOverload(Callable):
 
     def name(self) -> str:
         """``aten::add.Tensor``"""
-        return f"{self.namespace}::{self._opname}" + ("" if self._overloadname == "default" else f".{self._overloadname}")
+        return f"{self.namespace}::{self._opname}" + ("" if self._overloadname == "default"
+                                                      else f".{self._overloadname}")
 
     def decompose(self, *args, **kwargs):
         """Runs the operator's body: simpler operators.  NotImplemented for a primitive."""
@@ -92,7 +109,8 @@ class OpOverloadPacket(Callable):
 
     def __init__(self, namespace, opname, op, run=None):
         self.namespace, self.opname, self.op, self.run = namespace, opname, op, run or op
-        self.__name__, self._qualified_op_name, self.__module__ = opname, f"{namespace}::{opname}", f"torch.ops.{namespace}"
+        self.__name__, self._qualified_op_name, self.__module__ = (opname, f"{namespace}::{opname}",
+                                                                   f"torch.ops.{namespace}")
         self.made: dict = {}
 
     def __call__(self, *args, **kwargs):
@@ -164,7 +182,9 @@ class Namespace:
         if found is None:
             found = self.find(name)
             if found is None:
-                raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}': no operator of this name is defined")
+                raise AttributeError(
+                    f"'_OpNamespace' '{self.name}' object has no attribute '{name}': no operator of this name is "
+                    "defined")
             self.packets[name] = found
         return found
 
@@ -218,8 +238,10 @@ class Ops:
 
     def load_library(self, path):
         """Refuses: libraries of compiled operators are built against another framework's C++ interface."""
-        raise OSError(f"cannot load {path!r}: compiled extensions need PyTorch's C++ library, which is not part of this framework. Define the operator in "
-                      "Python with torch.library.custom_op.")
+        raise OSError(
+            f"cannot load {path!r}: compiled extensions need PyTorch's C++ library, which is not part of this "
+            "framework. Define the operator in "
+            "Python with torch.library.custom_op.")
 
     def __dir__(self):
         return sorted(self.namespaces)

@@ -1,4 +1,5 @@
-"""The accelerator of this machine: the first type of device that was made known beside the processor.  None is built in: ``torch.devices.register`` makes one known."""
+"""The accelerator of this machine: the first type of device that was made known beside the processor.  None is built
+in: ``torch.devices.register`` makes one known."""
 from __future__ import annotations
 
 import collections
@@ -7,13 +8,17 @@ from ._src.core.advice import deprecated
 from ._src.core.devices import Registry, device as Device
 from ._src.streams import Event, Stream, accelerator, current_stream, device_given, set_stream
 
-__all__ = ["Event", "Stream", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache", "empty_host_cache",
-           "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
-           "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize"]
+__all__ = ["Event", "Stream", "current_accelerator", "current_device_idx", "current_device_index", "current_stream",
+           "device_count", "device_index", "empty_cache", "empty_host_cache",
+           "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved",
+           "memory_allocated", "memory_reserved", "memory_stats",
+           "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index",
+           "set_stream", "synchronize"]
 
 
 def current_accelerator(check_available=False):
-    """The type of the accelerator as a device without an index; None where there is none (or, with ``check_available``, no device of its type)."""
+    """The type of the accelerator as a device without an index; None where there is none (or, with ``check_available``,
+    no device of its type)."""
     if Registry.accelerator is None or check_available and not device_count():
         return None
     return Device(Registry.accelerator)
@@ -82,7 +87,7 @@ def get_device_capability(device=None, /) -> dict:
     return {"supported_dtypes": set(where.provider.dtypes(where.index))}
 
 
-# --- memory ----------------------------------------------------------------------------------------------------------------------
+# --- memory -----------------------------------------------------------------------------------------------------------
 def empty_cache():
     """Memory that is kept for later goes back to the system."""
     if Registry.accelerator is not None:
@@ -103,7 +108,8 @@ def statistics(device_index) -> dict:
 
 
 def memory_stats(device_index=None, /) -> collections.OrderedDict:
-    """Bytes by name, of a device (default: the current one): ``allocated_bytes.all.current``, ``allocated_bytes.all.peak``, and of ``reserved_bytes``."""
+    """Bytes by name, of a device (default: the current one): ``allocated_bytes.all.current``,
+    ``allocated_bytes.all.peak``, and of ``reserved_bytes``."""
     found = statistics(device_index)
     names = {"allocated": "allocated_bytes.all.current", "most_allocated": "allocated_bytes.all.peak",
              "reserved": "reserved_bytes.all.current", "most_reserved": "reserved_bytes.all.peak"}

@@ -1,4 +1,5 @@
-"""Devices of one's own: a Provider says what a type of device has, and ``register`` makes the type known (docs/devices.md)."""
+"""Devices of one's own: a Provider says what a type of device has, and ``register`` makes the type known
+(docs/devices.md)."""
 from __future__ import annotations
 
 from ._src.core.devices import cpu

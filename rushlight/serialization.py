@@ -1,6 +1,7 @@
 """``save`` and ``load`` in PyTorch's zip format: files written here load there and the reverse.
 
-An archive holds ``data.pkl`` (a pickle in which tensors name their storages) and one uncompressed entry for each storage.
+An archive holds ``data.pkl`` (a pickle in which tensors name their storages) and one uncompressed entry for each
+storage.
 """
 from __future__ import annotations
 
@@ -27,15 +28,18 @@ from ._src.core.quantized import QSCHEMES, QUANTIZED, qscheme
 from ._src.core.tensor import empty
 from ._src.core.settings import settings
 from .nn.parameter import Parameter
-from ._src.restored import BUILDERS, LAYOUTS, REMEDY, TURNED, attributes, layout_named, quantizer_parts, rebuild_from_type, sparse_parts
+from ._src.restored import (BUILDERS, LAYOUTS, REMEDY, TURNED, attributes, layout_named, quantizer_parts,
+                            rebuild_from_type, sparse_parts)
 from ._src.weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
 
 DEFAULT_PROTOCOL = 2  # of pickle
-MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] | None  # what ``load`` takes to say where tensors go
+# what ``load`` takes to say where tensors go
+MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] | None
 PIECE = 1 << 20  # bytes read at once, so that they are in the cache when they are summed and copied
 UNTYPED = (*UNSIGNED, *BYTES)  # dtypes that PyTorch writes beside their storages, which are of bytes
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items() if BY_NAME[key] not in UNTYPED}
-STORAGES.update({"QUInt8Storage": uint8, "QInt8Storage": BY_NAME["int8"], "QInt32Storage": BY_NAME["int32"]})  # read as the whole numbers that they hold
+# read as the whole numbers that they hold
+STORAGES.update({"QUInt8Storage": uint8, "QInt8Storage": BY_NAME["int8"], "QInt32Storage": BY_NAME["int32"]})
 
 
 class GlobalName:
@@ -52,7 +56,8 @@ class StorageReference:
     """One storage of the archive."""
 
     def __init__(self, key, dtype, nbytes, location="cpu"):
-        self.key, self.dtype, self.count, self.location = key, dtype, nbytes if dtype in UNTYPED else nbytes // dtype.itemsize, location
+        self.key, self.dtype, self.count, self.location = (key, dtype, nbytes if dtype in UNTYPED
+                                                           else nbytes // dtype.itemsize, location)
 
 
 class Pickler(pickle._Pickler):
@@ -72,7 +77,9 @@ class Pickler(pickle._Pickler):
 
     def persistent_id(self, obj):
         if isinstance(obj, StorageReference):
-            kind = GlobalName("torch.storage", "UntypedStorage") if obj.dtype in UNTYPED else GlobalName("torch", type_name(obj.dtype) + "Storage")
+            kind = GlobalName("torch.storage",
+                              "UntypedStorage") if obj.dtype in UNTYPED else GlobalName("torch", type_name(obj.dtype)
+                                                                                        + "Storage")
             return "storage", kind, obj.key, obj.location, obj.count
         return None
 
@@ -99,7 +106,8 @@ class Pickler(pickle._Pickler):
         kind, state = type(obj), attributes(obj)
         if isinstance(obj, Parameter):
             parts = Tensor.detach(obj), bool(obj._needs_grad), collections.OrderedDict()
-            return (GlobalName("torch._utils", "_rebuild_parameter_with_state"), (*parts, state)) if state else (GlobalName("torch._utils", "_rebuild_parameter"), parts)
+            return (GlobalName("torch._utils", "_rebuild_parameter_with_state"),
+                    (*parts, state)) if state else (GlobalName("torch._utils", "_rebuild_parameter"), parts)
         users = not kind.__module__.startswith("rushlight")
         if users and kind.__reduce_ex__ is not Tensor.__reduce_ex__:
             return obj.__reduce_ex__(2)
@@ -107,20 +115,27 @@ class Pickler(pickle._Pickler):
         if users or state:
             own = getattr(kind, "__getstate__", None) if users else None
             state = own(obj) if own not in (None, getattr(object, "__getstate__", None)) else state
-            return GlobalName("torch._tensor", "_rebuild_from_type_v2"), (function, kind if users else GlobalName("torch", "Tensor"), parts, state)
+            return GlobalName("torch._tensor", "_rebuild_from_type_v2"), (function, kind if users
+                                                                          else GlobalName("torch", "Tensor"), parts,
+                                                                          state)
         return function, parts
 
     def wrapper(self, obj):
         """What makes a tensor of a class that answers operators itself."""
-        return GlobalName("torch._utils", "_rebuild_wrapper_subclass"), (type(obj), obj.dtype, tuple(obj.size()), obj.stride(), obj.storage_offset(), obj.layout, obj.device, obj.requires_grad)
+        return GlobalName("torch._utils", "_rebuild_wrapper_subclass"), (type(obj), obj.dtype, tuple(obj.size()),
+                                                                         obj.stride(), obj.storage_offset(), obj.layout,
+                                                                         obj.device, obj.requires_grad)
 
     def parts(self, obj):
         """What makes a tensor of no class of the user's."""
         if obj.layout in LAYOUTS[1:]:
             return GlobalName("torch._utils", "_rebuild_sparse_tensor"), (obj.layout, sparse_parts(obj))
         if not obj.device.provider.has_data:
-            return GlobalName("torch._utils", "_rebuild_meta_tensor_no_storage"), (obj.dtype, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad))
-        parts = self.reference(obj), obj._offset, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad), collections.OrderedDict()
+            return GlobalName("torch._utils", "_rebuild_meta_tensor_no_storage"), (obj.dtype, tuple(obj.shape),
+                                                                                   tuple(obj.stride()),
+                                                                                   bool(obj._needs_grad))
+        parts = self.reference(obj), obj._offset, tuple(obj.shape), tuple(obj.stride()), bool(
+            obj._needs_grad), collections.OrderedDict()
         if obj.is_quantized:
             return GlobalName("torch._utils", "_rebuild_qtensor"), (*parts[:4], quantizer_parts(obj), *parts[4:])
         turned = ({name: True for name, bit in TURNED.items() if obj._turned & bit},) if obj._turned else ()
@@ -129,13 +144,17 @@ class Pickler(pickle._Pickler):
         return GlobalName("torch._utils", "_rebuild_tensor_v2"), (*parts, *turned)
 
     def reference(self, tensor, typed=True):
-        """The reference to the storage under a tensor.  RuntimeError where another tensor sees it as another dtype: a file names one for each storage."""
+        """The reference to the storage under a tensor.  RuntimeError where another tensor sees it as another dtype: a
+        file names one for each storage."""
         storage, dtype = tensor._storage, tensor._meta.dtype if typed else UNSIGNED[0]
         key = self.keys.setdefault(id(storage), str(len(self.keys)))
-        self.storages[key] = storage if tensor.device.provider.on_host else UntypedStorage(tensor).cpu().tensor()._storage
+        self.storages[key] = storage if tensor.device.provider.on_host else UntypedStorage(
+            tensor).cpu().tensor()._storage
         seen = uint8 if dtype in UNTYPED else dtype
         if storage.nbytes and self.dtypes.setdefault(key, seen) is not seen:
-            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types: clone() one of them")
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different types: clone() one of "
+                "them")
         return StorageReference(key, dtype, storage.nbytes, str(tensor.device))
 
     def save(self, obj, save_persistent_id=True):
@@ -157,13 +176,16 @@ def writing(kind, pickle_module):
         return kind
     base = pickle_module.Pickler
     if not issubclass(base, pickle._Pickler):
-        raise NotImplementedError(f"pickle_module: {base.__module__}.{base.__name__} is none of Python's own picklers (pickle._Pickler, as dill's are), of which alone the tensors' references are made")
+        raise NotImplementedError(
+            f"pickle_module: {base.__module__}.{base.__name__} is none of Python's own picklers (pickle._Pickler, as "
+            "dill's are), of which alone the tensors' references are made")
     return type(kind.__name__, (kind, base), {"dispatch": {**base.dispatch, GlobalName: kind.save_global_name}})
 
 
 def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True):
-    """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is written (``core/files.py``).
-    ``pickle_module`` says how other objects are written; NotImplementedError for one whose Pickler is not Python's."""
+    """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is
+    written (``core/files.py``).  ``pickle_module`` says how other objects are written; NotImplementedError for one
+    whose Pickler is not Python's."""
     def write(obj, file):
         if _use_new_zipfile_serialization:
             return write_archive(obj, file, name, pickler=made)
@@ -176,7 +198,9 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
     if hasattr(f, "write"):
         return write(obj, f)
     if not isinstance(f, (str, bytes, os.PathLike)):
-        raise AttributeError(f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, but got {type(f).__name__}")
+        raise AttributeError(
+            "expected 'f' to be string, path, or a file-like object with a 'write' attribute, but got "
+            f"{type(f).__name__}")
     path = os.fspath(f)
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
@@ -204,15 +228,20 @@ def write_archive(obj, file, name, sign=None, pickler=lambda kind, text: kind(te
 
 def storage_bytes(storage) -> memoryview | bytes:
     """What lies in a storage, which has to stay alive meanwhile; of any size."""
-    return memoryview((ctypes.c_char * storage.nbytes).from_address(storage.address)).cast("B") if storage.nbytes else b""
+    return memoryview((ctypes.c_char * storage.nbytes)
+                      .from_address(storage.address)).cast("B") if storage.nbytes else b""
 
 
 BUILDER_NAMES = {function: name for name, function in BUILDERS.items()}
-ALLOWED = {**{("torch._utils", name): function for name, function in BUILDERS.items()}, ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
-           ("torch.storage", "UntypedStorage"): uint8, ("torch.serialization", "_get_layout"): layout_named, ("torch", "Tensor"): Tensor,
+ALLOWED = {**{("torch._utils", name): function for name, function in BUILDERS.items()},
+           ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
+           ("torch.storage", "UntypedStorage"): uint8, ("torch.serialization", "_get_layout"): layout_named,
+           ("torch", "Tensor"): Tensor,
            ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,
-           **{("torch", name): dtype for name, dtype in STORAGES.items()}, **{("torch", name): dtype for name, dtype in BY_NAME.items()},
-           **{("torch", name): dtype for name, dtype in QUANTIZED.items()}, **{("torch", one.name): one for one in QSCHEMES}}
+           **{("torch", name): dtype for name, dtype in STORAGES.items()},
+           **{("torch", name): dtype for name, dtype in BY_NAME.items()},
+           **{("torch", name): dtype for name, dtype in QUANTIZED.items()},
+           **{("torch", one.name): one for one in QSCHEMES}}
 
 
 def trusting(base):
@@ -240,8 +269,8 @@ Unpickler = trusting(pickle.Unpickler)
 
 
 def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
-    """Reads what ``save`` wrote.  ``map_location``: see ``locations.Places``.  ``mmap`` needs the path of an archive.  ``pickle_module`` reads a file that is trusted, with
-    ``pickle_load_args`` for its Unpickler.
+    """Reads what ``save`` wrote.  ``map_location``: see ``locations.Places``.  ``mmap`` needs the path of an archive.
+    ``pickle_module`` reads a file that is trusted, with ``pickle_load_args`` for its Unpickler.
 
     EOFError for an empty file, CorruptFileError (a RuntimeError) for one that is no such archive or is damaged,
     pickle.UnpicklingError for one that holds more than tensors and containers, unless ``weights_only`` is false.
@@ -255,7 +284,9 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         raise ValueError("f must be a file path in order to use the mmap argument")
     safe = only_weights(False if weights_only is None and pickle_module is not None else weights_only)
     if safe and pickle_module is not None:
-        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: leave it out, or pass weights_only=False for a file from where you trust")
+        raise RuntimeError(
+            "Can not safely load weights when explicit pickle_module is specified: leave it out, or pass "
+            "weights_only=False for a file from where you trust")
     check_seekable(f)
     if is_legacy(f):
         from ._src.old_files import load as load_legacy  # from before zip archives
@@ -289,7 +320,8 @@ def guarded(unpickler):
         except (pickle.UnpicklingError, CorruptFileError, MemoryError):
             raise
         except Exception as error:  # nothing but the file's own bytes can have caused it
-            raise CorruptFileError(f"data.pkl is damaged: {type(error).__name__}: {error}", "a pickle", REMEDY) from error
+            raise CorruptFileError(f"data.pkl is damaged: {type(error).__name__}: {error}", "a pickle",
+                                   REMEDY) from error
     return read
 
 
@@ -299,7 +331,8 @@ def get_unsafe_globals_in_checkpoint(f) -> list:
         with open(f, "rb") as file:
             return get_unsafe_globals_in_checkpoint(file)
     if is_legacy(f):
-        raise ValueError("Expected input to be a checkpoint returned by torch.save: this one is older than zip archives")
+        raise ValueError(
+            "Expected input to be a checkpoint returned by torch.save: this one is older than zip archives")
     archive, prefix = opened(f)
     return unsafe_names(bytes(entry(archive, f"{prefix}data.pkl")), ALLOWED)
 
@@ -309,7 +342,9 @@ def check_seekable(f):
     try:
         f.seek(f.tell())
     except (AttributeError, io.UnsupportedOperation) as error:
-        raise type(error)(f"{error}. You can only torch.load from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead.") from None
+        raise type(error)(
+            f"{error}. You can only torch.load from a file that is seekable. Please pre-load the data into a buffer "
+            "like io.BytesIO and try to load from it instead.") from None
 
 
 def _is_zipfile(f) -> bool:
@@ -387,14 +422,18 @@ def opened(f):
         f.seek(0, os.SEEK_END)
         if f.tell() == 0:
             raise EOFError("the checkpoint is empty: 0 bytes; it was not written to its end") from None
-        raise CorruptFileError(f"PytorchStreamReader failed reading zip archive: not a checkpoint, or a damaged one: {error}", "a zip archive with data.pkl", REMEDY) from None
+        raise CorruptFileError(
+            f"PytorchStreamReader failed reading zip archive: not a checkpoint, or a damaged one: {error}",
+            "a zip archive with data.pkl", REMEDY) from None
     for name in archive.namelist():
         if name.endswith("/data.pkl"):
             return archive, name[: -len("data.pkl")]
-    raise CorruptFileError(f"PytorchStreamReader failed locating data.pkl among {archive.namelist()[:4]}", "an archive written by save", REMEDY)
+    raise CorruptFileError(f"PytorchStreamReader failed locating data.pkl among {archive.namelist()[:4]}",
+                           "an archive written by save", REMEDY)
 
 
-DAMAGE = (KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, UnicodeDecodeError, ValueError, EOFError, RuntimeError, OSError)
+DAMAGE = (KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, UnicodeDecodeError, ValueError, EOFError,
+          RuntimeError, OSError)
 
 
 def entry(archive, name, memory=lambda size: bytearray(size)):
@@ -416,13 +455,15 @@ def entry(archive, name, memory=lambda size: bytearray(size)):
                 at += count
         return target
     except DAMAGE as error:
-        raise CorruptFileError(f"PytorchStreamReader failed reading file {name}: {error}", "an intact entry", REMEDY) from None
+        raise CorruptFileError(f"PytorchStreamReader failed reading file {name}: {error}", "an intact entry",
+                               REMEDY) from None
 
 
 def stored(memory, dtype):
     """The storage whose bytes a uint8 tensor is."""
     from .storage import typed
-    return typed(wrap(memory._storage, memory._offset // dtype.itemsize, Meta.of((memory.numel() // dtype.itemsize,), dtype, memory.device), dtype.itemsize))
+    return typed(wrap(memory._storage, memory._offset // dtype.itemsize,
+                      Meta.of((memory.numel() // dtype.itemsize,), dtype, memory.device), dtype.itemsize))
 
 
 class Storages:
@@ -435,7 +476,8 @@ class Storages:
 
     def __call__(self, dtype, key, location="cpu", *_):
         if key not in self.known:
-            entry(self.archive, f"{self.folder}{key}{self.ending}", lambda size: self.memory(key, size, self.places.readable(location)))
+            entry(self.archive, f"{self.folder}{key}{self.ending}",
+                  lambda size: self.memory(key, size, self.places.readable(location)))
             if self.order == "big" and dtype.itemsize > 1 and self.known[key].device.provider.has_data:
                 view = to_numpy(self.known[key])
                 width = dtype.itemsize // (2 if dtype.is_complex else 1)

@@ -17,7 +17,8 @@ from ._src.core.native import Tensor, wrap
 from ._src.core.op import OPS
 
 __all__ = ["PyTorchFileReader", "PyTorchFileWriter", "TypedStorage", "UntypedStorage"]  # noqa: F822 - of which the first two exist as names only
-globals().update(absent("torch", "files are read as a whole: use torch.load, with mmap=True for large ones", "PyTorchFileReader PyTorchFileWriter"))
+globals().update(absent("torch", "files are read as a whole: use torch.load, with mmap=True for large ones",
+                        "PyTorchFileReader PyTorchFileWriter"))
 
 
 class TypedStorage(InProcess):
@@ -128,7 +129,8 @@ def typed(elements: Tensor) -> TypedStorage:
 
 def elements_of(source: Tensor, dtype) -> Tensor:
     """All elements of a dtype in the memory under a tensor."""
-    return wrap(source._storage, 0, Meta.of((source._storage.nbytes // dtype.itemsize,), dtype, source.device), dtype.itemsize)
+    return wrap(source._storage, 0, Meta.of((source._storage.nbytes // dtype.itemsize,), dtype, source.device),
+                dtype.itemsize)
 
 
 def _dtype_to_storage_type_map() -> dict:
@@ -157,7 +159,8 @@ class StorageType(type):
         return TypedStorage(*args, dtype=cls.dtype, **options)
 
     def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0) -> TypedStorage:
-        """A copy of ``count`` elements from a byte of a buffer on, all of them by default.  ``byte_order``: "native", "little" or "big".
+        """A copy of ``count`` elements from a byte of a buffer on, all of them by default.  ``byte_order``: "native",
+        "little" or "big".
 
         >>> import rushlight as rl
         >>> rl.ShortStorage.from_buffer(bytes([0, 1, 0, 2]), "big").tolist()
@@ -170,7 +173,8 @@ class StorageType(type):
             raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little' or 'native')")
         size, each = memoryview(buffer).nbytes, cls.dtype.itemsize
         if offset < 0 or offset > size:
-            raise ValueError(f"offset must be non-negative and no greater than buffer length ({size}), but got {offset}")
+            raise ValueError(
+                f"offset must be non-negative and no greater than buffer length ({size}), but got {offset}")
         if count < 0 and (size - offset) % each:
             raise ValueError(f"buffer size ({size - offset}) must be a multiple of element size ({each})")
         nbytes = count * each if count >= 0 else size - offset
@@ -189,5 +193,6 @@ def __getattr__(name):
     found = next((d for d in BY_NAME.values() if f"{type_name(d)}Storage" == name), None)
     if found is None:
         return later(__name__)(name)
-    made = globals()[name] = StorageType(name, (), {"dtype": found, "__module__": "torch", "__doc__": f"The storages of {found}."})
+    made = globals()[name] = StorageType(name, (), {"dtype": found, "__module__": "torch",
+                                                    "__doc__": f"The storages of {found}."})
     return made

@@ -1,8 +1,8 @@
 """Runs the conformance harness (where it exists); fails if fewer entries pass than ``conformance_floor.json`` records.
 
-The harness starts a process for every 24 entries, each of which would import PyTorch with its databases anew, a third of
-the whole time.  Here they are imported once, with the package under test, and the processes are forked.  The runs come
-in the order of the floors; the first one that falls short ends the whole.
+The harness starts a process for every 24 entries, each of which would import PyTorch with its databases anew, a third
+of the whole time.  Here they are imported once, with the package under test, and the processes are forked.  The runs
+come in the order of the floors; the first one that falls short ends the whole.
 """
 from __future__ import annotations
 

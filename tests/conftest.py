@@ -1,5 +1,6 @@
-"""Tests make plans anew, so that what they test is what runs; those of the store switch it on, and ``RUSHLIGHT_STORE=1 pytest ...`` runs any of them with
-plans from disk (a second time, when there are some; ``.ci/run`` does so).  Those that need PyTorch are left out where it is not installed."""
+"""Tests make plans anew, so that what they test is what runs; those of the store switch it on, and
+``RUSHLIGHT_STORE=1 pytest ...`` runs any of them with plans from disk (a second time, when there are some; ``.ci/run``
+does so).  Those that need PyTorch are left out where it is not installed."""
 import gc
 import importlib.util
 import os
@@ -12,7 +13,8 @@ NEEDS_JUDGE = re.compile(r"^(import torch\b|from torch\b|from \.+\w*judge import
 
 
 def pytest_ignore_collect(collection_path):
-    if not JUDGED and collection_path.suffix == ".py" and NEEDS_JUDGE.search(collection_path.read_text(encoding="utf-8")):
+    if not JUDGED and collection_path.suffix == ".py" and NEEDS_JUDGE.search(
+            collection_path.read_text(encoding="utf-8")):
         return True
     return None
 

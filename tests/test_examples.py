@@ -12,14 +12,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 def run(name, *options):
     command = [sys.executable, "-m", "rushlight", ROOT / "examples" / name, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.long
 def test_digits_learns_in_one_epoch(tmp_path):
-    accuracy = re.search(r"accuracy ([\d.]+)%", run("digits.py", "--epochs", "1", "--picture", tmp_path / "mistakes.png"))
+    accuracy = re.search(r"accuracy ([\d.]+)%",
+                         run("digits.py", "--epochs", "1", "--picture", tmp_path / "mistakes.png"))
     assert float(accuracy[1]) > 80
     assert (tmp_path / "mistakes.png").stat().st_size > 1000
 

@@ -30,7 +30,8 @@ def compile_fx(model_, example_inputs_, **_):
 
     def body(*values):
         state = dict(zip(lifted, values[count:]))
-        results, nesting = tree_flatten(functional_call(model_, state, values[:count]) if state else model_(*values[:count]))
+        results, nesting = tree_flatten(functional_call(model_, state, values[:count]) if state
+                                        else model_(*values[:count]))
         shape[:] = nesting, [None if isinstance(r, Tensor) else (r,) for r in results]
         return tuple(r for r in results if isinstance(r, Tensor))
 

@@ -8,7 +8,8 @@ from .._src.core.configuration import Configuration, Disabling, Steered
 from .._src.core.settings import settings
 
 class Config(Configuration):
-    """The module itself: some names are settings of ours, of which ``mode`` and ``options`` of ``compile`` override two."""
+    """The module itself: some names are settings of ours, of which ``mode`` and ``options`` of ``compile`` override
+    two."""
 
     force_disable_caches = Disabling("cache", "0", "Whether nothing is kept on disk.")
     fx_graph_cache = Steered(settings, "store", "Whether plans are kept on disk, beside machine code.", bool)

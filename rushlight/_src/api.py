@@ -1,7 +1,8 @@
 """The top-level functions that are not operators."""
 from __future__ import annotations
 
-from .autograd.mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .autograd.mode import (enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
+                            set_grad_enabled)
 from .core import devices, dtypes
 from .core.epoch import changed
 from .core.convert import InProcess
@@ -10,9 +11,12 @@ from .core.native import Tensor, wrap
 from .core.op import OPS, forget
 from .ops.promotion import result_dtype
 
-__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled", "is_tensor", "is_floating_point",
-           "is_complex", "numel", "get_default_dtype", "set_default_dtype", "get_default_device", "set_default_device", "result_type", "promote_types", "can_cast",
-           "is_nonzero", "is_storage", "pi", "e", "inf", "nan", "broadcast_shapes", "is_same_size", "typename", "is_conj", "is_neg",
+__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
+           "set_grad_enabled", "is_tensor", "is_floating_point",
+           "is_complex", "numel", "get_default_dtype", "set_default_dtype", "get_default_device", "set_default_device",
+           "result_type", "promote_types", "can_cast",
+           "is_nonzero", "is_storage", "pi", "e", "inf", "nan", "broadcast_shapes", "is_same_size", "typename",
+           "is_conj", "is_neg",
            "is_signed", "is_inference", "get_device", "newaxis"]
 from math import e, inf, nan, pi  # noqa: E402
 
@@ -82,7 +86,8 @@ def is_same_size(input, other) -> bool:
 
 
 def typename(obj) -> str:
-    """The type of a tensor as ``Tensor.type`` gives it; of what has a name (a class, a function) that name; else the name of the class.
+    """The type of a tensor as ``Tensor.type`` gives it; of what has a name (a class, a function) that name; else the
+    name of the class.
 
     >>> typename(3), typename(dict)
     ('int', 'dict')
@@ -132,7 +137,8 @@ def promote_types(type1, type2):
 
 
 def can_cast(from_, to):
-    """Whether results of a dtype may be written into tensors of another: nothing falls in category.  TypeError as ``promote_types``.
+    """Whether results of a dtype may be written into tensors of another: nothing falls in category.  TypeError as
+    ``promote_types``.
 
     >>> can_cast(int, dtypes.float32), can_cast(float, dtypes.int64)
     (True, False)
@@ -162,11 +168,14 @@ Tensor.storage, Tensor.storage_type = _storage, _storage_type
 
 
 def _set(self, source=None, storage_offset=0, size=None, stride=None):
-    """The storage of another tensor taken over, or a storage: all of it as a vector, or sizes and strides from an offset."""
+    """The storage of another tensor taken over, or a storage: all of it as a vector, or sizes and strides from an
+    offset."""
     if isinstance(source, InProcess):
         dtype = getattr(source, "dtype", self.dtype)
         if dtype is not self.dtype:
-            raise RuntimeError(f"Expected a Storage of type {self.dtype} or an UntypedStorage, but got type {dtype} for argument 1 'storage'")
+            raise RuntimeError(
+                f"Expected a Storage of type {self.dtype} or an UntypedStorage, but got type {dtype} for argument 1 "
+                "'storage'")
         room = source.nbytes() // dtype.itemsize
         size = (room - storage_offset,) if size is None else size
         source = wrap(source.tensor()._storage, 0, Meta.of((room,), dtype, source.device), dtype.itemsize)

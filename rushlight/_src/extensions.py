@@ -1,4 +1,5 @@
-"""Extensions that add a device: their modules, and those that are found by their metadata when the package is imported."""
+"""Extensions that add a device: their modules, and those that are found by their metadata when the package is
+imported."""
 from __future__ import annotations
 
 import importlib
@@ -17,7 +18,8 @@ def module_of(kind: str):
 
 
 def get_device_module(device=None):
-    """The module of a type of device: ``torch.cuda`` of ``"cuda:0"``, and that of the accelerator, or of the processor, where none is named.
+    """The module of a type of device: ``torch.cuda`` of ``"cuda:0"``, and that of the accelerator, or of the processor,
+    where none is named.
 
     >>> import rushlight as torch
     >>> torch.get_device_module("cpu").__name__
@@ -47,7 +49,8 @@ def _register_device_module(device_type, module):
 
 
 def declared_in(folder: str):
-    """Whether a folder of installed packages has one that names extensions: looked for in the bytes of their metadata, so that importing costs little."""
+    """Whether a folder of installed packages has one that names extensions: looked for in the bytes of their metadata,
+    so that importing costs little."""
     try:
         with os.scandir(folder) as entries:
             found = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
@@ -64,12 +67,15 @@ def declared_in(folder: str):
 
 
 def load_extensions():
-    """Loads the extensions that installed packages name in the group ``torch.backends``, and calls them.  RuntimeError, with the extension's name, for one that fails.
-    ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves them alone."""
-    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1" or not any(map(declared_in, dict.fromkeys(folder or "." for folder in sys.path))):
+    """Loads the extensions that installed packages name in the group ``torch.backends``, and calls them.  RuntimeError,
+    with the extension's name, for one that fails.  ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves them alone."""
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD",
+                      "1") != "1" or not any(map(declared_in, dict.fromkeys(folder or "." for folder in sys.path))):
         return
     for entry in importlib.import_module("importlib.metadata").entry_points(group=GROUP.decode()):
         try:
             entry.load()()
         except Exception as error:
-            raise RuntimeError(f"Failed to load the backend extension: {entry.name}. You can disable extension auto-loading with TORCH_DEVICE_BACKEND_AUTOLOAD=0.") from error
+            raise RuntimeError(
+                f"Failed to load the backend extension: {entry.name}. You can disable extension auto-loading with "
+                "TORCH_DEVICE_BACKEND_AUTOLOAD=0.") from error

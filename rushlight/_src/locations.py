@@ -10,13 +10,16 @@ from .core.native import Tensor
 class Places:
     """A place for each storage, by the location that the file has for it.
 
-    ``said``: a device or its name for all; a dict from locations to others; a function of a storage and its location that returns a storage,
+    ``said``: a device or its name for all; a dict from locations to others; a function of a storage and its location
+      that returns a storage,
     or None to leave it where it is; or None, for where it was.  TypeError for anything else.
     """
 
     def __init__(self, said):
         if not (said is None or isinstance(said, (str, Device, dict)) or callable(said)):
-            raise TypeError(f"map_location must be a device, its name, a dict of locations or a function, not {said!r}: '{type(said).__name__}' object is not callable")
+            raise TypeError(
+                f"map_location must be a device, its name, a dict of locations or a function, not {said!r}: "
+                f"'{type(said).__name__}' object is not callable")
         self.said = found(said) if isinstance(said, (str, Device)) else said
 
     def device(self, location: str) -> Device:
@@ -41,7 +44,8 @@ class Places:
         if chosen is None:
             return memory
         if not isinstance(chosen, InProcess):
-            raise TypeError(f"map_location returned {type(chosen).__name__}: a function of a storage returns a storage, or None")
+            raise TypeError(
+                f"map_location returned {type(chosen).__name__}: a function of a storage returns a storage, or None")
         return (chosen if isinstance(chosen, UntypedStorage) else chosen.untyped()).bytes
 
     def __repr__(self):
@@ -53,4 +57,6 @@ def found(name) -> Device:
     try:
         return placed(name)
     except NoDeviceError as error:
-        raise RuntimeError(f"Attempting to deserialize object on {name}, which is not available here. Pass map_location='cpu' to load what was saved there. ({error.args[0]})") from None
+        raise RuntimeError(
+            f"Attempting to deserialize object on {name}, which is not available here. Pass map_location='cpu' to "
+            f"load what was saved there. ({error.args[0]})") from None

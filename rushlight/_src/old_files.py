@@ -1,8 +1,9 @@
-"""Checkpoints from before zip archives (PyTorch 0.4 to 1.5, and ``_use_new_zipfile_serialization=False``): five pickles, then the storages.
+"""Checkpoints from before zip archives (PyTorch 0.4 to 1.5, and ``_use_new_zipfile_serialization=False``): five
+pickles, then the storages.
 
-The pickles are a magic number, the version of the protocol, a description of the machine, the object, and the keys of its storages.  Each
-storage is its number of elements (int64) and their bytes.  A first pass over the pickle finds the storages, so that their bytes are there
-when what is made of them is checked.
+The pickles are a magic number, the version of the protocol, a description of the machine, the object, and the keys of
+its storages.  Each storage is its number of elements (int64) and their bytes.  A first pass over the pickle finds the
+storages, so that their bytes are there when what is made of them is checked.
 """
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class LegacyPickler(Pickler):
 
     def reference(self, tensor, typed=True):
         if tensor.dtype in UNTYPED:
-            raise ValueError(f"{tensor.dtype} cannot be saved in the old format: leave _use_new_zipfile_serialization as it is")
+            raise ValueError(
+                f"{tensor.dtype} cannot be saved in the old format: leave _use_new_zipfile_serialization as it is")
         found: StorageReference = super().reference(tensor, typed)
         self.sizes[found.key] = tensor.dtype.itemsize if typed else 1
         return found
@@ -68,7 +70,8 @@ class Nothing:
 
 
 class Survey(WeightsUnpickler):
-    """Finds the storages that a pickle names, and makes nothing: their bytes are read before what is made of them is checked."""
+    """Finds the storages that a pickle names, and makes nothing: their bytes are read before what is made of them is
+    checked."""
 
     dispatch = dict(pickle._Unpickler.dispatch)
 
@@ -90,8 +93,10 @@ class Survey(WeightsUnpickler):
         self.pop_mark()
 
 
-Survey.dispatch.update({pickle.REDUCE[0]: Survey.load_made, pickle.NEWOBJ[0]: Survey.load_made, pickle.BUILD[0]: Survey.load_state,
-                        pickle.SETITEM[0]: Survey.load_item, **{opcode[0]: Survey.load_items for opcode in (pickle.SETITEMS, pickle.ADDITEMS)},
+Survey.dispatch.update({pickle.REDUCE[0]: Survey.load_made, pickle.NEWOBJ[0]: Survey.load_made,
+                        pickle.BUILD[0]: Survey.load_state,
+                        pickle.SETITEM[0]: Survey.load_item,
+                        **{opcode[0]: Survey.load_items for opcode in (pickle.SETITEMS, pickle.ADDITEMS)},
                         **{opcode[0]: WeightsUnpickler.load_other for opcode in OTHER}})
 
 
@@ -103,20 +108,26 @@ class Named:
         self.complete = False  # whether the bytes of all of them were read
 
     def __call__(self, dtype, key, location, count, view=None):
-        key, location = (s.decode("latin1") if isinstance(s, bytes) else s for s in (key, location))  # of Python 2, read with encoding="bytes"
+        # of Python 2, read with encoding="bytes"
+        key, location = (s.decode("latin1") if isinstance(s, bytes) else s for s in (key, location))
         if key not in self.known:
             if self.complete:
-                raise CorruptFileError(f"a storage {key!r} without bytes", "bytes for each storage of the object", REMEDY)
+                raise CorruptFileError(f"a storage {key!r} without bytes", "bytes for each storage of the object",
+                                       REMEDY)
             if type(count) is not int or count < 0 or count * dtype.itemsize > self.most:
-                raise CorruptFileError(f"a storage of {count} elements in a file of {self.most} bytes", "a storage that the file holds", REMEDY)
+                raise CorruptFileError(f"a storage of {count} elements in a file of {self.most} bytes",
+                                       "a storage that the file holds", REMEDY)
             made = empty((count * dtype.itemsize,), BY_NAME["uint8"], device=self.places.readable(location))
             self.known[key], self.types[key] = self.places.settled(made, location), dtype
         memory = self.known[key]
         if view is not None:
             _, start, size = view
-            if not all(type(n) is int and n >= 0 for n in (start, size)) or (start + size) * dtype.itemsize > memory.nbytes:
-                raise CorruptFileError(f"a view of {size} elements from {start} of a storage of {memory.nbytes} bytes", "one within the storage", REMEDY)
-            memory = wrap(memory._storage, memory._offset + start * dtype.itemsize, Meta.of((size * dtype.itemsize,), BY_NAME["uint8"], memory.device), 1)
+            if not all(type(n) is int and n >= 0
+                       for n in (start, size)) or (start + size) * dtype.itemsize > memory.nbytes:
+                raise CorruptFileError(f"a view of {size} elements from {start} of a storage of {memory.nbytes} bytes",
+                                       "one within the storage", REMEDY)
+            memory = wrap(memory._storage, memory._offset + start * dtype.itemsize,
+                          Meta.of((size * dtype.itemsize,), BY_NAME["uint8"], memory.device), 1)
         return stored(memory, dtype)
 
 
@@ -135,7 +146,8 @@ def load(file, read, places):
     keys = survey(file, storages)
     for key in keys if isinstance(keys, list) else ():
         if key not in storages.known:
-            raise CorruptFileError(f"bytes for the storage {key!r}, which no tensor has", "a storage of the object", REMEDY)
+            raise CorruptFileError(f"bytes for the storage {key!r}, which no tensor has", "a storage of the object",
+                                   REMEDY)
         fill(file, storages.known[key], storages.types[key], little)
     if not isinstance(keys, list) or set(keys) != set(storages.known):
         raise CorruptFileError("storages without bytes", "bytes for each storage of the object", REMEDY)
@@ -150,7 +162,8 @@ def fill(file, memory, dtype, little):
     """Reads the bytes of a storage."""
     count, = struct.unpack("<q" if little else ">q", exactly(file, 8))
     if count * dtype.itemsize != memory.nbytes:
-        raise CorruptFileError(f"{count} elements for a storage of {memory.nbytes} bytes", f"{memory.nbytes // dtype.itemsize} elements", REMEDY)
+        raise CorruptFileError(f"{count} elements for a storage of {memory.nbytes} bytes",
+                               f"{memory.nbytes // dtype.itemsize} elements", REMEDY)
     data = exactly(file, memory.nbytes)
     if not memory.device.provider.has_data:
         return

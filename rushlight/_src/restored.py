@@ -21,24 +21,30 @@ def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=Non
 
 
 def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
-    """A tensor of this dtype over the bytes of a storage; ``metadata`` names the bits of ``Meta.turned`` that are set."""
+    """A tensor of this dtype over the bytes of a storage; ``metadata`` names the bits of ``Meta.turned`` that are
+    set."""
     memory = storage.elements
     numbers = (offset, *size, *stride)
     if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
-        raise CorruptFileError(f"a tensor with sizes {size}, strides {stride} and start {offset}", "one stride for each size, none below 0")
+        raise CorruptFileError(f"a tensor with sizes {size}, strides {stride} and start {offset}",
+                               "one stride for each size, none below 0")
     turned = sum(bit for name, bit in TURNED.items() if type(metadata) is dict and metadata.get(name))
     if turned & CONJUGATED and not dtype.is_complex or turned and dtype is bool_:
-        raise CorruptFileError(f"a tensor of {dtype} whose numbers are {' and '.join(metadata)}", "complex numbers where they are conjugated", REMEDY)
+        raise CorruptFileError(f"a tensor of {dtype} whose numbers are {' and '.join(metadata)}",
+                               "complex numbers where they are conjugated", REMEDY)
     meta, nbytes = Meta(tuple(size), tuple(stride), dtype, memory.device, turned), memory.numel() * memory.itemsize
     if offset * dtype.itemsize + meta.nbytes > nbytes and meta.numel:
-        raise CorruptFileError(f"a tensor with sizes {list(size)}, strides {list(stride)} and start {offset} of {dtype} does not fit into its storage "
-                               f"of {nbytes} bytes", "a storage that holds it all", REMEDY)
+        raise CorruptFileError(
+            f"a tensor with sizes {list(size)}, strides {list(stride)} and start {offset} of {dtype} does not fit "
+            "into its storage "
+            f"of {nbytes} bytes", "a storage that holds it all", REMEDY)
     tensor = wrap(memory._storage, offset + memory._offset * memory.itemsize // dtype.itemsize, meta, meta.itemsize)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def quantizer_parts(tensor) -> tuple:
-    """What a quantized tensor's numbers mean, as files have it: the qscheme, scales, zero points, and which dimension they belong to."""
+    """What a quantized tensor's numbers mean, as files have it: the qscheme, scales, zero points, and which dimension
+    they belong to."""
     found = tensor._meta.dtype.scheme
     if type(found) is PerTensor:
         return found.kind, found.scale, found.zero_point
@@ -46,16 +52,21 @@ def quantizer_parts(tensor) -> tuple:
 
 
 def rebuild_quantized(storage, offset, size, stride, parts, requires_grad=False, hooks=None):
-    """A quantized tensor over a storage of whole numbers.  CorruptFileError for one that would reach beyond it, or whose numbers mean nothing."""
+    """A quantized tensor over a storage of whole numbers.  CorruptFileError for one that would reach beyond it, or
+    whose numbers mean nothing."""
     whole = rebuild_tensor(storage, offset, size, stride)
     base = next((base for base, found in WHOLE.items() if found is whole.dtype), None)
     kind = parts[0] if type(parts) is tuple and parts else None
-    if base is None or kind not in (per_tensor_affine, per_channel_affine, per_channel_affine_float_qparams) or len(parts) != (3 if kind is per_tensor_affine else 4):
-        raise CorruptFileError(f"quantized numbers of {whole.dtype} by {parts}", "whole numbers, and a scheme with its scales and zero points", REMEDY)
+    if base is None or kind not in (per_tensor_affine, per_channel_affine,
+                                    per_channel_affine_float_qparams) or len(parts) != (3 if kind is per_tensor_affine
+                                                                                        else 4):
+        raise CorruptFileError(f"quantized numbers of {whole.dtype} by {parts}",
+                               "whole numbers, and a scheme with its scales and zero points", REMEDY)
     if kind is per_tensor_affine:
         return OPS["_with_meaning"](whole, float(parts[1]), int(parts[2]), base)
     scales, zero_points, axis = parts[1:]
-    return OPS["_with_meanings"](whole, (tuple(scales.tolist()), tuple(zero_points.tolist()), int(axis), kind is per_channel_affine_float_qparams), base)
+    return OPS["_with_meanings"](whole, (tuple(scales.tolist()), tuple(zero_points.tolist()), int(axis),
+                                         kind is per_channel_affine_float_qparams), base)
 
 
 def rebuild_meta(dtype, size, stride, requires_grad):
@@ -75,9 +86,11 @@ def rebuild_parameter_with_state(data, requires_grad, hooks, state):
 
 
 def rebuild_from_type(function, kind, args, state):
-    """A tensor of the user's class, with attributes.  CorruptFileError where parts of something else stand in its place."""
+    """A tensor of the user's class, with attributes.  CorruptFileError where parts of something else stand in its
+    place."""
     if function not in BUILDERS.values() or not (isinstance(kind, type) and issubclass(kind, Tensor)):
-        raise CorruptFileError(f"{function!r} is to make an object of {kind!r}", "a tensor's parts, and its class", REMEDY)
+        raise CorruptFileError(f"{function!r} is to make an object of {kind!r}", "a tensor's parts, and its class",
+                               REMEDY)
     made = function(*args)
     if kind not in (Tensor, type(made)):
         made = made.as_subclass(kind)
@@ -92,7 +105,8 @@ def rebuild_wrapper(kind, dtype, size, stride, storage_offset, layout, device, r
     """A tensor of a class that answers operators itself, without memory."""
     if not (isinstance(kind, type) and issubclass(kind, Tensor)):
         raise CorruptFileError(f"{kind!r} is to be the class of a tensor", "a subclass of Tensor", REMEDY)
-    return Tensor._make_wrapper_subclass(kind, tuple(size), strides=tuple(stride), storage_offset=storage_offset, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    return Tensor._make_wrapper_subclass(kind, tuple(size), strides=tuple(stride), storage_offset=storage_offset,
+                                         dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 def with_state(made: Tensor, state):
@@ -105,7 +119,8 @@ def with_state(made: Tensor, state):
 
 
 def attributes(tensor: Tensor):
-    """The attributes that a user gave a tensor; a pair of them and the values of ``__slots__``, where its class has some."""
+    """The attributes that a user gave a tensor; a pair of them and the values of ``__slots__``, where its class has
+    some."""
     found = {name: value for name, value in vars(tensor).items() if name not in OWN and name != "_wraps"}
     slots = slots_of(tensor)
     return (found, slots) if slots else found
@@ -124,12 +139,14 @@ def layout_named(name) -> layout:
     """The layout of this name.  CorruptFileError for others."""
     found = {str(known): known for known in LAYOUTS}.get(name)
     if found is None:
-        raise CorruptFileError(f"a tensor with the layout {name}", "torch.strided, or one of those of sparse tensors", "convert it with to_dense() before it is saved")
+        raise CorruptFileError(f"a tensor with the layout {name}", "torch.strided, or one of those of sparse tensors",
+                               "convert it with to_dense() before it is saved")
     return found
 
 
 def rebuild_sparse(layout, parts):
-    """A sparse tensor of the parts that ``sparse_parts`` gives; files from before PyTorch 2.0 do not tell whether it is coalesced."""
+    """A sparse tensor of the parts that ``sparse_parts`` gives; files from before PyTorch 2.0 do not tell whether it is
+    coalesced."""
     from ..sparse.compressed import sparse_compressed_tensor
     from ..sparse.tensor import sparse_coo_tensor
 
@@ -139,5 +156,8 @@ def rebuild_sparse(layout, parts):
     return sparse_compressed_tensor(*parts[:3], tuple(parts[3]), layout=layout)
 
 
-BUILDERS = {"_rebuild_tensor_v2": rebuild_tensor, "_rebuild_tensor_v3": rebuild_as, "_rebuild_meta_tensor_no_storage": rebuild_meta, "_rebuild_qtensor": rebuild_quantized, "_rebuild_sparse_tensor": rebuild_sparse,
-            "_rebuild_parameter": rebuild_parameter, "_rebuild_parameter_with_state": rebuild_parameter_with_state, "_rebuild_wrapper_subclass": rebuild_wrapper}
+BUILDERS = {"_rebuild_tensor_v2": rebuild_tensor, "_rebuild_tensor_v3": rebuild_as,
+            "_rebuild_meta_tensor_no_storage": rebuild_meta, "_rebuild_qtensor": rebuild_quantized,
+            "_rebuild_sparse_tensor": rebuild_sparse,
+            "_rebuild_parameter": rebuild_parameter, "_rebuild_parameter_with_state": rebuild_parameter_with_state,
+            "_rebuild_wrapper_subclass": rebuild_wrapper}

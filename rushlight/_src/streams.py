@@ -8,7 +8,8 @@ from .core.errors import NoDeviceError
 def accelerator() -> Device:
     """The current device of the accelerator.  NoDeviceError where there is none."""
     if Registry.accelerator is None:
-        raise NoDeviceError("Cannot access accelerator device when none is available.", "a device beside the processor", "ask torch.accelerator.is_available() first")
+        raise NoDeviceError("Cannot access accelerator device when none is available.", "a device beside the processor",
+                            "ask torch.accelerator.is_available() first")
     return placed(Registry.accelerator)
 
 
@@ -18,12 +19,14 @@ def device_given(value) -> Device:
         return accelerator()
     found = placed(Device(accelerator().type, value) if isinstance(value, int) else value)
     if found.index is None:
-        raise NoDeviceError(f"device '{found}' has no streams of work: what it is given is done when the call returns", "an accelerator's device")
+        raise NoDeviceError(f"device '{found}' has no streams of work: what it is given is done when the call returns",
+                            "an accelerator's device")
     return found
 
 
 class Stream:
-    """A queue of a device's work, done in order.  ``Stream(device, priority=0)`` is another queue; a ``with`` block gives the work of the thread to it.
+    """A queue of a device's work, done in order.  ``Stream(device, priority=0)`` is another queue; a ``with`` block
+    gives the work of the thread to it.
 
     What another stream computes is there once ``wait_stream``, ``wait_event`` or ``synchronize`` says so.
     """
@@ -120,7 +123,8 @@ class Event:
             self._own.reach(self.mark)
 
     def elapsed_time(self, end_event) -> float:
-        """Milliseconds from this event to another.  RuntimeError unless both were made with ``enable_timing``, recorded and passed."""
+        """Milliseconds from this event to another.  RuntimeError unless both were made with ``enable_timing``, recorded
+        and passed."""
         if not (self.timed and end_event.timed):
             raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
         if self.mark is None or end_event.mark is None:
@@ -134,7 +138,8 @@ class Event:
 
 
 def current_stream(device=None) -> Stream:
-    """The stream to which the calling thread gives the work of a device: the accelerator's current one, unless it is named."""
+    """The stream to which the calling thread gives the work of a device: the accelerator's current one, unless it is
+    named."""
     where = device_given(device)
     return Stream(where, stream_id=where.provider.streams(where.index).current())
 

@@ -19,7 +19,8 @@ PLAIN = {("collections", "OrderedDict"): collections.OrderedDict, ("collections"
          ("_codecs", "encode"): codecs.encode,
          ("builtins", "set"): set, ("builtins", "bytearray"): bytearray, ("builtins", "complex"): complex}
 # opcodes that no file needs
-OTHER = pickle.INST, pickle.OBJ, pickle.NEWOBJ_EX, pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.PERSID, pickle.DUP, pickle.POP, pickle.POP_MARK
+OTHER = (pickle.INST, pickle.OBJ, pickle.NEWOBJ_EX, pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.PERSID, pickle.DUP,
+         pickle.POP, pickle.POP_MARK)
 DEEPEST = 200  # tuples within tuples of what is hashed: more could exhaust the stack
 MAPPINGS, LISTS = (dict, collections.OrderedDict, collections.Counter), (list,)
 

@@ -1,4 +1,5 @@
-"""Tensors without data, which say that they lie on a device: programs run on them for the shapes, dtypes and devices of what they give."""
+"""Tensors without data, which say that they lie on a device: programs run on them for the shapes, dtypes and devices of
+what they give."""
 from __future__ import annotations
 
 import weakref
@@ -17,7 +18,8 @@ from ..nn.parameter import Parameter
 from ..overrides import TorchFunctionMode
 from ..utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-__all__ = ["DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorDeviceMismatchError", "FakeTensorMode", "UnsupportedFakeTensorException",
+__all__ = ["DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorDeviceMismatchError",
+           "FakeTensorMode", "UnsupportedFakeTensorException",
            "UnsupportedOperatorException", "is_fake", "maybe_get_fake_mode", "unset_fake_temporarily"]
 
 
@@ -107,8 +109,10 @@ class FakeTensor(Tensor):
         where = others[0].device if others else where
         rest = [value.dtype if isinstance(value, Tensor) else value for value in rest]
         made = Tensor.to(self, *rest, **{k: v for k, v in kwargs.items() if k != "device"})
-        if where is None or placed(where) is self.fake_device or self.fake_mode.preferred is not None and placed(where) is devices.meta:
-            return made  # the last: a factory function moves what it made to the device that the mode gave it instead of its own
+        if where is None or placed(where) is self.fake_device or self.fake_mode.preferred is not None and placed(
+                where) is devices.meta:
+            # the last: a factory function moves what it made to the device that the mode gave it instead of its own
+            return made
         moved = OPS["clone"](made) if made is self else made
         moved.fake_device = placed(where)
         return moved
@@ -126,7 +130,8 @@ class FakeTensor(Tensor):
         if id(self) in memo:
             return memo[id(self)]
         storage, offset, meta = copied_memory(alias(self), memo)
-        made = memo[id(self)] = FakeTensor(self.fake_mode, wrap(storage, offset, meta, meta.itemsize), self.fake_device, self.constant)
+        made = memo[id(self)] = FakeTensor(self.fake_mode, wrap(storage, offset, meta, meta.itemsize), self.fake_device,
+                                           self.constant)
         made._needs_grad = self._needs_grad
         made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in made.__dict__})
         return made
@@ -138,7 +143,9 @@ class FakeTensor(Tensor):
         from .._src.core.dtypes import Defaults
         facts = [f"device='{self.fake_device}'"] if self.fake_device.type != "cpu" else []
         facts.append(f"size=({', '.join(map(str, self.shape))}{',' if self.dim() == 1 else ''})")
-        if self.dtype is not Defaults.floating and str(self.dtype) not in ("torch.int64", "torch.bool") or self.numel() and str(self.dtype) == "torch.int64":
+        if self.dtype is not Defaults.floating and str(self.dtype) not in ("torch.int64",
+                                                                           "torch.bool") or self.numel() and str(
+                                                                               self.dtype) == "torch.int64":
             facts.append(f"dtype={self.dtype}")
         if self.grad_fn is not None:
             facts.append(f"grad_fn=<{self.grad_fn.name()}>")
@@ -158,7 +165,8 @@ class FakeTensorMode(TorchDispatchMode):
     ``allow_non_fake_inputs`` takes tensors with data as ones without; else AssertionError.
     Sizes are numbers, whatever the ``shape_env``: a UserWarning where it wants symbols.
     RuntimeErrors: DataDependentOutputException where elements are asked for,
-    DynamicOutputShapeException where data decide a size, FakeTensorDeviceMismatchError for arguments on several devices.
+    DynamicOutputShapeException where data decide a size, FakeTensorDeviceMismatchError for arguments on several
+    devices.
 
     >>> import rushlight as rl
     >>> with FakeTensorMode() as mode:
@@ -167,12 +175,16 @@ class FakeTensorMode(TorchDispatchMode):
     (FakeTensor(..., device='cuda:0', size=(2, 4)), device(type='cuda', index=0))
     """
 
-    def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None, export=False):
+    def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None,
+                 export=False):
         super().__init__()
         if shape_env is not None and not static_shapes and not getattr(shape_env, "assume_static_by_default", False):
-            warn("FakeTensorMode keeps sizes as numbers, whatever the shape_env: give static_shapes=True; symbols are made while torch.compile or torch.export captures")
-        self.shape_env, self.allow_non_fake_inputs, self.static_shapes, self.export = shape_env, allow_non_fake_inputs, True, export
-        self.standing: dict = {}  # id of a tensor with data -> (a weak reference to it, how it looked, what stands for it)
+            warn("FakeTensorMode keeps sizes as numbers, whatever the shape_env: give static_shapes=True; symbols are "
+                 "made while torch.compile or torch.export captures")
+        self.shape_env, self.allow_non_fake_inputs, self.static_shapes, self.export = (shape_env, allow_non_fake_inputs,
+                                                                                       True, export)
+        # id of a tensor with data -> (a weak reference to it, how it looked, what stands for it)
+        self.standing: dict = {}
         self.storages: dict = {}  # id of its storage -> (weak references to tensors over it, the storage without data)
         self.entered, self.preferred = [], None
 
@@ -239,8 +251,11 @@ class FakeTensorMode(TorchDispatchMode):
                 self.check_own(leaf)
             elif isinstance(leaf, Tensor) and not leaf.is_meta:
                 if not self.allow_non_fake_inputs:
-                    shown = ", ".join(described(v) for v in args) + "".join(f", {k}={described(v)}" for k, v in kwargs.items())
-                    raise AssertionError(f"Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs'. Found in {func}({shown})")
+                    shown = ", ".join(described(v) for v in args) + "".join(f", {k}={described(v)}"
+                                                                            for k, v in kwargs.items())
+                    raise AssertionError(
+                        "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
+                        f"'allow_non_fake_inputs'. Found in {func}({shown})")
                 leaves[k] = self.from_tensor(leaf)
         return tree_unflatten(leaves, spec)
 
@@ -262,7 +277,8 @@ class FakeTensorMode(TorchDispatchMode):
         where = common_device(func, leaves) if where is None else placed(where)
         inner = [plain(leaf) for leaf in leaves]
         with MetaDefault(self):
-            result = run_inner(func, *tree_unflatten([devices.meta if isinstance(v, devices.device) else v for v in inner], spec))
+            result = run_inner(func, *tree_unflatten([devices.meta if isinstance(v, devices.device) else v
+                                                      for v in inner], spec))
         back = {id(one): leaf for one, leaf in zip(inner, leaves) if isinstance(leaf, FakeTensor)}
         for one, leaf in zip(inner, leaves):
             if isinstance(leaf, FakeTensor) and (leaf._meta is not one._meta or leaf._offset != one._offset):
@@ -276,7 +292,8 @@ class FakeTensorMode(TorchDispatchMode):
         tensors = [leaf for leaf in leaves if isinstance(leaf, FakeTensor)]
         if any(t.constant is None for t in tensors) or op.facts.get("into") is not None or op.facts.get("random"):
             return None
-        values = [leaf.constant if isinstance(leaf, FakeTensor) else devices.cpu if isinstance(leaf, devices.device) else leaf for leaf in leaves]
+        values = [leaf.constant if isinstance(leaf, FakeTensor) else devices.cpu if isinstance(leaf, devices.device)
+                  else leaf for leaf in leaves]
         with DisableTorchFunction():
             args, kwargs = tree_unflatten(values, spec)
             found = op(*args, **kwargs)
@@ -291,7 +308,8 @@ class FakeTensorMode(TorchDispatchMode):
         leaves, spec = tree_flatten(result)
         if not any(isinstance(leaf, Tensor) for leaf in leaves):
             return result
-        return tree_unflatten([self.wrapped(leaf, where, back) if isinstance(leaf, Tensor) else leaf for leaf in leaves], spec)
+        return tree_unflatten([self.wrapped(leaf, where, back) if isinstance(leaf, Tensor) else leaf
+                               for leaf in leaves], spec)
 
     def fresh(self, result, where, known=None, back=None):
         if not result.is_meta:
@@ -348,7 +366,8 @@ class Functions(TorchFunctionMode):
 
 
 class MetaDefault:
-    """A block in which factory functions that name no device make tensors without data; ``mode.preferred`` is the device that they would have had."""
+    """A block in which factory functions that name no device make tensors without data; ``mode.preferred`` is the
+    device that they would have had."""
 
     def __init__(self, mode, where=devices.meta):
         self.mode, self.where = mode, where
@@ -390,7 +409,8 @@ def sized_by_data(func, args, kwargs) -> bool:
 
 
 def common_device(func, leaves) -> devices.device:
-    """The device of results: that of the arguments, of which single numbers of the CPU may come along.  FakeTensorDeviceMismatchError for several."""
+    """The device of results: that of the arguments, of which single numbers of the CPU may come along.
+    FakeTensorDeviceMismatchError for several."""
     found, loose = None, True
     for leaf in leaves:
         if not isinstance(leaf, FakeTensor):
@@ -401,7 +421,9 @@ def common_device(func, leaves) -> devices.device:
                 break
             found, loose = leaf.fake_device, single
         elif not single and leaf.fake_device is not found and func._opname.partition("_")[0] not in ("copy", "index"):
-            raise FakeTensorDeviceMismatchError(f"Expected all tensors to be on the same device, but found at least two devices, {found} and {leaf.fake_device}!")
+            raise FakeTensorDeviceMismatchError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {found} and "
+                f"{leaf.fake_device}!")
     return found or devices.preferred()
 
 

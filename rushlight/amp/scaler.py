@@ -27,7 +27,8 @@ def ready() -> OptState:
 
 
 class GradScaler:
-    """Scales losses, skips steps whose gradients overflowed, and finds the scale that just does not (Micikevicius et al. 2018).
+    """Scales losses, skips steps whose gradients overflowed, and finds the scale that just does not (Micikevicius et
+    al. 2018).
 
     >>> import rushlight as torch
     >>> scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
@@ -35,9 +36,11 @@ class GradScaler:
     tensor(8.)
     """
 
-    def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True):
+    def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000,
+                 enabled=True):
         if enabled and not is_autocast_available(device):
-            warnings.warn(f"torch.{device}.amp.GradScaler is enabled, but {device} is not available. Disabling.", stacklevel=2)
+            warnings.warn(f"torch.{device}.amp.GradScaler is enabled, but {device} is not available. Disabling.",
+                          stacklevel=2)
             enabled = False
         if enabled and growth_factor <= 1.0:
             raise AssertionError("The growth factor must be > 1.0.")
@@ -45,13 +48,14 @@ class GradScaler:
             raise AssertionError("The backoff factor must be < 1.0.")
         self._enabled, self._device = enabled, device
         self._init_scale, self._scale, self._growth_tracker = float(init_scale), None, 0
-        self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
+        self._growth_factor, self._backoff_factor, self._growth_interval = (growth_factor, backoff_factor,
+                                                                            growth_interval)
         self._forget()
 
     def _forget(self):
         self._stages, self._found = defaultdict(ready), {}
 
-    # --- scaling ----------------------------------------------------------------------------------------------------------------------
+    # --- scaling ------------------------------------------------------------------------------------------------------
     def scale(self, outputs):
         """A tensor, or an iterable of them, times the scale."""
         if not self._enabled:
@@ -71,7 +75,8 @@ class GradScaler:
         return self._scale
 
     def unscale_(self, optimizer):
-        """Divides an optimizer's gradients by the scale, once a step: for what looks at them before it, such as clipping."""
+        """Divides an optimizer's gradients by the scale, once a step: for what looks at them before it, such as
+        clipping."""
         if not self._enabled:
             return
         stage = self._stages[id(optimizer)]
@@ -90,9 +95,10 @@ class GradScaler:
         self._found[id(optimizer)] = bool(flags) and not OPS["stack"](flags).all()  # one number to wait for
         self._stages[id(optimizer)] = UNSCALED
 
-    # --- steps ------------------------------------------------------------------------------------------------------------------------
+    # --- steps --------------------------------------------------------------------------------------------------------
     def step(self, optimizer, *args, **kwargs):
-        """``optimizer.step()``, unless gradients are infinite or nan; gradients are unscaled first if they were not.  RuntimeError when called twice."""
+        """``optimizer.step()``, unless gradients are infinite or nan; gradients are unscaled first if they were not.
+        RuntimeError when called twice."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -106,7 +112,8 @@ class GradScaler:
         return None if self._found[id(optimizer)] else optimizer.step(*args, **kwargs)
 
     def update(self, new_scale=None):
-        """Sets the scale of the next step: backed off after an overflow, grown after ``growth_interval`` steps without one."""
+        """Sets the scale of the next step: backed off after an overflow, grown after ``growth_interval`` steps without
+        one."""
         if not self._enabled:
             return
         if new_scale is not None:
@@ -123,7 +130,7 @@ class GradScaler:
                 self._growth_tracker = 0
         self._forget()
 
-    # --- settings and state -----------------------------------------------------------------------------------------------------------
+    # --- settings and state -------------------------------------------------------------------------------------------
     def is_enabled(self) -> bool:
         """Whether this does anything."""
         return self._enabled
@@ -156,7 +163,8 @@ class GradScaler:
         """What ``load_state_dict`` takes; empty where this is disabled."""
         if not self._enabled:
             return {}
-        return {"scale": self.get_scale(), "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor, "growth_interval": self._growth_interval,
+        return {"scale": self.get_scale(), "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
+                "growth_interval": self._growth_interval,
                 "_growth_tracker": self._growth_tracker}
 
     def load_state_dict(self, state_dict):
@@ -164,7 +172,8 @@ class GradScaler:
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
         self._init_scale = state_dict["scale"]
         self._tensor().fill_(state_dict["scale"])
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]

@@ -15,14 +15,18 @@ def as_tensors(value, argument, function) -> tuple:
     """One tensor or a tuple of tensors, as a tuple.  TypeError for anything else."""
     for element in value if isinstance(value, tuple) else (value,):
         if not isinstance(element, Tensor):
-            raise TypeError(f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors, but got {type(element)}.")
+            raise TypeError(
+                f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors, but got "
+                f"{type(element)}.")
     return value if isinstance(value, tuple) else (value,)
 
 
 def differentiable(inputs, function, create_graph) -> tuple:
-    """The inputs as a tuple; with ``create_graph`` those that want no gradient as leaves that do, so that results have a history."""
+    """The inputs as a tuple; with ``create_graph`` those that want no gradient as leaves that do, so that results have
+    a history."""
     leaves = create_graph and is_idle()  # within a transform results depend on its tensors anyway
-    return tuple(x.detach().requires_grad_() if leaves and not x.requires_grad and x.dtype.is_inexact else x for x in as_tensors(inputs, "inputs", function))
+    return tuple(x.detach().requires_grad_() if leaves and not x.requires_grad and x.dtype.is_inexact else x
+                 for x in as_tensors(inputs, "inputs", function))
 
 
 def returned(value, function):
@@ -47,14 +51,18 @@ class Run:
         if strict:
             for k, place in enumerate(self.noted.places):
                 if place is None:
-                    raise RuntimeError(f"Output {k} of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner "
-                                       f"from the input when {name} runs in strict mode.")
+                    raise RuntimeError(
+                        f"Output {k} of the user-provided function does not require gradients. The outputs must be "
+                        "computed in a differentiable manner "
+                        f"from the input when {name} runs in strict mode.")
 
     def pull(self, cotangents) -> tuple:
         found = self.noted.pull(cotangents)
         if self.strict and any(g is None for g in found):
-            raise RuntimeError(f"The output of the user-provided function is independent of input {found.index(None)}. This is not allowed in strict mode, in which "
-                               f"{self.name} runs.")
+            raise RuntimeError(
+                f"The output of the user-provided function is independent of input {found.index(None)}. This is not "
+                "allowed in strict mode, in which "
+                f"{self.name} runs.")
         return tuple(self.noted.filled(found))
 
 
@@ -62,7 +70,9 @@ def checked_vector(v, wanted, name, what, several) -> tuple:
     """The vector of a product, ones for the one-element default; ``several``: whether a tuple is wanted."""
     if v is None:
         if len(wanted) != 1 or wanted[0].numel() != 1:
-            raise RuntimeError(f"The vector v can only be None if the {what} a single Tensor with a single element: {name} needs v here.")
+            raise RuntimeError(
+                f"The vector v can only be None if the {what} a single Tensor with a single element: {name} needs v "
+                "here.")
         return (OPS["ones_like"](wanted[0]),)
     v = as_tensors(v, "v", name)
     if len(v) != 1 and not several:
@@ -71,7 +81,8 @@ def checked_vector(v, wanted, name, what, several) -> tuple:
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(wanted)} but got {len(v)}.")
     for k, (one, x) in enumerate(zip(v, wanted)):
         if tuple(one.shape) != tuple(x.shape):
-            raise RuntimeError(f"{f'Entry {k} in ' if several else ''}v has invalid size: should be {x.shape} but got {one.shape}.")
+            raise RuntimeError(
+                f"{f'Entry {k} in ' if several else ''}v has invalid size: should be {x.shape} but got {one.shape}.")
     return v
 
 
@@ -104,7 +115,8 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
     """The Jacobian of ``func``: for each output (a tuple if there are several) and each input a tensor of both shapes.
 
-    ``vectorize``: all rows at once (by vmap) rather than one by one; ``strategy``: "reverse-mode", or "forward-mode", which
+    ``vectorize``: all rows at once (by vmap) rather than one by one; ``strategy``: "reverse-mode", or "forward-mode",
+      which
     is always vectorized.
 
     >>> jacobian(torch.sin, torch.zeros(2))
@@ -112,16 +124,23 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
             [0., 1.]])
     """
     if strategy not in ("forward-mode", "reverse-mode"):
-        raise AssertionError(f"Expected strategy to be either 'forward-mode' or 'reverse-mode', got {strategy!r}. Hint: forward-mode suits functions with more "
-                         "outputs than inputs.")
+        raise AssertionError(
+            f"Expected strategy to be either 'forward-mode' or 'reverse-mode', got {strategy!r}. Hint: forward-mode "
+            "suits functions with more "
+            "outputs than inputs.")
     if strategy == "forward-mode" and create_graph:
-        raise NotImplementedError("torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not supported together (yet). "
-                                  "Please either set `create_graph=False` or `strategy=\"reverse-mode\"`.")
+        raise NotImplementedError(
+            "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not "
+            "supported together (yet). "
+            "Please either set `create_graph=False` or `strategy=\"reverse-mode\"`.")
     if strict and (vectorize or strategy == "forward-mode"):
-        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorize=True` are not supported together. Please either set "
-                           "`strict=False` or `vectorize=False`.")
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorize=True` are not supported together. "
+            "Please either set "
+            "`strict=False` or `vectorize=False`.")
     if strategy == "forward-mode" and not vectorize:
-        raise NotImplementedError("torch.autograd.functional.jacobian: `strategy=\"forward-mode\"` needs `vectorize=True`.")
+        raise NotImplementedError(
+            "torch.autograd.functional.jacobian: `strategy=\"forward-mode\"` needs `vectorize=True`.")
     given = differentiable(inputs, "jacobian", create_graph)
     with recording(create_graph):
         if strategy == "forward-mode":
@@ -144,7 +163,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
 
 
 def _construct_standard_basis_for(tensors, tensor_numels) -> tuple:
-    """``basis`` as libraries that batch Jacobians by themselves ask for it: [elements of all, elements of one] for each tensor."""
+    """``basis`` as libraries that batch Jacobians by themselves ask for it: [elements of all, elements of one] for each
+    tensor."""
     return tuple(OPS["reshape"](unit, (-1, count)) for unit, count in zip(basis(tensors), tensor_numels))
 
 
@@ -179,7 +199,8 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
         with recording(1):
             return jacobian(call, xs if isinstance(inputs, tuple) else xs[0], create_graph=True, strict=strict)
 
-    return jacobian(gradient, given if isinstance(inputs, tuple) else given[0], create_graph=create_graph, strict=strict, vectorize=vectorize,
+    return jacobian(gradient, given if isinstance(inputs, tuple) else given[0], create_graph=create_graph,
+                    strict=strict, vectorize=vectorize,
                     strategy=outer_jacobian_strategy)
 
 
@@ -223,7 +244,8 @@ def hessian_product(name, func, inputs, v, create_graph, strict):
 
 def _as_tuple(inp, arg_name=None, fn_name=None):
     """(whether it was a tuple, the tuple).  TypeError for what is neither a tensor nor a tuple of them."""
-    return isinstance(inp, tuple), as_tensors(inp, arg_name, fn_name) if arg_name is not None or fn_name is not None else inp if isinstance(inp, tuple) else (inp,)
+    return (isinstance(inp, tuple), as_tensors(inp, arg_name, fn_name) if arg_name is not None or fn_name is not None
+            else inp if isinstance(inp, tuple) else (inp,))
 
 
 def _tuple_postprocess(res, to_unpack):
@@ -234,7 +256,8 @@ def _tuple_postprocess(res, to_unpack):
 
 
 def _grad_preprocess(inputs, create_graph: bool, need_graph: bool) -> tuple:
-    """Inputs of which derivatives can be taken: views of them with ``create_graph``, so that these reach them, else copies without history."""
+    """Inputs of which derivatives can be taken: views of them with ``create_graph``, so that these reach them, else
+    copies without history."""
     return tuple(x.view_as(x) if create_graph else x.detach().requires_grad_(need_graph) for x in inputs)
 
 

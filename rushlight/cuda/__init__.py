@@ -7,8 +7,10 @@ from .._src.legacy import BY_TYPE
 
 globals().update(device_module("cuda"))
 WHY = "this build runs on the CPU, and torch.cuda.is_available() is False"
-MORE = ("ExternalStream CUDAGraph graph CUDAPluggableAllocator GreenContext get_allocator_backend get_sync_debug_mode set_sync_debug_mode list_gpu_processes cudart "
-        "current_blas_handle current_solver_handle caching_allocator_alloc caching_allocator_delete caching_allocator_enable")
+MORE = ("ExternalStream CUDAGraph graph CUDAPluggableAllocator GreenContext get_allocator_backend get_sync_debug_mode "
+        "set_sync_debug_mode list_gpu_processes cudart "
+        "current_blas_handle current_solver_handle caching_allocator_alloc caching_allocator_delete "
+        "caching_allocator_enable")
 globals().update(absent("torch.cuda", WHY, f"{MORE} {' '.join(BY_TYPE)}", NoDeviceError))
 has_half = has_magma = False
 AcceleratorError = CudaError = DeferredCudaCallError = NoDeviceError

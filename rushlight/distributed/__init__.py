@@ -4,21 +4,29 @@ import os
 from .._src.core.later import later
 
 HOMES = {
-    "membership": ("init_process_group", "destroy_process_group", "new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group", "get_rank", "get_world_size", "get_backend",
-                   "get_backend_config", "get_default_backend_for_device", "get_process_group_ranks", "get_global_rank", "get_group_rank", "get_pg_count", "get_node_local_rank",
-                   "rendezvous", "register_rendezvous_handler", "default_pg_timeout", "_resolve_process_group", "_abort_process_group", "_set_pg_timeout"),
+    "membership": ("init_process_group", "destroy_process_group", "new_group", "new_subgroups",
+                   "new_subgroups_by_enumeration", "split_group", "get_rank", "get_world_size", "get_backend",
+                   "get_backend_config", "get_default_backend_for_device", "get_process_group_ranks", "get_global_rank",
+                   "get_group_rank", "get_pg_count", "get_node_local_rank",
+                   "rendezvous", "register_rendezvous_handler", "default_pg_timeout", "_resolve_process_group",
+                   "_abort_process_group", "_set_pg_timeout"),
     "backends": ("Backend",),
     "process_group": ("ProcessGroup",),
     "worlds": ("GroupMember", "group"),
-    "stores": ("Store", "HashStore", "FileStore", "PrefixStore", "DistError", "DistStoreError", "DistBackendError", "DistNetworkError", "QueueEmptyError"),
+    "stores": ("Store", "HashStore", "FileStore", "PrefixStore", "DistError", "DistStoreError", "DistBackendError",
+               "DistNetworkError", "QueueEmptyError"),
     "tcp_store": ("TCPStore",),
     "reduction": ("ReduceOp", "supports_complex", "_make_nccl_premul_sum"),
     "works": ("Work",),
     ".nn.parallel.distributed": ("GradBucket",),
-    "collectives": ("all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "gather", "scatter",
-                    "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single", "all_to_all", "all_to_all_single", "barrier", "monitored_barrier", "all_gather_object",
-                    "gather_object", "broadcast_object_list", "scatter_object_list", "send", "recv", "isend", "irecv", "send_object_list", "recv_object_list", "P2POp",
-                    "batch_isend_irecv", "_all_gather_base", "_reduce_scatter_base", "_coalescing_manager", "_get_default_group", "_rank_not_in_group", "_get_default_store"),
+    "collectives": ("all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather", "all_gather_coalesced",
+                    "all_gather_into_tensor", "all_gather_single", "gather", "scatter",
+                    "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single", "all_to_all",
+                    "all_to_all_single", "barrier", "monitored_barrier", "all_gather_object",
+                    "gather_object", "broadcast_object_list", "scatter_object_list", "send", "recv", "isend", "irecv",
+                    "send_object_list", "recv_object_list", "P2POp",
+                    "batch_isend_irecv", "_all_gather_base", "_reduce_scatter_base", "_coalescing_manager",
+                    "_get_default_group", "_rank_not_in_group", "_get_default_store"),
 }
 
 

@@ -51,7 +51,9 @@ class CheckpointWrapper(ActivationWrapper):
     def __init__(self, mod, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
         super().__init__(mod)
         self.checkpoint_impl = checkpoint_impl
-        self.checkpoint_fn = functools.partial(checkpoint_fn or functools.partial(checkpoint, use_reentrant=checkpoint_impl is CheckpointImpl.REENTRANT), **checkpoint_fn_kwargs)
+        self.checkpoint_fn = functools.partial(checkpoint_fn
+                                               or functools.partial(
+                                                   checkpoint, use_reentrant=checkpoint_impl is CheckpointImpl.REENTRANT), **checkpoint_fn_kwargs)
 
     def forward(self, *args, **kwargs):
         return self.checkpoint_fn(self._checkpoint_wrapped_module, *args, **kwargs)
@@ -68,7 +70,8 @@ def checkpoint_wrapper(module, checkpoint_impl=CheckpointImpl.NO_REENTRANT, chec
     return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
 
 
-def apply_activation_checkpointing(model, checkpoint_wrapper_fn=checkpoint_wrapper, check_fn=lambda _: True, auto_wrap_policy=None):
+def apply_activation_checkpointing(model, checkpoint_wrapper_fn=checkpoint_wrapper, check_fn=lambda _: True,
+                                   auto_wrap_policy=None):
     """Wraps the modules within a model for which ``check_fn`` holds, innermost first."""
     if auto_wrap_policy is not None:
         check_fn = lambda module: auto_wrap_policy(module=module, recurse=False, nonwrapped_numel=-1)  # noqa: E731

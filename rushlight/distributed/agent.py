@@ -1,4 +1,5 @@
-"""Watches the processes of a program on one machine: starts them with their ranks, keeps their logs, and starts all again where one fails."""
+"""Watches the processes of a program on one machine: starts them with their ranks, keeps their logs, and starts all
+again where one fails."""
 from __future__ import annotations
 
 import contextlib
@@ -25,7 +26,8 @@ GRACE = 5.0  # seconds between asking a process to end and ending it
 
 @dataclass
 class Nodes:
-    """Machines of a run: where they meet (port 0: a free one), how many there are at least and at most, this one's rank (None: dealt out)."""
+    """Machines of a run: where they meet (port 0: a free one), how many there are at least and at most, this one's rank
+    (None: dealt out)."""
 
     host: str
     port: int
@@ -68,11 +70,13 @@ class ChildFailedError(Exception):
     def text(self, name, failures) -> str:
         first = min(failures, key=lambda f: f.when)
         lines = ["=" * 60, f"{name} FAILED", "-" * 60]
-        for title, some in (("Failures:", [f for f in failures if f is not first]), ("Root Cause (first observed failure):", [first])):
+        for title, some in (("Failures:", [f for f in failures if f is not first]),
+                            ("Root Cause (first observed failure):", [first])):
             lines.append(title)
             for k, f in enumerate(some):
                 when = datetime.datetime.fromtimestamp(f.when).strftime("%Y-%m-%d_%H:%M:%S")
-                lines += [f"[{k}]:", f"  time      : {when}", f"  rank      : {f.rank} (local_rank: {f.local_rank})", f"  exitcode  : {f.exitcode} (pid: {f.pid})",
+                lines += [f"[{k}]:", f"  time      : {when}", f"  rank      : {f.rank} (local_rank: {f.local_rank})",
+                          f"  exitcode  : {f.exitcode} (pid: {f.pid})",
                           f"  error_file: {f.error_file}", f"  traceback : {f.cause()}"]
             lines += ["  <NO_OTHER_FAILURES>"] if not some else []
         return "\n".join([*lines, "=" * 60])
@@ -81,12 +85,15 @@ class ChildFailedError(Exception):
 class Agent:
     """Runs ``count`` processes of a command on this machine, together with the agents of other machines."""
 
-    def __init__(self, command, count, nodes: Nodes, folder, redirects, tees, max_restarts=0, interval=0.1, role="default", shown=()):
+    def __init__(self, command, count, nodes: Nodes, folder, redirects, tees, max_restarts=0, interval=0.1,
+                 role="default", shown=()):
         self.command, self.count, self.nodes, self.folder = command, count, nodes, Path(folder)
-        self.redirects, self.tees, self.max_restarts, self.interval, self.role, self.shown = redirects, tees, max_restarts, interval, role, shown
+        self.redirects, self.tees, self.max_restarts, self.interval, self.role, self.shown = (redirects, tees,
+                                                                                              max_restarts, interval,
+                                                                                              role, shown)
         self.restarts, self.processes, self.readers, self.asked = 0, [], [], None
 
-    # --- machines -------------------------------------------------------------------------------------------------------------------
+    # --- machines -----------------------------------------------------------------------------------------------------
     def meet(self):
         """Finds the other machines: this one's rank and the ranks of its processes."""
         nodes = self.nodes
@@ -97,7 +104,8 @@ class Agent:
         except DistNetworkError:
             if nodes.rank is not None or not keeps:
                 raise
-            self.store = TCPStore(nodes.host, nodes.port, None, False, wait, wait_for_workers=False)  # another agent of this machine keeps it
+            # another agent of this machine keeps it
+            self.store = TCPStore(nodes.host, nodes.port, None, False, wait, wait_for_workers=False)
         self.keys = PrefixStore(f"run {nodes.run_id}", self.store)
         self.node = nodes.rank if nodes.rank is not None else self.keys.add("nodes", 1) - 1
         if self.node >= nodes.most:
@@ -108,28 +116,34 @@ class Agent:
         self.first, self.world = sum(counts[:self.node]), sum(counts)
 
     def agreed(self) -> int:
-        """How many machines there are: the most that may come, or those that have come when the time to wait is over."""
+        """How many machines there are: the most that may come, or those that have come when the time to wait is
+        over."""
         nodes = self.nodes
         if nodes.least == nodes.most or nodes.rank is not None:
             return nodes.most
         if self.node == 0:
             end = time.monotonic() + nodes.wait
             while self.keys.add("nodes", 0) < nodes.most and time.monotonic() < end:
-                if self.keys.add("nodes", 0) >= nodes.least and time.monotonic() > end - nodes.wait + min(30.0, nodes.wait):
+                if self.keys.add("nodes", 0) >= nodes.least and time.monotonic() > end - nodes.wait + min(
+                        30.0, nodes.wait):
                     break
                 time.sleep(0.1)
             come = self.keys.add("nodes", 0)
             if come < nodes.least:
-                raise TimeoutError(f"{come} of at least {nodes.least} machines have come within {nodes.wait:.0f} seconds")
+                raise TimeoutError(
+                    f"{come} of at least {nodes.least} machines have come within {nodes.wait:.0f} seconds")
             self.keys.set("size", str(min(come, nodes.most)))
         return int(self.keys.get("size"))
 
-    # --- processes ------------------------------------------------------------------------------------------------------------------
+    # --- processes ----------------------------------------------------------------------------------------------------
     def environment(self, local: int, errors: Path) -> dict:
         rank = self.first + local
-        told = {"RANK": rank, "LOCAL_RANK": local, "WORLD_SIZE": self.world, "LOCAL_WORLD_SIZE": self.count, "GROUP_RANK": self.node, "GROUP_WORLD_SIZE": self.size, "ROLE_RANK": rank,
-                "ROLE_WORLD_SIZE": self.world, "ROLE_NAME": self.role, "MASTER_ADDR": self.nodes.host, "MASTER_PORT": self.store.port, "TORCHELASTIC_RESTART_COUNT": self.restarts,
-                "TORCHELASTIC_MAX_RESTARTS": self.max_restarts, "TORCHELASTIC_RUN_ID": self.nodes.run_id, "TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_ERROR_FILE": errors}
+        told = {"RANK": rank, "LOCAL_RANK": local, "WORLD_SIZE": self.world, "LOCAL_WORLD_SIZE": self.count,
+                "GROUP_RANK": self.node, "GROUP_WORLD_SIZE": self.size, "ROLE_RANK": rank,
+                "ROLE_WORLD_SIZE": self.world, "ROLE_NAME": self.role, "MASTER_ADDR": self.nodes.host,
+                "MASTER_PORT": self.store.port, "TORCHELASTIC_RESTART_COUNT": self.restarts,
+                "TORCHELASTIC_MAX_RESTARTS": self.max_restarts, "TORCHELASTIC_RUN_ID": self.nodes.run_id,
+                "TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_ERROR_FILE": errors}
         if self.count > 1 and "OMP_NUM_THREADS" not in os.environ:
             told["OMP_NUM_THREADS"] = 1  # processes share the processors
         return {**os.environ, **{name: str(value) for name, value in told.items()}}
@@ -144,9 +158,11 @@ class Agent:
             place.mkdir(parents=True, exist_ok=True)
             streams = {}
             for name in ("stdout", "stderr"):
-                kept, shown = name in self.redirects[local] or name in self.tees[local], not self.shown or local in self.shown
+                kept, shown = name in self.redirects[local] or name in self.tees[
+                    local], not self.shown or local in self.shown
                 hidden = name in self.redirects[local] and name not in self.tees[local] or not shown
-                streams[name] = None if not kept and shown else open(place / f"{name}.log", "wb") if hidden else subprocess.PIPE
+                streams[name] = None if not kept and shown else open(place / f"{name}.log",
+                                                                     "wb") if hidden else subprocess.PIPE
             process = subprocess.Popen(self.command, env=self.environment(local, place / "error.json"), **streams)
             for name, stream in streams.items():
                 if stream is subprocess.PIPE:
@@ -185,13 +201,15 @@ class Agent:
             thread.join(GRACE)
 
     def watch(self):
-        """Waits until all processes have ended well (an empty list), or one has failed here (failures) or on another machine (None)."""
+        """Waits until all processes have ended well (an empty list), or one has failed here (failures) or on another
+        machine (None)."""
         while True:
             codes = [process.poll() for process in self.processes]
             if any(code not in (None, 0) for code in codes):
                 self.keys.set(f"failed {self.restarts}", str(self.node))
                 time.sleep(0.2)  # others may have failed too: who was first is told by their files
-                return [self.failure(local) for local, process in enumerate(self.processes) if process.poll() not in (None, 0)]
+                return [self.failure(local) for local, process in enumerate(self.processes)
+                        if process.poll() not in (None, 0)]
             if all(code == 0 for code in codes):
                 return []
             if self.size > 1 and self.keys.check([f"failed {self.restarts}"]):
@@ -210,7 +228,8 @@ class Agent:
                 message, when = found["extraInfo"]["py_callstack"].strip(), float(found["extraInfo"]["timestamp"])
             else:
                 message = str(found)
-        return Failure(self.first + local, local, process.pid, process.returncode, str(path) if path.exists() else "<N/A>", message, when)
+        return Failure(self.first + local, local, process.pid, process.returncode, str(path) if path.exists()
+                       else "<N/A>", message, when)
 
     def run_all(self):
         while True:
@@ -221,12 +240,16 @@ class Agent:
             self.stop()
             if self.restarts >= self.max_restarts:
                 raise ChildFailedError(self.command[-1] if len(self.command) < 3 else self.command[2], failures or [
-                    Failure(-1, -1, os.getpid(), 1, "<N/A>", f"a process of the machine {self.keys.get(f'failed {self.restarts}').decode()} failed", time.time())])
+                    Failure(-1, -1, os.getpid(), 1, "<N/A>",
+                            f"a process of the machine {self.keys.get(f'failed {self.restarts}').decode()} failed",
+                            time.time())])
             self.restarts += 1
 
     def run(self):
         """Runs the processes until they have ended.  ChildFailedError where one fails once too often."""
-        before = {kind: signal.signal(kind, self.note) for kind in (signal.SIGTERM, signal.SIGINT)} if threading.current_thread() is threading.main_thread() else {}
+        before = {kind: signal.signal(kind, self.note)
+                  for kind in (signal.SIGTERM,
+                               signal.SIGINT)} if threading.current_thread() is threading.main_thread() else {}
         self.meet()
         try:
             self.run_all()
@@ -263,7 +286,8 @@ def is_here(host: str) -> bool:
 
 
 def record(fn=None, error_handler=None):
-    """Decorates a program's main function: what it raises is left in the file that TORCHELASTIC_ERROR_FILE names, for the agent to report."""
+    """Decorates a program's main function: what it raises is left in the file that TORCHELASTIC_ERROR_FILE names, for
+    the agent to report."""
     if fn is None:
         return functools.partial(record, error_handler=error_handler)
 
@@ -285,6 +309,7 @@ def leave_error(error):
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path and not os.path.exists(path):
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        found = {"message": {"message": f"{type(error).__name__}: {error}", "extraInfo": {"py_callstack": text, "timestamp": str(time.time())}}}
+        found = {"message": {"message": f"{type(error).__name__}: {error}",
+                             "extraInfo": {"py_callstack": text, "timestamp": str(time.time())}}}
         with contextlib.suppress(OSError), open(path, "w") as file:
             json.dump(found, file)

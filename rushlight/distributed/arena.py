@@ -1,7 +1,8 @@
 """Exchanges through memory that all ranks of a group see: threads of one process, or processes of one machine.
 
-Each rank has a word that says which step it has come to (``kernels.meet``), and two slots that it alone writes.  A step is: write one's slot, meet, read
-the others' slots.  Steps use the two slots in turns, so one meeting a step is enough: who writes a slot again has met everybody after they read it.
+Each rank has a word that says which step it has come to (``kernels.meet``), and two slots that it alone writes.  A step
+is: write one's slot, meet, read the others' slots.  Steps use the two slots in turns, so one meeting a step is enough:
+who writes a slot again has met everybody after they read it.
 """
 from __future__ import annotations
 
@@ -55,10 +56,11 @@ class ArenaEngine(Engine):
         self.room = arena.slot - HEAD
         self.mail = Mailboxes(self)
 
-    # --- steps ------------------------------------------------------------------------------------------------------------------
+    # --- steps --------------------------------------------------------------------------------------------------------
     def slot(self, rank: int, step: int | None = None) -> int:
         """Where the data of a rank's slot lies at a step (default: this one)."""
-        return self.arena.slots + (((self.step if step is None else step) & 1) * self.size + rank) * self.arena.slot + HEAD
+        return self.arena.slots + (((self.step if step is None else step) & 1) * self.size
+                                   + rank) * self.arena.slot + HEAD
 
     def begin(self):
         """The next step: the slots of this rank may be written."""
@@ -68,7 +70,8 @@ class ArenaEngine(Engine):
         return self.slot(self.rank)
 
     def meet(self):
-        """Waits until all ranks have come to this step.  RuntimeError once one of them cannot come any more, or after the timeout."""
+        """Waits until all ranks have come to this step.  RuntimeError once one of them cannot come any more, or after
+        the timeout."""
         value = ctypes.c_int32(self.step).value
         if self.meeting(self.words, self.rank, self.size, value, self.spins, self.yields, self.napping):
             return
@@ -83,10 +86,14 @@ class ArenaEngine(Engine):
         for rank in ranks:
             state = self.arena.state_of(rank)
             if state != "here" and self.at(rank) - self.step < 0:
-                self.fail(DistBackendError(f"Connection closed by peer: rank {rank} of the group {'has left it' if state == 'left' else 'has ended'}"))
+                self.fail(DistBackendError(
+                    f"Connection closed by peer: rank {rank} of the group "
+                    f"{'has left it' if state == 'left' else 'has ended'}"))
         if limit.passed():
             late = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
-            self.fail(DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for recv operation to complete: {late} of the group {'has' if len(ranks) == 1 else 'have'} not come"))
+            self.fail(DistBackendError(
+                f"Timed out waiting {int(limit.seconds * 1000)}ms for recv operation to complete: {late} of the group "
+                f"{'has' if len(ranks) == 1 else 'have'} not come"))
 
     def at(self, rank: int) -> int:
         """The step to which a rank has come, as it counts them."""
@@ -99,7 +106,8 @@ class ArenaEngine(Engine):
         raise error
 
     def agree(self, what: tuple):
-        """Writes down what this rank is about, meets, and raises RuntimeError where another rank is about something else."""
+        """Writes down what this rank is about, meets, and raises RuntimeError where another rank is about something
+        else."""
         head = heading(what)
         mine = self.slot(self.rank) - HEAD
         copy(mine, head, len(head))
@@ -108,7 +116,8 @@ class ArenaEngine(Engine):
             at = self.slot(rank) - HEAD
             if rank != self.rank and ctypes.string_at(at, 4) != head[:4]:
                 length, = struct.unpack("<H", ctypes.string_at(at + 4, 2))
-                raise RuntimeError(refusal(rank, ctypes.string_at(at + 6, length).decode(errors="replace"), head[6:].decode()))
+                raise RuntimeError(refusal(rank, ctypes.string_at(at + 6, length).decode(errors="replace"),
+                                           head[6:].decode()))
 
     def first(self, begun: int, what: tuple):
         """Meets; at the first of several steps, also agrees."""
@@ -117,7 +126,7 @@ class ArenaEngine(Engine):
         else:
             self.agree(what)
 
-    # --- collectives --------------------------------------------------------------------------------------------------------------
+    # --- collectives --------------------------------------------------------------------------------------------------
     def all_reduce(self, memory, kind, scale):
         if self.size == 1:
             return
@@ -170,7 +179,8 @@ class ArenaEngine(Engine):
             if root is None or self.rank == root:
                 for rank, target in enumerate(targets):
                     if target.address + begin != part.address:
-                        copy(target.address + begin, part.address if rank == self.rank else self.slot(rank), part.nbytes)
+                        copy(target.address + begin, part.address if rank == self.rank else self.slot(rank),
+                             part.nbytes)
 
     def gather(self, targets, memory, root):
         self.all_gather(targets, memory, "gather", root)
@@ -202,7 +212,8 @@ class ArenaEngine(Engine):
                 if rank != self.rank:
                     copy(mine + rank * piece, source.address + begin, count)
             self.first(begin, what)
-            found = [(sources[rank].address + begin) if rank == self.rank else self.slot(rank) + self.rank * piece for rank in range(self.size)]
+            found = [(sources[rank].address + begin) if rank == self.rank else self.slot(rank) + self.rank * piece
+                     for rank in range(self.size)]
             combine(kind, target.name, target.itemsize, found, target.address + begin, count // target.itemsize, scale)
 
     def all_to_all(self, targets, sources):
@@ -227,7 +238,8 @@ class ArenaEngine(Engine):
             begin += piece
 
     def tables(self, place, table, targets, name, offset):
-        """Tells all ranks how much each sends to each; all those sizes.  RuntimeError where a rank expects another size."""
+        """Tells all ranks how much each sends to each; all those sizes.  RuntimeError where a rank expects another
+        size."""
         row = struct.pack(f"<{self.size}q", *table)
         copy(place, row, len(row))
         self.agree(("all_to_all", name))
@@ -235,7 +247,8 @@ class ArenaEngine(Engine):
         for rank, target in enumerate(targets):
             sizes = struct.unpack(f"<{self.size}q", ctypes.string_at(self.slot(rank) + offset, len(row)))
             if sizes[self.rank] != target.nbytes:
-                self.fail(RuntimeError(f"rank {rank} of the group sends {sizes[self.rank]} bytes to one that expects {target.nbytes}"))
+                self.fail(RuntimeError(
+                    f"rank {rank} of the group sends {sizes[self.rank]} bytes to one that expects {target.nbytes}"))
             found += sizes
         return found
 
@@ -243,7 +256,7 @@ class ArenaEngine(Engine):
         self.begin()
         self.agree(("barrier",))
 
-    # --- messages -----------------------------------------------------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------------------------------
     def send(self, memory, peer, tag):
         self.mail.send(memory, peer, tag)
 

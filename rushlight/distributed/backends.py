@@ -16,7 +16,8 @@ def local_engine(store, rank: int, size: int, timeout: float) -> Engine:
 
 
 class FakeEngine(Engine):
-    """Nobody is asked: each rank gets what it gives, as if all others gave the same shapes and nothing arrived ("fake", for plans of large groups)."""
+    """Nobody is asked: each rank gets what it gives, as if all others gave the same shapes and nothing arrived ("fake",
+    for plans of large groups)."""
 
     def __init__(self, store, rank, size, timeout):
         self.rank, self.size, self.timeout = rank, size, timeout
@@ -27,7 +28,8 @@ class FakeEngine(Engine):
     all_reduce = reduce = broadcast = all_gather = gather = scatter = reduce_scatter = all_to_all = barrier = send = receive = close = abort = nothing
 
 
-MAKERS = {"gloo": local_engine, "fake": FakeEngine}  # name of a backend -> function (store, rank, size, seconds) that gives its engine
+# name of a backend -> function (store, rank, size, seconds) that gives its engine
+MAKERS = {"gloo": local_engine, "fake": FakeEngine}
 KNOWN = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
 
 
@@ -45,9 +47,11 @@ class Backend(str):
 
     @classmethod
     def register_backend(cls, name: str, func, extended_api: bool = False, devices=None):
-        """Has ``func(store, rank, size, timeout)`` make engines (``engine.Engine``) for groups of a new backend.  AssertionError where there is one already."""
+        """Has ``func(store, rank, size, timeout)`` make engines (``engine.Engine``) for groups of a new backend.
+        AssertionError where there is one already."""
         assert name.lower() not in MAKERS, f"{name.upper()} c10d backend already exist"
-        assert name.lower() not in KNOWN or name.lower() in ("mpi", "nccl", "ucc", "xccl"), f"{name.upper()} c10d backend already exist"
+        assert name.lower() not in KNOWN or name.lower() in ("mpi", "nccl", "ucc",
+                                                             "xccl"), f"{name.upper()} c10d backend already exist"
         if name.lower() not in KNOWN:
             KNOWN.append(name.lower())
         setattr(cls, name.upper(), name.lower())
@@ -82,8 +86,10 @@ def by_device(text: str | None) -> dict:
     for part in str(text).split(","):
         device, colon, name = part.partition(":")
         if not colon or not name or ":" in name:
-            raise ValueError(f"The custom backend string argument is invalid: {text}.\n                Custom backend string is an experimental feature where the backend string must be in the format:\n"
-                             '                "<device_type1>:<backend1>,<device_type2>:<backend2>...". e.g. \'cpu:gloo,cuda:nccl\'')
+            raise ValueError(
+                f"The custom backend string argument is invalid: {text}.\n                Custom backend string is an "
+                "experimental feature where the backend string must be in the format:\n"
+                '                "<device_type1>:<backend1>,<device_type2>:<backend2>...". e.g. \'cpu:gloo,cuda:nccl\'')
         if device in found:
             raise ValueError(f"Duplicate device type {device}             in backend string: {text}")
         found[device] = Backend(name)

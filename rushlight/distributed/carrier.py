@@ -25,7 +25,8 @@ def pieces(array, counts) -> list:
 def kind_of(group, reduce: str, array):
     """(kind, scale) of a reduction.  RuntimeError where it does not reduce such numbers."""
     if reduce not in NAMED or reduce == "premul_sum":
-        raise RuntimeError(f"unknown reduction {reduce!r}: it is one of {', '.join(n for n in NAMED if n != 'premul_sum')}")
+        raise RuntimeError(
+            f"unknown reduction {reduce!r}: it is one of {', '.join(n for n in NAMED if n != 'premul_sum')}")
     if reduce in ("band", "bor", "bxor") and array.dtype.kind not in "biu":
         raise RuntimeError(f"Cannot use ReduceOp.{reduce.upper()} with non-integral dtype")
     if reduce == "avg" and array.dtype.kind not in "fc":
@@ -47,7 +48,10 @@ def all_gather(group, array, size):
 def reduce_scatter(group, array, reduce, size):
     made = np.empty((array.shape[0] // size, *array.shape[1:]), array.dtype)
     kind = kind_of(group, reduce, made)
-    return made, lambda: group.engine.reduce_scatter(region(made), [Region(p.address, p.nbytes, region(made).name, region(made).itemsize) for p in pieces(array, [len(made)] * size)], *kind)
+    return made, lambda: group.engine.reduce_scatter(region(made),
+                                                     [Region(p.address, p.nbytes, region(made).name,
+                                                             region(made).itemsize)
+                                                      for p in pieces(array, [len(made)] * size)], *kind)
 
 
 def all_to_all(group, array, taken, given):
@@ -75,14 +79,16 @@ def reduce(group, array, root):
     return made, run
 
 
-KINDS = {"all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": reduce_scatter, "all_to_all": all_to_all, "broadcast": broadcast, "reduce": reduce}
+KINDS = {"all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": reduce_scatter, "all_to_all": all_to_all,
+         "broadcast": broadcast, "reduce": reduce}
 
 
 def carry(what: str, array, group_name: str, *given):
     """The result of a collective for one array, in the group of this name.  ValueError where there is no such group."""
     group = _resolve_process_group(group_name)
     source = np.ascontiguousarray(array).reshape(np.shape(array))
-    if any(size not in (group.size(),) for size in given if what in ("all_gather", "reduce_scatter") and isinstance(size, int)):
+    if any(size not in (group.size(),) for size in given if what in ("all_gather", "reduce_scatter")
+           and isinstance(size, int)):
         raise RuntimeError(f"{what}: the group {group_name!r} has {group.size()} processes, not {given[-1]}")
     made, run = KINDS[what](group, source, *given)
     group.exchange(run, [], False)

@@ -1,7 +1,8 @@
 """What the processes of a group do together, as functions over a ``ProcessGroup``.
 
-All take ``group`` (None: all processes), and do nothing in a process that is not in it.  With ``async_op`` they return a ``Work`` at once, else None when they are done.
-Tensors lie on the CPU and have any strides; exchanged ones have equal sizes and dtypes in all ranks, where it is not said otherwise.
+All take ``group`` (None: all processes), and do nothing in a process that is not in it.  With ``async_op`` they return
+a ``Work`` at once, else None when they are done.  Tensors lie on the CPU and have any strides; exchanged ones have
+equal sizes and dtypes in all ranks, where it is not said otherwise.
 """
 from __future__ import annotations
 
@@ -17,34 +18,43 @@ from .worlds import GroupMember, here
 
 def check_tensor(value, name: str):
     if not isinstance(value, Tensor):
-        raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             but got {type(value)} instead.")
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             but got "
+            f"{type(value)} instead.")
 
 
 def check_tensors(values, name: str):
     """TypeError for what is no list of tensors."""
     if not isinstance(values, (list, tuple)) or not all(isinstance(v, Tensor) for v in values):
-        raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got {type(values)} instead.")
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got "
+            f"{type(values)} instead.")
 
 
 def check_same(tensors):
     """ValueError for tensors of several dtypes."""
     for tensor in tensors[1:]:
         if tensor.dtype is not tensors[0].dtype:
-            raise ValueError(f"Invalid usage of tensors with different dtypesFound {tensors[0].dtype} and  {tensor.dtype}")
+            raise ValueError(
+                f"Invalid usage of tensors with different dtypesFound {tensors[0].dtype} and  {tensor.dtype}")
 
 
 def check_list(group, values, name: str, like, what: str):
     """RuntimeError for a list that does not have a tensor like ``like`` for each rank, ValueError for other dtypes."""
     if len(values) != group.size():
-        raise RuntimeError(f"{what}: invalid {name} tensor list at index 0 (expected length {group.size()}, got {len(values)})")
+        raise RuntimeError(
+            f"{what}: invalid {name} tensor list at index 0 (expected length {group.size()}, got {len(values)})")
     check_same([*values, like])
     for k, tensor in enumerate(values):
         if tensor.numel() != like.numel():
-            raise RuntimeError(f"{what}: invalid tensor size at index {k} (expected ({', '.join(map(str, like.shape))}), got ({', '.join(map(str, tensor.shape))}))")
+            raise RuntimeError(
+                f"{what}: invalid tensor size at index {k} (expected ({', '.join(map(str, like.shape))}), got "
+                f"({', '.join(map(str, tensor.shape))}))")
 
 
 def rank_in(group, rank, group_rank, name: str, what: str, required: bool = False):
-    """The rank within the group of a rank of the world, or the one that is given; 0 where neither is.  ValueError or RuntimeError for one that there is not."""
+    """The rank within the group of a rank of the world, or the one that is given; 0 where neither is.  ValueError or
+    RuntimeError for one that there is not."""
     if rank is not None and group_rank is not None:
         raise ValueError(f"Can't specify both group_{name} and global_{name}")
     if rank is None and group_rank is None:
@@ -79,12 +89,14 @@ def all_reduce_coalesced(tensors, op=RedOpType.SUM, group=None, async_op=False):
 
 
 def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
-    """Copies the tensor of ``src`` (a rank of the world; or ``group_src``, one of the group) into that of all others."""
+    """Copies the tensor of ``src`` (a rank of the world; or ``group_src``, one of the group) into that of all
+    others."""
     check_tensor(tensor, "tensor")
     found = chosen(group)
     if found is None:
         return None
-    return found.broadcast_from([tensor], rank_in(found, src, group_src, "src", "ProcessGroupGloo::broadcast", True), async_op)
+    return found.broadcast_from([tensor], rank_in(found, src, group_src, "src", "ProcessGroupGloo::broadcast", True),
+                                async_op)
 
 
 def reduce(tensor, dst=None, op=RedOpType.SUM, group=None, async_op=False, group_dst=None):
@@ -93,7 +105,8 @@ def reduce(tensor, dst=None, op=RedOpType.SUM, group=None, async_op=False, group
     found = chosen(group)
     if found is None:
         return None
-    return found.reduce_to(tensor, rank_in(found, dst, group_dst, "dst", "ProcessGroupGloo::reduce", True), op, async_op)
+    return found.reduce_to(tensor, rank_in(found, dst, group_dst, "dst", "ProcessGroupGloo::reduce", True), op,
+                           async_op)
 
 
 def all_gather(tensor_list, tensor, group=None, async_op=False):
@@ -117,12 +130,14 @@ def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, asy
         return None
     if len(output_tensor_lists) != found.size():
         raise ValueError(f"ProcessGroupGloo::allgather_coalesced: invalid output list: expected {found.size()} lists")
-    works = [found.gather_to([outputs[k] for outputs in output_tensor_lists], tensor, None, async_op) for k, tensor in enumerate(input_tensor_list)]
+    works = [found.gather_to([outputs[k] for outputs in output_tensor_lists], tensor, None, async_op)
+             for k, tensor in enumerate(input_tensor_list)]
     return Together(works) if async_op else None
 
 
 def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
-    """Copies the tensors of all ranks into one, one after the other.  RuntimeError for an output of another number of elements than all inputs have."""
+    """Copies the tensors of all ranks into one, one after the other.  RuntimeError for an output of another number of
+    elements than all inputs have."""
     check_tensor(input_tensor, "input_tensor")
     check_tensor(output_tensor, "output_tensor")
     found = chosen(group)
@@ -130,7 +145,9 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
         return None
     check_same([output_tensor, input_tensor])
     if output_tensor.numel() != input_tensor.numel() * found.size():
-        raise RuntimeError(f"ProcessGroupGloo::allgather: invalid tensor size (expected {input_tensor.numel() * found.size()} elements, got {output_tensor.numel()})")
+        raise RuntimeError(
+            f"ProcessGroupGloo::allgather: invalid tensor size (expected {input_tensor.numel() * found.size()} "
+            f"elements, got {output_tensor.numel()})")
     return found.gather_whole(output_tensor, input_tensor, async_op)
 
 
@@ -143,7 +160,8 @@ _all_gather_base = all_gather_into_tensor
 
 
 def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None):
-    """Copies the tensors of all ranks into the list in the process ``dst``.  ValueError for a list elsewhere, or for none there."""
+    """Copies the tensors of all ranks into the list in the process ``dst``.  ValueError for a list elsewhere, or for
+    none there."""
     check_tensor(tensor, "tensor")
     if gather_list:
         check_tensors(gather_list, "gather_list")
@@ -161,7 +179,8 @@ def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group
 
 
 def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None):
-    """Copies tensor k of the list in the process ``src`` into the tensor of rank k.  ValueError for a list elsewhere, or for none there."""
+    """Copies tensor k of the list in the process ``src`` into the tensor of rank k.  ValueError for a list elsewhere,
+    or for none there."""
     check_tensor(tensor, "tensor")
     if scatter_list:
         check_tensors(scatter_list, "scatter_list")
@@ -190,7 +209,8 @@ def reduce_scatter(output, input_list, op=RedOpType.SUM, group=None, async_op=Fa
 
 
 def reduce_scatter_tensor(output, input, op=RedOpType.SUM, group=None, async_op=False):
-    """The reduction over the group of the k-th part of the input, in the output of rank k.  RuntimeError for sizes that are not parts of one another."""
+    """The reduction over the group of the k-th part of the input, in the output of rank k.  RuntimeError for sizes that
+    are not parts of one another."""
     check_tensor(output, "output")
     check_tensor(input, "input")
     found = chosen(group)
@@ -198,7 +218,9 @@ def reduce_scatter_tensor(output, input, op=RedOpType.SUM, group=None, async_op=
         return None
     check_same([output, input])
     if output.numel() * found.size() != input.numel():
-        raise RuntimeError(f"ProcessGroupGloo::reduce_scatter: an input of {input.numel()} elements is not {found.size()} times an output of {output.numel()}")
+        raise RuntimeError(
+            f"ProcessGroupGloo::reduce_scatter: an input of {input.numel()} elements is not {found.size()} times an "
+            f"output of {output.numel()}")
     return found.reduce_scattered(output, input, op, async_op)
 
 
@@ -220,14 +242,17 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
         return None
     for name, values in (("output", output_tensor_list), ("input", input_tensor_list)):
         if len(values) != found.size():
-            raise RuntimeError(f"ProcessGroupGloo::alltoall: invalid {name} tensor list (expected length {found.size()}, got {len(values)})")
+            raise RuntimeError(
+                f"ProcessGroupGloo::alltoall: invalid {name} tensor list (expected length {found.size()}, got "
+                f"{len(values)})")
     return found.all_to_all_of(list(output_tensor_list), list(input_tensor_list), async_op)
 
 
 def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False):
     """Copies rows of the input for rank k into the rows of rank k's output for this one.
 
-    ``input_split_sizes``, ``output_split_sizes``: numbers of rows for (from) each rank; None for equal ones.  RuntimeError where they are not the whole.
+    ``input_split_sizes``, ``output_split_sizes``: numbers of rows for (from) each rank; None for equal ones.
+    RuntimeError where they are not the whole.
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
@@ -252,21 +277,24 @@ def barrier(group=None, async_op=False, device_ids=None, timeout=None):
 
 
 def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
-    """``barrier`` in which rank 0 raises RuntimeError that names the first rank (all, with ``wait_all_ranks``) that has not come within the timeout."""
+    """``barrier`` in which rank 0 raises RuntimeError that names the first rank (all, with ``wait_all_ranks``) that has
+    not come within the timeout."""
     found = chosen(group)
     if found is not None:
         found.monitored(timeout, wait_all_ranks)
 
 
 def all_gather_object(object_list, obj, group=None):
-    """Puts the object of rank k into ``object_list[k]``, in every process.  Objects are pickled: trust those who send them."""
+    """Puts the object of rank k into ``object_list[k]``, in every process.  Objects are pickled: trust those who send
+    them."""
     found = chosen(group)
     if found is not None:
         object_list[:found.size()] = [pickle.loads(data) for data in found.gather_bytes(pickle.dumps(obj))]
 
 
 def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
-    """Puts the objects of all ranks into the list in the process ``dst``.  ValueError for a list elsewhere, or for none there."""
+    """Puts the objects of all ranks into the list in the process ``dst``.  ValueError for a list elsewhere, or for none
+    there."""
     found = chosen(group)
     if found is None:
         return
@@ -286,14 +314,17 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
     if found is None:
         return
     root = rank_in(found, src, group_src, "src", "broadcast_object_list")
-    received = pickle.loads(found.broadcast_bytes(pickle.dumps(list(object_list)) if found.rank() == root else None, root))
+    received = pickle.loads(found.broadcast_bytes(pickle.dumps(list(object_list)) if found.rank() == root else None,
+                                                  root))
     if found.rank() != root:
         if len(received) != len(object_list):
-            raise RuntimeError(f"rank {root} of the group sends {len(received)} objects, but the list here has {len(object_list)}")
+            raise RuntimeError(
+                f"rank {root} of the group sends {len(received)} objects, but the list here has {len(object_list)}")
         object_list[:] = received
 
 
-def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, group_src=None):
+def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None,
+                        group_src=None):
     """Puts object k of the list in the process ``src`` into the first place of rank k's output list."""
     found = chosen(group)
     if found is None:
@@ -303,16 +334,21 @@ def scatter_object_list(scatter_object_output_list, scatter_object_input_list=No
     root = rank_in(found, src, group_src, "src", "scatter_object_list")
     mine = found.rank() == root
     if mine and (not scatter_object_input_list or len(scatter_object_input_list) != found.size()):
-        raise ValueError("source rank must provide non-empty scatter_object_input_list" if not scatter_object_input_list else f"a list of {len(scatter_object_input_list)} objects for a group of size {found.size()}")
-    pieces = pickle.loads(found.broadcast_bytes(pickle.dumps([pickle.dumps(o) for o in scatter_object_input_list]) if mine else None, root))
+        raise ValueError("source rank must provide non-empty scatter_object_input_list"
+                         if not scatter_object_input_list
+                         else f"a list of {len(scatter_object_input_list)} objects for a group of size {found.size()}")
+    pieces = pickle.loads(found.broadcast_bytes(pickle.dumps([pickle.dumps(o) for o in scatter_object_input_list])
+                                                if mine else None, root))
     scatter_object_output_list[0] = pickle.loads(pieces[found.rank()])
 
 
 def peer_in(group, rank, group_rank, kind: str) -> int:
     """The rank within the group of another process.  ValueError for this one."""
     name = "dst" if kind == "destination" else "src"
-    if group_rank is not None and not 0 <= group_rank < group.size() or rank is not None and group is here().default and rank not in group.ranks:
-        raise ValueError(f"Invalid {kind} rank {rank if group_rank is None else group_rank}: the group has {group.size()}")
+    if (group_rank is not None and not 0 <= group_rank < group.size() or rank is not None and group is here().default
+        and rank not in group.ranks):
+        raise ValueError(
+            f"Invalid {kind} rank {rank if group_rank is None else group_rank}: the group has {group.size()}")
     found = rank_in(group, rank, group_rank, name, kind, True)
     if found == group.rank():
         raise ValueError(f"Invalid {kind} rank: {kind} rank should not be the same as the rank of the current process.")
@@ -332,7 +368,8 @@ def irecv(tensor, src=None, group=None, tag=0, group_src=None):
     found = chosen(group)
     if found is None:
         return None
-    return found.receive_from(tensor, None if src is None and group_src is None else peer_in(found, src, group_src, "source"), tag, True)
+    return found.receive_from(tensor, None if src is None and group_src is None
+                              else peer_in(found, src, group_src, "source"), tag, True)
 
 
 def send(tensor, dst=None, group=None, tag=0, group_dst=None):
@@ -344,13 +381,16 @@ def send(tensor, dst=None, group=None, tag=0, group_dst=None):
 
 
 def recv(tensor, src=None, group=None, tag=0, group_src=None):
-    """Fills a tensor with what the process ``src`` (None: any) sends with this tag; the sender's rank in the world, or -1 outside the group."""
+    """Fills a tensor with what the process ``src`` (None: any) sends with this tag; the sender's rank in the world, or
+    -1 outside the group."""
     check_tensor(tensor, "tensor")
     found = chosen(group)
     if found is None:
         return -1
-    work = found.receive_from(tensor, None if src is None and group_src is None else peer_in(found, src, group_src, "source"), tag)
-    return found.ranks[work.source] if src is None and group_src is None else src if src is not None else found.ranks[group_src]
+    work = found.receive_from(tensor, None if src is None and group_src is None
+                              else peer_in(found, src, group_src, "source"), tag)
+    return found.ranks[work.source] if src is None and group_src is None else src if src is not None else found.ranks[
+        group_src]
 
 
 def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False):
@@ -365,10 +405,12 @@ def recv_object_list(object_list, src=None, group=None, device=None, group_src=N
     found = chosen(group)
     if found is None:
         return -1
-    data, source = found.receive_bytes(None if src is None and group_src is None else peer_in(found, src, group_src, "source"))
+    data, source = found.receive_bytes(None if src is None and group_src is None
+                                       else peer_in(found, src, group_src, "source"))
     received = pickle.loads(data)
     if len(received) != len(object_list):
-        raise RuntimeError(f"rank {source} of the group sends {len(received)} objects, but the list here has {len(object_list)}")
+        raise RuntimeError(
+            f"rank {source} of the group sends {len(received)} objects, but the list here has {len(object_list)}")
     object_list[:] = received
     return found.ranks[source]
 
@@ -378,11 +420,14 @@ class P2POp:
 
     def __init__(self, op, tensor, peer=None, group=None, tag=0, group_peer=None):
         if op not in (isend, irecv):
-            raise ValueError("Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``.")
+            raise ValueError(
+                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
+                "``torch.distributed.irecv``.")
         check_tensor(tensor, "tensor")
         self.op, self.tensor, self.group, self.tag = op, tensor, group, tag
         found = chosen(group)
-        self.group_peer = None if found is None else peer_in(found, peer, group_peer, "destination" if op is isend else "source")
+        self.group_peer = None if found is None else peer_in(found, peer, group_peer, "destination" if op is isend
+                                                             else "source")
         self.peer = peer if found is None or peer is not None else found.ranks[self.group_peer]
 
 
@@ -394,7 +439,8 @@ def batch_isend_irecv(p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. It should not be empty.")
     if any(p.group is not p2p_op_list[0].group for p in p2p_op_list):
         raise ValueError("All ops need to use the same group.")
-    works = [p.op(p.tensor, group=p.group, tag=p.tag, **{"group_dst" if p.op is isend else "group_src": p.group_peer}) for p in p2p_op_list]
+    works = [p.op(p.tensor, group=p.group, tag=p.tag, **{"group_dst" if p.op is isend else "group_src": p.group_peer})
+             for p in p2p_op_list]
     return [work for work in works if work is not None]
 
 
@@ -404,7 +450,8 @@ class Coalesced(Together):
 
 @contextlib.contextmanager
 def _coalescing_manager(group=None, device=None, async_ops=False):
-    """A block whose exchanges are waited for together: at its end, or with ``async_ops`` by ``wait()`` of what it gives."""
+    """A block whose exchanges are waited for together: at its end, or with ``async_ops`` by ``wait()`` of what it
+    gives."""
     found = chosen(group)
     together = Coalesced()
     if found is None:

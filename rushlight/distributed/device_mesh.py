@@ -28,7 +28,8 @@ def nested(flat: list, shape) -> list:
 
 
 class DeviceMesh:
-    """A grid of processes, with a name for each dimension if ``mesh_dim_names`` are given.  ``mesh``: their ranks, in nested lists or a tensor.
+    """A grid of processes, with a name for each dimension if ``mesh_dim_names`` are given.  ``mesh``: their ranks, in
+    nested lists or a tensor.
 
     All processes make it, in the same order as other groups.
 
@@ -41,7 +42,8 @@ class DeviceMesh:
     >>> torch.distributed.destroy_process_group()
     """
 
-    def __init__(self, device_type: str, mesh=None, *, mesh_dim_names=None, _init_backend=True, _groups=None, _root=None):
+    def __init__(self, device_type: str, mesh=None, *, mesh_dim_names=None, _init_backend=True, _groups=None,
+                 _root=None):
         import rushlight as torch
         if device_type != "cpu":
             raise RuntimeError(f"a mesh of {device_type!r} devices: there is the cpu alone")
@@ -52,10 +54,13 @@ class DeviceMesh:
         self._ranks = self.mesh.reshape(-1).tolist()
         self._sizes = tuple(self.mesh.shape)
         if self.mesh_dim_names is not None and len(self.mesh_dim_names) != self.mesh.ndim:
-            raise RuntimeError(f"mesh_shape and mesh_dim_names should have same length! Found {self.mesh.ndim} dimensions and {len(self.mesh_dim_names)} names")
+            raise RuntimeError(
+                f"mesh_shape and mesh_dim_names should have same length! Found {self.mesh.ndim} dimensions and "
+                f"{len(self.mesh_dim_names)} names")
         world = membership.get_world_size()
         if len(set(self._ranks)) != len(self._ranks) or any(not 0 <= r < world for r in self._ranks):
-            raise RuntimeError(f"a mesh of the ranks {self._ranks}: each of them once, and below the world's size, which is {world}")
+            raise RuntimeError(
+                f"a mesh of the ranks {self._ranks}: each of them once, and below the world's size, which is {world}")
         rank = membership.get_rank()
         self._coordinate = coordinate_of(self._ranks.index(rank), self._sizes) if rank in self._ranks else None
         self._root, self._flat, self._slices = _root, {}, {}
@@ -98,13 +103,18 @@ class DeviceMesh:
         if not isinstance(mesh_dim, str):
             return mesh_dim
         if mesh_dim not in (self.mesh_dim_names or ()):
-            raise KeyError(f"Mesh dimension '{mesh_dim}' does not exist. Available mesh dimensions are: mesh_dim_names={self.mesh_dim_names}")
+            raise KeyError(
+                f"Mesh dimension '{mesh_dim}' does not exist. Available mesh dimensions are: "
+                f"mesh_dim_names={self.mesh_dim_names}")
         return self.mesh_dim_names.index(mesh_dim)
 
     def get_group(self, mesh_dim=None):
-        """The processes along a dimension.  RuntimeError where it is not said which of several, or where this process is in none."""
+        """The processes along a dimension.  RuntimeError where it is not said which of several, or where this process
+        is in none."""
         if mesh_dim is None and self.ndim > 1:
-            raise RuntimeError(f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.")
+            raise RuntimeError(
+                f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified "
+                "when device_mesh.ndim > 1.")
         if mesh_dim in self._root_mesh()._flat and mesh_dim not in (self.mesh_dim_names or ()):
             return self._root_mesh()._flat[mesh_dim].get_group()
         if not self._groups:
@@ -120,7 +130,9 @@ class DeviceMesh:
     def get_local_rank(self, mesh_dim=None) -> int:
         """The place of this process along a dimension."""
         if self.ndim > 1 and mesh_dim is None:
-            raise RuntimeError(f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.")
+            raise RuntimeError(
+                f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified "
+                "when device_mesh.ndim > 1.")
         if self._coordinate is None:
             return -1
         return self._coordinate[0 if mesh_dim is None else self.place(mesh_dim)]
@@ -136,7 +148,8 @@ class DeviceMesh:
         return self._root_mesh()
 
     def __getitem__(self, mesh_dim_names) -> DeviceMesh:
-        """The grid along some dimensions, by their names: that in which this process is.  KeyError for unknown names."""
+        """The grid along some dimensions, by their names: that in which this process is.  KeyError for unknown
+        names."""
         names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
         if names == self.mesh_dim_names:
             return self
@@ -146,14 +159,17 @@ class DeviceMesh:
             return self._root_mesh()._flat[names[0]]
         dims = [self.place(name) for name in names]
         if dims != sorted(set(dims)):
-            raise KeyError(f"Invalid mesh_dim_names {names} specified: dimensions are named in the order of the mesh, {self.mesh_dim_names}, each once")
+            raise KeyError(
+                f"Invalid mesh_dim_names {names} specified: dimensions are named in the order of the mesh, "
+                f"{self.mesh_dim_names}, each once")
         sizes, own = [self._sizes[d] for d in dims], list(self._coordinate or [0] * self.ndim)
         ranks = []
         for k in range(math.prod(sizes)):
             for dim, at in zip(dims, coordinate_of(k, sizes)):
                 own[dim] = at
             ranks.append(self._ranks[sum(at * math.prod(self._sizes[d + 1:]) for d, at in enumerate(own))])
-        found = type(self)(self.device_type, nested(ranks, sizes), mesh_dim_names=names, _groups=[self._groups[d] for d in dims] if self._groups else [], _root=self._root_mesh())
+        found = type(self)(self.device_type, nested(ranks, sizes), mesh_dim_names=names,
+                           _groups=[self._groups[d] for d in dims] if self._groups else [], _root=self._root_mesh())
         self._slices[names] = found
         return found
 
@@ -169,7 +185,8 @@ class DeviceMesh:
             for row in root._parts(self.mesh_dim_names or root.mesh_dim_names):
                 made = membership.new_group(row)
                 mine = made if membership.get_rank() in row else mine
-            root._flat[name] = type(self)(self.device_type, self._ranks, mesh_dim_names=(name,), _groups=[mine], _root=root)
+            root._flat[name] = type(self)(self.device_type, self._ranks, mesh_dim_names=(name,), _groups=[mine],
+                                          _root=root)
         return root._flat[name]
 
     def _parts(self, names) -> list:
@@ -183,7 +200,8 @@ class DeviceMesh:
 
     @classmethod
     def from_group(cls, group, device_type: str, mesh=None, *, mesh_dim_names=None) -> DeviceMesh:
-        """The grid of groups that are there: of one group a row, of several ``mesh`` says the grid.  ValueError where it does not."""
+        """The grid of groups that are there: of one group a row, of several ``mesh`` says the grid.  ValueError where
+        it does not."""
         if not isinstance(group, (list, tuple)):
             ranks = membership.get_process_group_ranks(group)
             if mesh is not None and list(map(int, getattr(mesh, "tolist", lambda: mesh)())) != ranks:
@@ -193,7 +211,9 @@ class DeviceMesh:
             raise ValueError("Must pass mesh if passing multiple ProcessGroups")
         made = cls(device_type, mesh, mesh_dim_names=mesh_dim_names, _groups=group)
         if made.ndim != len(group):
-            raise ValueError(f"Expects mesh with ndim equal to number of ProcessGroups but got mesh {made.mesh.tolist()} and {len(group)} ProcessGroups")
+            raise ValueError(
+                f"Expects mesh with ndim equal to number of ProcessGroups but got mesh {made.mesh.tolist()} and "
+                f"{len(group)} ProcessGroups")
         return made
 
     def __enter__(self):
@@ -229,12 +249,14 @@ def coordinate_of(place: int, sizes) -> tuple:
 
 
 def init_device_mesh(device_type: str, mesh_shape: tuple, *, mesh_dim_names=None, backend_override=None) -> DeviceMesh:
-    """The grid of this shape over all processes, in the order of ranks.  RuntimeError for names that are not as many as dimensions, or not different, and for a grid that has
-    more or fewer places than there are processes."""
+    """The grid of this shape over all processes, in the order of ranks.  RuntimeError for names that are not as many as
+    dimensions, or not different, and for a grid that has more or fewer places than there are processes."""
     if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
         raise RuntimeError(f"Each mesh_dim_name must be unique. Found repeated mesh_dim_name in {mesh_dim_names}")
     if mesh_dim_names is not None and len(mesh_dim_names) != len(mesh_shape):
-        raise RuntimeError(f"mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): {len(mesh_dim_names)} and len(mesh_shape): {len(mesh_shape)}.")
+        raise RuntimeError(
+            f"mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): {len(mesh_dim_names)} "
+            f"and len(mesh_shape): {len(mesh_shape)}.")
     if backend_override:
         raise NotImplementedError("init_device_mesh(backend_override=...): every group has the backend of the world")
     if not membership.is_initialized():

@@ -17,7 +17,8 @@ class Region:
 
 
 class Engine:
-    """Carries messages of one group.  ``rank`` and ``size``: who this process is in it; ``timeout``: seconds that a wait may take.
+    """Carries messages of one group.  ``rank`` and ``size``: who this process is in it; ``timeout``: seconds that a
+    wait may take.
 
     Regions of all ranks have equal sizes unless it is said otherwise; a mismatch raises RuntimeError in every rank.
     ``kind`` of a reduction is one of ``kernels.combine``, with the factor ``scale``.
@@ -63,7 +64,8 @@ class Engine:
         raise NotImplementedError
 
     def receive(self, memory: Region, peer: int | None, tag: int) -> int:
-        """Fills the region with the next message of ``peer`` (None: of whoever sends first) that has the tag; who sent it."""
+        """Fills the region with the next message of ``peer`` (None: of whoever sends first) that has the tag; who sent
+        it."""
         raise NotImplementedError
 
     def stop_receiving(self):

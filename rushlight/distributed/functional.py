@@ -1,4 +1,5 @@
-"""Collectives that return what they give, and through which gradients flow (``torch.distributed._functional_collectives``, ``torch.distributed.nn.functional``).
+"""Collectives that return what they give, and through which gradients flow
+(``torch.distributed._functional_collectives``, ``torch.distributed.nn.functional``).
 
 They are operators (``_src/ops/collective.py``): within compiled programs they are nodes, as any operator is.
 """
@@ -20,7 +21,8 @@ class AsyncCollectiveTensor(Tensor):
 
 
 def resolved(group) -> ProcessGroup:
-    """A group, given as itself, its name, a list of ranks, or a mesh of one dimension (or a mesh and which of its dimensions)."""
+    """A group, given as itself, its name, a list of ranks, or a mesh of one dimension (or a mesh and which of its
+    dimensions)."""
     if isinstance(group, tuple) and len(group) == 2 and hasattr(group[0], "get_group"):
         return group[0].get_group(group[1])
     if hasattr(group, "get_group"):
@@ -77,10 +79,12 @@ def all_gather_tensor(self, gather_dim: int, group, tag: str = ""):
 
 
 def reduce_scatter_tensor(self, reduceOp: str, scatter_dim: int, group, tag: str = ""):
-    """This process's part along a dimension of the reduction over the group.  AssertionError where that does not divide."""
+    """This process's part along a dimension of the reduction over the group.  AssertionError where that does not
+    divide."""
     group = resolved(group)
     moved, back = along(self, scatter_dim)
-    assert self.size(scatter_dim) % group.size() == 0, f"input dimension {scatter_dim} ({self.size(scatter_dim)}) must be a multiple of group_size {group.size()}"
+    assert self.size(
+        scatter_dim) % group.size() == 0, f"input dimension {scatter_dim} ({self.size(scatter_dim)}) must be a multiple of group_size {group.size()}"
     return back(called("reduce_scatter_tensor", moved, reduceOp.lower(), group.size(), group.group_name))
 
 
@@ -178,7 +182,8 @@ def nn_gather(tensor, dst=0, group=None) -> tuple:
     root = rank_in(group, dst, None, "dst", "gather")
     here, everyone = group.rank() == root, range(group.size())
     found = exchanged(tensor.unsqueeze(0), [int(k == root) for k in everyone], [int(here)] * group.size(), group)
-    return tuple(found.unbind(0)) if here else tuple(tensor * 0 + found.sum() for _ in everyone)  # what was sent has a gradient
+    # what was sent has a gradient
+    return tuple(found.unbind(0)) if here else tuple(tensor * 0 + found.sum() for _ in everyone)
 
 
 def nn_scatter(tensors, src=0, group=None):
@@ -190,7 +195,8 @@ def nn_scatter(tensors, src=0, group=None):
         raise RuntimeError(f"scatter: {len(tensors)} tensors for a group of size {group.size()}")
     rows = OPS["stack"](list(tensors))
     source = rows if group.rank() == root else rows[:0]
-    return exchanged(source, [int(group.rank() == root)] * group.size(), [int(k == root) for k in range(group.size())], group)[0]
+    return exchanged(source, [int(group.rank() == root)] * group.size(), [int(k == root) for k in range(group.size())],
+                     group)[0]
 
 
 def nn_reduce(tensor, dst, op=RedOpType.SUM, group=None):
@@ -222,10 +228,12 @@ def nn_all_to_all(output_tensor_list, input_tensor_list, group=None) -> tuple:
     check_tensors(output_tensor_list, "output_tensor_list")
     for name, values in (("input", input_tensor_list), ("output", output_tensor_list)):
         if len(values) != group.size():
-            raise RuntimeError(f"all_to_all: an {name} list of {len(values)} tensors for a group of size {group.size()}")
+            raise RuntimeError(
+                f"all_to_all: an {name} list of {len(values)} tensors for a group of size {group.size()}")
     given, taken = [t.numel() for t in input_tensor_list], [t.numel() for t in output_tensor_list]
     found = exchanged(OPS["cat"]([t.reshape(-1) for t in input_tensor_list]), given, taken, group)
-    return tuple(OPS["copy_"](target, part.reshape(target.shape)) for target, part in zip(output_tensor_list, found.split(taken)))
+    return tuple(OPS["copy_"](target, part.reshape(target.shape))
+                 for target, part in zip(output_tensor_list, found.split(taken)))
 
 
 def nn_all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None):

@@ -9,7 +9,8 @@ class Options:
     """What a collective is told besides its tensors.  ``timeout``: unused where it is None."""
 
     def __init__(self, **given):
-        self.reduceOp, self.rootRank, self.rootTensor, self.timeout, self.asyncOp, self.device_ids, self.device = RedOpType.SUM, 0, 0, None, True, [], None
+        self.reduceOp, self.rootRank, self.rootTensor, self.timeout, self.asyncOp, self.device_ids, self.device = (
+            RedOpType.SUM, 0, 0, None, True, [], None)
         for name, value in given.items():
             setattr(self, name, value)
 
@@ -89,7 +90,8 @@ class GroupCalls:
         """Copies the tensors of all ranks into lists, one list for each input."""
         if not isinstance(input_tensors, (list, tuple)):
             output_tensors, input_tensors = [output_tensors], [input_tensors]
-        return Together(self.gather_to(outputs, tensor, None, True) for outputs, tensor in zip(output_tensors, input_tensors, strict=True))
+        return Together(self.gather_to(outputs, tensor, None, True)
+                        for outputs, tensor in zip(output_tensors, input_tensors, strict=True))
 
     def _allgather_base(self, output, input, opts=None, timeout=None):
         """Copies the tensors of all ranks into one."""
@@ -98,7 +100,8 @@ class GroupCalls:
     all_gather_single = _allgather_base
 
     def allgather_coalesced(self, output_lists, input_list, opts=None):
-        return Together(self.gather_to([outputs[k] for outputs in output_lists], tensor, None, True) for k, tensor in enumerate(input_list))
+        return Together(self.gather_to([outputs[k] for outputs in output_lists], tensor, None, True)
+                        for k, tensor in enumerate(input_list))
 
     def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
         return Together(self.gather_whole(output, tensor, True) for output, tensor in zip(outputs, inputs, strict=True))
@@ -109,7 +112,8 @@ class GroupCalls:
         if not isinstance(input_tensors, (list, tuple)):
             output_tensors, input_tensors = [output_tensors], [input_tensors]
         lists = list(output_tensors) if self.rank() == root else [None] * len(input_tensors)
-        return Together(self.gather_to(outputs, tensor, root, True) for outputs, tensor in zip(lists, input_tensors, strict=True))
+        return Together(self.gather_to(outputs, tensor, root, True)
+                        for outputs, tensor in zip(lists, input_tensors, strict=True))
 
     def scatter(self, output_tensors, input_tensors, opts=None, root=None, timeout=None):
         """Copies the root's tensors into those of all ranks, one each."""
@@ -117,13 +121,15 @@ class GroupCalls:
         if not isinstance(output_tensors, (list, tuple)):
             output_tensors, input_tensors = [output_tensors], [input_tensors]
         lists = list(input_tensors) if self.rank() == root else [None] * len(output_tensors)
-        return Together(self.scatter_from(output, sources, root, True) for output, sources in zip(output_tensors, lists, strict=True))
+        return Together(self.scatter_from(output, sources, root, True)
+                        for output, sources in zip(output_tensors, lists, strict=True))
 
     def reduce_scatter(self, output_tensors, input_tensors, opts=None, op=None, timeout=None):
         """The reduction of each rank's tensor for this one."""
         if not isinstance(output_tensors, (list, tuple)):
             output_tensors, input_tensors = [output_tensors], [input_tensors]
-        return Together(self.reduce_scattered(output, list(sources), op or op_of(opts), True) for output, sources in zip(output_tensors, input_tensors, strict=True))
+        return Together(self.reduce_scattered(output, list(sources), op or op_of(opts), True)
+                        for output, sources in zip(output_tensors, input_tensors, strict=True))
 
     def _reduce_scatter_base(self, output, input, opts=None, timeout=None):
         """This rank's part of the reduction."""
@@ -132,7 +138,8 @@ class GroupCalls:
     reduce_scatter_single = _reduce_scatter_base
 
     def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
-        return Together(self.reduce_scattered(output, tensor, op_of(opts), True) for output, tensor in zip(outputs, inputs, strict=True))
+        return Together(self.reduce_scattered(output, tensor, op_of(opts), True)
+                        for output, tensor in zip(outputs, inputs, strict=True))
 
     def alltoall_base(self, output, input, output_split_sizes, input_split_sizes, opts=None, timeout=None):
         """Exchanges rows."""

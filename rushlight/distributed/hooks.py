@@ -1,4 +1,5 @@
-"""What DistributedDataParallel does with gradients: hooks ``(group or state, bucket)`` that return a future of the bucket's new content."""
+"""What DistributedDataParallel does with gradients: hooks ``(group or state, bucket)`` that return a future of the
+bucket's new content."""
 from __future__ import annotations
 
 from .._src.core.dtypes import bfloat16, float16

@@ -34,7 +34,8 @@ class Joinable:
 class Join:
     """A block in which the processes of a group may have different numbers of batches.
 
-    ``throw_on_early_termination``: once a process has no more, all raise RuntimeError.  Further keywords go to the ``join_hook`` of each joinable.
+    ``throw_on_early_termination``: once a process has no more, all raise RuntimeError.  Further keywords go to the
+      ``join_hook`` of each joinable.
     """
 
     def __init__(self, joinables, enable: bool = True, throw_on_early_termination: bool = False, **kwargs):
@@ -97,7 +98,8 @@ class Join:
 
 
 class ModelJoinHook(JoinHook):
-    """What DistributedDataParallel does without batches: buffers of a process that has some, gradients of zero, at the end the last one's model."""
+    """What DistributedDataParallel does without batches: buffers of a process that has some, gradients of zero, at the
+    end the last one's model."""
 
     def __init__(self, model, by_all: bool):
         self.model, self.by_all, self.context = model, by_all, None

@@ -1,4 +1,5 @@
-"""Machine code under the exchange between processes: meeting at a step, and reductions over what several of them wrote."""
+"""Machine code under the exchange between processes: meeting at a step, and reductions over what several of them
+wrote."""
 from __future__ import annotations
 
 import ctypes
@@ -13,7 +14,8 @@ from .._src.devices.cpu.llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64
 
 FUTEX = {"x86_64": 202, "aarch64": 98}
 LINE = 64  # bytes between the words of two members: each lies in a cache line of its own
-TYPES = {"bool": i8, "uint8": i8, "int8": i8, "int16": i16, "uint16": i16, "int32": i32, "uint32": i32, "int64": i64, "uint64": i64, "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64}
+TYPES = {"bool": i8, "uint8": i8, "int8": i8, "int16": i16, "uint16": i16, "int32": i32, "uint32": i32, "int64": i64,
+         "uint64": i64, "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64}
 BITS = {"band": "and_", "bor": "or_", "bxor": "xor"}
 TRUTH = {"sum": "bor", "product": "band", "min": "band", "max": "bor"}  # what reductions of truth values are
 MOST = 8  # memories that one kernel reads
@@ -36,7 +38,8 @@ def system(b, word, operation: int, value, until):
     if futex_number() is None:
         b.call("sched_yield", [], i32)
     else:
-        b.call("syscall", [constant(i64, futex_number()), word, constant(i64, operation), value, until, null, constant(i64, 0)], i64, variadic=1)
+        b.call("syscall", [constant(i64, futex_number()), word, constant(i64, operation), value, until, null,
+                           constant(i64, 0)], i64, variadic=1)
 
 
 def write_publish(module):
@@ -51,9 +54,11 @@ def write_publish(module):
 
 
 def write_reached(module):
-    """reached(word, value, spins, yields, until): 1 once the word has come to ``value``; 0 where it has not within ``spins`` looks, ``yields`` more between
-    which other threads may run (which costs less than a sleep where there are more ranks than processors), and one sleep."""
-    f = module.function("reached", [("word", ptr), ("value", i32), ("spins", i64), ("yields", i64), ("until", ptr)], i64)
+    """reached(word, value, spins, yields, until): 1 once the word has come to ``value``; 0 where it has not within
+    ``spins`` looks, ``yields`` more between which other threads may run (which costs less than a sleep where there are
+    more ranks than processors), and one sleep."""
+    f = module.function("reached", [("word", ptr), ("value", i32), ("spins", i64), ("yields", i64), ("until", ptr)],
+                        i64)
     word, value, spins, yields, until = f.parameters
     behind = lambda seen: f.compare("<", f.sub(seen, value), 0)  # noqa: E731 - words wrap around
 
@@ -61,7 +66,8 @@ def write_reached(module):
         def look(values):
             rest()
             return [f.atomic_load(i32, word), f.sub(values[1], 1)]
-        return f.while_loop([seen, count], lambda values: f.and_(behind(values[0]), f.compare(">", values[1], 0)), look)[0]
+        return f.while_loop([seen, count], lambda values: f.and_(behind(values[0]), f.compare(">", values[1], 0)),
+                            look)[0]
 
     seen = looks(f.atomic_load(i32, word), spins, lambda: pause(f))
     seen = looks(seen, yields, lambda: f.call("sched_yield", [], i32))
@@ -80,11 +86,14 @@ def write_reached(module):
 
 
 def write_meet(module, reached):
-    """meet(words, rank, size, value, spins, yields, until): notes that the rank has come to step ``value``, and waits until all have; 1 if so, 0 where some are late.
+    """meet(words, rank, size, value, spins, yields, until): notes that the rank has come to step ``value``, and waits
+    until all have; 1 if so, 0 where some are late.
 
-    After a word for each rank comes one that counts all arrivals: only it is slept on, and who completes it wakes the others.
+    After a word for each rank comes one that counts all arrivals: only it is slept on, and who completes it wakes the
+    others.
     """
-    f = module.function("meet", [("words", ptr), ("rank", i64), ("size", i64), ("value", i32), ("spins", i64), ("yields", i64), ("until", ptr)], i64)
+    f = module.function("meet", [("words", ptr), ("rank", i64), ("size", i64), ("value", i32), ("spins", i64),
+                                 ("yields", i64), ("until", ptr)], i64)
     words, rank, size, value, spins, yields, until = f.parameters
     f.atomic_store(value, f.offset(words, f.mul(rank, LINE)))
     count = f.offset(words, f.mul(size, LINE))
@@ -96,7 +105,8 @@ def write_meet(module, reached):
         f.when(f.compare("!=", sleepers, 0), lambda: system(f, count, 1, constant(i64, 1 << 30), constant(ptr, 0)))
         return [constant(i64, 1)]
 
-    there, = f.when(f.compare("==", now, whole), wake, lambda: [f.call(reached, [count, whole, spins, yields, until], i64)])
+    there, = f.when(f.compare("==", now, whole), wake,
+                    lambda: [f.call(reached, [count, whole, spins, yields, until], i64)])
     f.ret(there)
 
 
@@ -118,8 +128,10 @@ def waiting():
     """(publish, meet, reached) as functions that let other Python threads run."""
     found = jit.build(f"distributed: waiting 4 {futex_number()}", waiting_text, ["publish", "meet", "reached"])
     kinds = {"publish": (None, ctypes.c_void_p, ctypes.c_int32),
-             "meet": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p),
-             "reached": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)}
+             "meet": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_int64,
+                      ctypes.c_int64, ctypes.c_void_p),
+             "reached": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64,
+                         ctypes.c_void_p)}
     return tuple(ctypes.CFUNCTYPE(*kinds[name])(found[name]) for name in ("publish", "meet", "reached"))
 
 
@@ -133,7 +145,8 @@ def combined(b, kind: str, signed: bool, a, c):
 
 
 def write_combine(kind: str, name: str, count: int) -> str:
-    """combine(sources, target, n, scale): n elements of ``count`` memories as one, halves carried as float32; sums times ``scale``."""
+    """combine(sources, target, n, scale): n elements of ``count`` memories as one, halves carried as float32; sums
+    times ``scale``."""
     module = Module()
     element, signed = TYPES[name], not name.startswith("u")
     kind = TRUTH.get(kind, kind) if name == "bool" else kind
@@ -150,7 +163,8 @@ def write_combine(kind: str, name: str, count: int) -> str:
         if kind == "avg":
             factor = f.convert(scale, wide)
             result = f.mul(result, f.splat(factor, lanes) if lanes else factor)
-        f.store(f.convert(result, element) if wide is not element else result, f.offset(target, at, element), element.bytes)
+        f.store(f.convert(result, element) if wide is not element else result, f.offset(target, at, element),
+                element.bytes)
 
     lanes = host().lanes(wide.bytes)
     step = lanes * UNROLL
@@ -164,7 +178,8 @@ def write_combine(kind: str, name: str, count: int) -> str:
 @functools.cache
 def combiner(kind: str, name: str, count: int):
     """The kernel that reduces ``count`` memories of a dtype."""
-    found = jit.build(f"distributed: combine 1 {kind} {name} {count}", lambda: write_combine(kind, name, count), ["combine"])["combine"]
+    found = jit.build(f"distributed: combine 1 {kind} {name} {count}", lambda: write_combine(kind, name, count),
+                      ["combine"])["combine"]
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_double)(found)
 
 
@@ -174,7 +189,8 @@ def pointers(count: int):
 
 
 def combine(kind: str, name: str, itemsize: int, sources: list, target: int, count: int, scale: float = 1.0):
-    """``count`` elements at each of the addresses ``sources``, reduced in their order, at the address ``target``, which may be one of them.
+    """``count`` elements at each of the addresses ``sources``, reduced in their order, at the address ``target``, which
+    may be one of them.
 
     ``kind``: "sum", "avg" (times ``scale``), "product", "min", "max", "band", "bor" or "bxor".
     """
@@ -182,10 +198,12 @@ def combine(kind: str, name: str, itemsize: int, sources: list, target: int, cou
     rest = sources[MOST:]
     if rest and target in rest:
         raise ValueError("the target of a reduction is read after it is written")
-    combiner("sum" if rest and kind == "avg" else kind, name, len(first))(pointers(len(first))(*first), target, count, scale)
+    combiner("sum" if rest and kind == "avg" else kind, name, len(first))(pointers(len(first))(*first), target, count,
+                                                                          scale)
     while rest:
         first, rest = [target, *rest[:MOST - 1]], rest[MOST - 1:]
-        combiner("sum" if rest and kind == "avg" else kind, name, len(first))(pointers(len(first))(*first), target, count, scale)
+        combiner("sum" if rest and kind == "avg" else kind, name, len(first))(pointers(len(first))(*first), target,
+                                                                              count, scale)
 
 
 __all__ = ["LINE", "TYPES", "TimeSpec", "combine", "waiting"]

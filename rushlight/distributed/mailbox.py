@@ -15,7 +15,8 @@ FULL = 1 << 32
 
 
 class Channel:
-    """One direction of a pair of ranks: bytes go in by ``put`` and come out by ``take``, which wait; ``available`` tells whether some are there."""
+    """One direction of a pair of ranks: bytes go in by ``put`` and come out by ``take``, which wait; ``available``
+    tells whether some are there."""
 
     def __init__(self, engine, peer: int):
         self.engine, self.peer, self.lock, self.kept = engine, peer, threading.Lock(), []
@@ -98,9 +99,13 @@ class Ring(Channel):
                 raise DistBackendError(str(engine.broken))
             state = engine.arena.state_of(self.peer)
             if state != "here" and not engine.reached(word, value, 0, 0, engine.napping):
-                raise DistBackendError(f"Connection closed by peer: rank {self.peer} of the group {'has left it' if state == 'left' else 'has ended'}")
+                raise DistBackendError(
+                    f"Connection closed by peer: rank {self.peer} of the group "
+                    f"{'has left it' if state == 'left' else 'has ended'}")
             if limit.passed():
-                raise DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for {'send' if word == self.read else 'recv'} operation to complete: rank {self.peer} of the group has not come")
+                raise DistBackendError(
+                    f"Timed out waiting {int(limit.seconds * 1000)}ms for {'send' if word == self.read else 'recv'} "
+                    f"operation to complete: rank {self.peer} of the group has not come")
 
     def put(self, address: int, nbytes: int):
         """Writes bytes, as the reader makes room for them."""
@@ -134,7 +139,8 @@ class Ring(Channel):
 def fits(memory: Region, nbytes: int, peer: int):
     """RuntimeError for a message of another length than what is to receive it."""
     if nbytes != memory.nbytes:
-        raise RuntimeError(f"a message of {nbytes} bytes from rank {peer} of the group does not fit a tensor of {memory.nbytes} bytes")
+        raise RuntimeError(
+            f"a message of {nbytes} bytes from rank {peer} of the group does not fit a tensor of {memory.nbytes} bytes")
 
 
 class Mailboxes:
@@ -182,7 +188,9 @@ class Mailboxes:
             if self.engine.broken is not None:
                 raise DistBackendError(str(self.engine.broken))
             if limit.passed():
-                raise DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for recv operation to complete: no rank of the group has sent")
+                raise DistBackendError(
+                    f"Timed out waiting {int(limit.seconds * 1000)}ms for recv operation to complete: no rank of the "
+                    "group has sent")
             if self.all_gone(others):
                 raise DistBackendError("Connection closed by peer: all other ranks of the group have left it or ended")
             time.sleep(pause)

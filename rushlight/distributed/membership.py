@@ -16,7 +16,8 @@ HANDLERS = {}  # scheme of an address -> function (url, rank=, world_size=) that
 
 
 def chosen(given=None) -> ProcessGroup | None:
-    """The group that is meant; None for one to which this process does not belong.  ValueError before ``init_process_group``."""
+    """The group that is meant; None for one to which this process does not belong.  ValueError before
+    ``init_process_group``."""
     if given is GroupMember.NON_GROUP_MEMBER:
         return None
     found = here().default if given is None else given
@@ -27,12 +28,15 @@ def chosen(given=None) -> ProcessGroup | None:
 
 def from_environment(name: str) -> int | str:
     if name not in os.environ:
-        raise ValueError(f"Error initializing torch.distributed using env:// rendezvous: environment variable {name} expected, but not set")
+        raise ValueError(
+            f"Error initializing torch.distributed using env:// rendezvous: environment variable {name} expected, but "
+            "not set")
     return os.environ[name]
 
 
 def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs):
-    """(store, rank, world size) for an address: env://, file://path, tcp://host:port or one of a registered scheme.  RuntimeError for others."""
+    """(store, rank, world size) for an address: env://, file://path, tcp://host:port or one of a registered scheme.
+    RuntimeError for others."""
     parsed = urlparse(url)
     if parsed.scheme in HANDLERS:
         yield from HANDLERS[parsed.scheme](url, rank=rank, world_size=world_size, **kwargs)
@@ -48,7 +52,9 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs):
         host, port = parsed.hostname, parsed.port
         for name, value in (("rank", rank), ("world_size", world_size)):
             if value == -1:
-                raise ValueError(f"Error initializing torch.distributed using {parsed.scheme}:// rendezvous: {name} parameter missing")
+                raise ValueError(
+                    f"Error initializing torch.distributed using {parsed.scheme}:// rendezvous: {name} parameter "
+                    "missing")
     else:
         raise RuntimeError(f"No rendezvous handler for {parsed.scheme}://")
     yield store_at(parsed, host, port, rank, world_size, timeout), rank, world_size
@@ -61,7 +67,8 @@ def store_at(parsed, host, port, rank, world_size, timeout):
         store.set_timeout(timeout)
         return store
     kept = parsed.scheme == "env" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store = TCPStore(host, port, world_size, rank == 0 and not kept, timeout, multi_tenant=True, wait_for_workers=not kept)
+    store = TCPStore(host, port, world_size, rank == 0 and not kept, timeout, multi_tenant=True,
+                     wait_for_workers=not kept)
     if kept:
         return PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     return store
@@ -80,12 +87,15 @@ def checked_timeout(timeout):
     return timeout
 
 
-def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="", pg_options=None, device_id=None, _ranks=None):
-    """Makes this process a member of the group of all: by ``store``, by an address (``file://``, ``tcp://host:port``), or by the environment.
+def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="",
+                       pg_options=None, device_id=None, _ranks=None):
+    """Makes this process a member of the group of all: by ``store``, by an address (``file://``, ``tcp://host:port``),
+    or by the environment.
 
-    ``backend``: "gloo", "mpi", or one for each kind of device ("cpu:gloo,cuda:nccl"); ``timeout``: how long exchanges may take (a timedelta).
-    Returns once all ``world_size`` processes are here.  ValueError where there is a group already or the environment says too little,
-    DistStoreError or DistNetworkError where the others do not come.
+    ``backend``: "gloo", "mpi", or one for each kind of device ("cpu:gloo,cuda:nccl"); ``timeout``: how long exchanges
+      may take (a timedelta).
+    Returns once all ``world_size`` processes are here.  ValueError where there is a group already or the environment
+    says too little, DistStoreError or DistNetworkError where the others do not come.
 
     >>> import rushlight as torch
     >>> import rushlight.distributed as dist
@@ -134,23 +144,28 @@ def enter(name, text, store: Store, rank: int, ranks, group_name: str, desc: str
     """A group more."""
     world = here()
     world.count += 1
-    made = ProcessGroup(name, PrefixStore(group_name, store), rank, len(ranks), group_name, desc, ranks, timeout, maker(name))
+    made = ProcessGroup(name, PrefixStore(group_name, store), rank, len(ranks), group_name, desc, ranks, timeout,
+                        maker(name))
     made.devices = by_device(text)
     made.base_store = store
     world.add(made)
     return made
 
 
-def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False, group_desc=None, device_id=None, sort_ranks=True):
-    """A group of some ranks of the world (None: of all).  All processes of the world call this, in the same order; with ``use_local_synchronization`` the members alone.
+def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False, group_desc=None,
+              device_id=None, sort_ranks=True):
+    """A group of some ranks of the world (None: of all).  All processes of the world call this, in the same order; with
+    ``use_local_synchronization`` the members alone.
 
-    ``GroupMember.NON_GROUP_MEMBER`` for who is not in it.  ValueError for ranks that there are not, RuntimeError for one that is given twice.
+    ``GroupMember.NON_GROUP_MEMBER`` for who is not in it.  ValueError for ranks that there are not, RuntimeError for
+    one that is given twice.
     """
     world, whole = here(), chosen()
     size = whole.size()
     ranks = list(range(size)) if ranks is None else sorted(ranks) if sort_ranks else list(ranks)
     if len(ranks) > size:
-        raise ValueError("the new group's world size should be less or equal to the world size set by init_process_group")
+        raise ValueError(
+            "the new group's world size should be less or equal to the world size set by init_process_group")
     if any(not 0 <= rank < size for rank in ranks):
         raise ValueError("the new group's rank should be within the world_size set by init_process_group")
     if len(set(ranks)) != len(ranks):
@@ -166,13 +181,15 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
         return GroupMember.NON_GROUP_MEMBER
     kind = backend_of(backend) if backend else whole._backend
     timeout = checked_timeout(timeout) or whole.timeout
-    made = enter(kind, backend or str(kind), whole.base_store, ranks.index(mine), ranks, name, group_desc or "undefined", timeout)
+    made = enter(kind, backend or str(kind), whole.base_store, ranks.index(mine), ranks, name,
+                 group_desc or "undefined", timeout)
     world.count -= use_local_synchronization
     return made
 
 
 def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None):
-    """(the group of this process, all groups) where each has ``group_size`` neighbouring ranks.  ValueError where that does not divide the world's size."""
+    """(the group of this process, all groups) where each has ``group_size`` neighbouring ranks.  ValueError where that
+    does not divide the world's size."""
     size = get_world_size()
     group_size = size if group_size is None else group_size
     if group_size <= 0:
@@ -186,7 +203,8 @@ def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_op
 
 
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
-    """(the group of this process, all groups), one for each list of ranks.  ValueError where a rank is in two of them."""
+    """(the group of this process, all groups), one for each list of ranks.  ValueError where a rank is in two of
+    them."""
     if ranks_per_subgroup_list is None or len(ranks_per_subgroup_list) == 0:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
     every = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
@@ -197,13 +215,15 @@ def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=
 
 
 def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None):
-    """The group of this process among groups that a group is cut into by lists of its ranks; None for who is in no list.  ValueError for no lists."""
+    """The group of this process among groups that a group is cut into by lists of its ranks; None for who is in no
+    list.  ValueError for no lists."""
     whole = chosen(parent_pg)
     if not split_ranks:
         raise ValueError("split_ranks cannot be None or empty")
     mine = None
     for ranks in split_ranks:
-        if len(ranks) > whole.size() or len(set(ranks)) != len(ranks) or any(not 0 <= rank < whole.size() for rank in ranks):
+        if len(ranks) > whole.size() or len(set(ranks)) != len(ranks) or any(not 0 <= rank < whole.size()
+                                                                             for rank in ranks):
             raise ValueError(f"invalid split_ranks {ranks} of a group of size {whole.size()}")
     world = here()
     world.count += 1
@@ -211,7 +231,8 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
         ranks = sorted(ranks)
         if whole.rank() in ranks:
             name = f"{whole.group_name}:split:{world.count}:{number}"
-            mine = enter(whole._backend, str(whole._backend), whole._store, ranks.index(whole.rank()), [whole.ranks[r] for r in ranks], name,
+            mine = enter(whole._backend, str(whole._backend), whole._store, ranks.index(whole.rank()),
+                         [whole.ranks[r] for r in ranks], name,
                          group_desc or f"{whole.group_desc}:split", timeout or whole.timeout)
             world.count -= 1
     return mine
@@ -251,13 +272,15 @@ def is_initialized() -> bool:
 
 
 def get_rank(group=None) -> int:
-    """This process's rank in a group; -1 for a group to which it does not belong.  ValueError before ``init_process_group``."""
+    """This process's rank in a group; -1 for a group to which it does not belong.  ValueError before
+    ``init_process_group``."""
     found = chosen(group)
     return -1 if found is None else found.rank()
 
 
 def get_world_size(group=None) -> int:
-    """How many processes a group has; -1 for one to which this process does not belong.  ValueError before ``init_process_group``."""
+    """How many processes a group has; -1 for one to which this process does not belong.  ValueError before
+    ``init_process_group``."""
     found = chosen(group)
     return -1 if found is None else found.size()
 
@@ -313,7 +336,9 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is None:
-        raise RuntimeError("LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work, assuming you are not running in a multi-device context.")
+        raise RuntimeError(
+            "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to "
+            "work, assuming you are not running in a multi-device context.")
     return int(fallback_rank)
 
 

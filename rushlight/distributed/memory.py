@@ -34,7 +34,8 @@ def share_of(whole: int, parts: int, least: int, most: int) -> int:
 class Arena:
     """Mapped memory: a word for each rank and one for all, states, slots, and a ring of bytes for each pair of ranks.
 
-    A rank of another process holds a lock on its own byte of the file: the system lets go of it however the process ends.
+    A rank of another process holds a lock on its own byte of the file: the system lets go of it however the process
+    ends.
     """
 
     def __init__(self, descriptor: int, size: int, separate: bool = True):
@@ -49,11 +50,13 @@ class Arena:
 
     @staticmethod
     def length(size: int) -> int:
-        slot, ring = share_of(ALL_SLOTS, size, SMALLEST_SLOT, LARGEST_SLOT), share_of(ALL_RINGS, size * size, SMALLEST_RING, LARGEST_RING)
+        slot, ring = share_of(ALL_SLOTS, size, SMALLEST_SLOT, LARGEST_SLOT), share_of(ALL_RINGS, size * size,
+                                                                                      SMALLEST_RING, LARGEST_RING)
         return 2 * rounded((size + 1) * LINE) + 2 * size * slot + size * size * (ring + 2 * LINE)
 
     def ring_of(self, source: int, target: int) -> int:
-        """Where the ring lies by which a rank sends to another: how much was written, how much was read, then the bytes."""
+        """Where the ring lies by which a rank sends to another: how much was written, how much was read, then the
+        bytes."""
         return self.rings + (source * self.size + target) * (self.ring + 2 * LINE)
 
     def state(self, rank: int):
@@ -100,7 +103,8 @@ def this_machine() -> str:
 
 
 def new_file(length: int):
-    """(descriptor, path by which other processes of this user open it) of a file that lies in memory where the system has such."""
+    """(descriptor, path by which other processes of this user open it) of a file that lies in memory where the system
+    has such."""
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         descriptor = os.memfd_create("rushlight", os.MFD_CLOEXEC)
         path = f"/proc/{os.getpid()}/fd/{descriptor}"

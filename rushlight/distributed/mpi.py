@@ -1,4 +1,5 @@
-"""The backend "mpi": messages go by MPI (``pip install rushlight[mpi]``), between processes that ``mpiexec`` has started."""
+"""The backend "mpi": messages go by MPI (``pip install rushlight[mpi]``), between processes that ``mpiexec`` has
+started."""
 from __future__ import annotations
 
 import ctypes
@@ -29,7 +30,8 @@ def joined():
         store = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     host = world.bcast((own_address(None), socket.gethostname(), store.port) if store else None)
     if store is None:
-        store = TCPStore("127.0.0.1" if host[1] == socket.gethostname() else host[0], host[2], None, False, datetime.timedelta(minutes=5), wait_for_workers=False)
+        store = TCPStore("127.0.0.1" if host[1] == socket.gethostname() else host[0], host[2], None, False,
+                         datetime.timedelta(minutes=5), wait_for_workers=False)
     return store, world.rank, world.size
 
 
@@ -72,7 +74,9 @@ def finished(engine, requests, what: str, peers):
             if engine.broken is not None:
                 raise DistBackendError(str(engine.broken))
             if limit.passed():
-                engine.fail(DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for {what} operation to complete: rank {peers[0]} of the group has not come"))
+                engine.fail(DistBackendError(
+                    f"Timed out waiting {int(limit.seconds * 1000)}ms for {what} operation to complete: rank "
+                    f"{peers[0]} of the group has not come"))
             time.sleep(pause)
             pause = min(pause * 1.5, 1e-3)
     except MPI.Exception as error:
@@ -87,11 +91,13 @@ class Post(Wire):
 
     def put(self, address, nbytes):
         if nbytes:
-            finished(self.engine, [self.engine.comm.Isend(bytes_at(address, nbytes), self.peer, MESSAGES)], "send", [self.peer])
+            finished(self.engine, [self.engine.comm.Isend(bytes_at(address, nbytes), self.peer, MESSAGES)], "send",
+                     [self.peer])
 
     def take(self, address, nbytes):
         if nbytes:
-            finished(self.engine, [self.engine.comm.Irecv(bytes_at(address, nbytes), self.peer, MESSAGES)], "recv", [self.peer])
+            finished(self.engine, [self.engine.comm.Irecv(bytes_at(address, nbytes), self.peer, MESSAGES)], "recv",
+                     [self.peer])
 
     def available(self):
         return int(self.engine.comm.Iprobe(self.peer, MESSAGES))

@@ -10,18 +10,28 @@ from .membership import chosen
 
 
 class PowerSGDState:
-    """What the hook keeps: the rank of the approximation, errors that are added to the next gradients, and the last thin matrices.
+    """What the hook keeps: the rank of the approximation, errors that are added to the next gradients, and the last
+    thin matrices.
 
-    Gradients are averaged whole for the first ``start_powerSGD_iter`` steps, and where that sends less than ``min_compression_rate`` times fewer numbers.
+    Gradients are averaged whole for the first ``start_powerSGD_iter`` steps, and where that sends less than
+    ``min_compression_rate`` times fewer numbers.
     """
 
-    def __init__(self, process_group, matrix_approximation_rank=1, start_powerSGD_iter=1_000, min_compression_rate=2, use_error_feedback=True, warm_start=True,
-                 orthogonalization_epsilon=0, random_seed=0, compression_stats_logging_frequency=10_000, batch_tensors_with_same_shape=False):
+    def __init__(self, process_group, matrix_approximation_rank=1, start_powerSGD_iter=1_000, min_compression_rate=2,
+                 use_error_feedback=True, warm_start=True,
+                 orthogonalization_epsilon=0, random_seed=0, compression_stats_logging_frequency=10_000,
+                 batch_tensors_with_same_shape=False):
         if (use_error_feedback or warm_start) and start_powerSGD_iter <= 1:
-            raise ValueError("Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is enabled, because PowerSGD can only be applied after the first two iterations in DDP.")
-        self.process_group, self.matrix_approximation_rank, self.start_powerSGD_iter = process_group, matrix_approximation_rank, start_powerSGD_iter
-        self.min_compression_rate, self.use_error_feedback, self.warm_start = min_compression_rate, use_error_feedback, warm_start
-        self.orthogonalization_epsilon, self.compression_stats_logging_frequency = orthogonalization_epsilon, compression_stats_logging_frequency
+            raise ValueError(
+                "Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is enabled, because "
+                "PowerSGD can only be applied after the first two iterations in DDP.")
+        self.process_group, self.matrix_approximation_rank, self.start_powerSGD_iter = (process_group,
+                                                                                        matrix_approximation_rank,
+                                                                                        start_powerSGD_iter)
+        self.min_compression_rate, self.use_error_feedback, self.warm_start = (min_compression_rate, use_error_feedback,
+                                                                               warm_start)
+        self.orthogonalization_epsilon, self.compression_stats_logging_frequency = (orthogonalization_epsilon,
+                                                                                    compression_stats_logging_frequency)
         self.batch_tensors_with_same_shape = batch_tensors_with_same_shape
         self.generator = Generator().manual_seed(random_seed)  # the same numbers in all processes
         self.error_dict, self.q_memory_dict = {}, {}
@@ -45,7 +55,8 @@ def compressible(state, tensor) -> bool:
     if tensor.dim() < 2:
         return False
     rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
-    return min(rows, columns) > state.matrix_approximation_rank and (rows + columns) * state.matrix_approximation_rank * state.min_compression_rate < tensor.numel()
+    return min(rows, columns) > state.matrix_approximation_rank and (
+        rows + columns) * state.matrix_approximation_rank * state.min_compression_rate < tensor.numel()
 
 
 def averaged(group, *tensors):
@@ -54,7 +65,8 @@ def averaged(group, *tensors):
 
 
 def powerSGD_hook(state: PowerSGDState, bucket) -> Future:
-    """Averages gradients approximated by products of rank ``matrix_approximation_rank``; vectors, and the first steps, whole."""
+    """Averages gradients approximated by products of rank ``matrix_approximation_rank``; vectors, and the first steps,
+    whole."""
     if state.iter < state.start_powerSGD_iter:
         state.iter += bucket.is_last()
         return allreduce_hook(state.process_group, bucket)
@@ -68,7 +80,8 @@ def powerSGD_hook(state: PowerSGDState, bucket) -> Future:
     if whole:
         averaged(group, *whole)
     rank, kept = state.matrix_approximation_rank, state.q_memory_dict.get(bucket.index())
-    qs = kept if kept is not None and state.warm_start else [randn(m.size(1), rank, generator=state.generator, dtype=m.dtype) for m in matrices]
+    qs = kept if kept is not None and state.warm_start else [randn(m.size(1), rank, generator=state.generator,
+                                                                   dtype=m.dtype) for m in matrices]
     qs = [orthogonal(q, state.orthogonalization_epsilon) for q in qs]
     ps = [m @ q for m, q in zip(matrices, qs)]
     if ps:
@@ -119,7 +132,8 @@ def batched_powerSGD_hook(state: PowerSGDState, bucket) -> Future:
         square.add_(state.error_dict[bucket.index()])
     given, matrix = square.clone(), square.view(side, side)
     kept = state.q_memory_dict.get(bucket.index())
-    q = kept if kept is not None and state.warm_start else randn(side, state.matrix_approximation_rank, generator=state.generator, dtype=buffer.dtype)
+    q = kept if kept is not None and state.warm_start else randn(side, state.matrix_approximation_rank,
+                                                                 generator=state.generator, dtype=buffer.dtype)
     p = matrix @ orthogonal(q, state.orthogonalization_epsilon)
     averaged(group, p)
     p = orthogonal(p, state.orthogonalization_epsilon)

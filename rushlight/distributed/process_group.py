@@ -29,14 +29,17 @@ class Options:
 
 
 class ProcessGroup(GroupCalls):
-    """Processes that exchange tensors.  Ranks of its methods are those within the group; ``ranks`` are theirs in the world.
+    """Processes that exchange tensors.  Ranks of its methods are those within the group; ``ranks`` are theirs in the
+    world.
 
-    ``torch.distributed`` has functions with checks over its methods; those that PyTorch's groups have are in ``group_calls.py``.
+    ``torch.distributed`` has functions with checks over its methods; those that PyTorch's groups have are in
+    ``group_calls.py``.
     """
 
     Options = Options
 
-    def __init__(self, backend, store: Store | None, rank: int, size: int, name: str = "", desc: str = "undefined", ranks=None, timeout=DEFAULT_TIMEOUT, make=None):
+    def __init__(self, backend, store: Store | None, rank: int, size: int, name: str = "", desc: str = "undefined",
+                 ranks=None, timeout=DEFAULT_TIMEOUT, make=None):
         self._backend, self._store, self._rank, self._size = backend, store, rank, size
         self.group_name, self.group_desc, self.ranks = name, desc, list(ranks if ranks is not None else range(size))
         self.options = Options(str(backend), timeout)
@@ -46,7 +49,7 @@ class ProcessGroup(GroupCalls):
         if size > 1:
             self.engine  # noqa: B018 - all ranks meet here
 
-    # --- who is here --------------------------------------------------------------------------------------------------------------
+    # --- who is here --------------------------------------------------------------------------------------------------
     def rank(self) -> int:
         return self._rank
 
@@ -104,9 +107,10 @@ class ProcessGroup(GroupCalls):
             return self.engine_
 
     def __repr__(self):
-        return f"<torch.distributed.ProcessGroup {self.group_name!r}: rank {self._rank} of {self._size}, {self._backend}>"
+        return (f"<torch.distributed.ProcessGroup {self.group_name!r}: rank {self._rank} of {self._size}, "
+                f"{self._backend}>")
 
-    # --- how exchanges run --------------------------------------------------------------------------------------------------------
+    # --- how exchanges run --------------------------------------------------------------------------------------------
     def exchange(self, run, result, async_op: bool, line: Line | None = None):
         """Has the engine do something: at once, or as a Work."""
         self.sequence += line is None
@@ -144,14 +148,15 @@ class ProcessGroup(GroupCalls):
         if isinstance(op, Premultiplied):
             return "sum", 1.0
         if op is RedOpType.AVG and not (tensors[0].is_floating_point() or tensors[0].is_complex()):
-            raise RuntimeError("result type Float can't be cast to the desired output type " + str(tensors[0].dtype).removeprefix("torch.").capitalize())
+            raise RuntimeError("result type Float can't be cast to the desired output type "
+                               + str(tensors[0].dtype).removeprefix("torch.").capitalize())
         return op.name.lower(), 1.0 / self._size
 
     def scaled(self, tensor, op):
         """A dense tensor of what is to be reduced, times the reduction's factor where it has one."""
         return dense(tensor.detach() * op.factor) if isinstance(op, Premultiplied) else dense(tensor)
 
-    # --- collectives --------------------------------------------------------------------------------------------------------------
+    # --- collectives --------------------------------------------------------------------------------------------------
     def all_reduce(self, tensors, op=RedOpType.SUM, async_op=False):
         """Reduces each tensor over the group, in place."""
         kind, scale = self.reduction(op, *tensors)
@@ -225,11 +230,14 @@ class ProcessGroup(GroupCalls):
         whole = self.scaled(sources, op) if isinstance(sources, Tensor) else None
         given = None if whole is not None else [self.scaled(s, op) for s in sources]
         held = dense(output)
-        alone = held if whole is None or held._storage is not whole._storage else held.clone()  # the output may be a part of the input
+        # the output may be a part of the input
+        alone = held if whole is None or held._storage is not whole._storage else held.clone()
         first = reducible(alone)
 
         def run():
-            regions = [reducible(g) for g in given] if whole is None else [Region(r.address, r.nbytes, first.name, first.itemsize) for r in parts(whole, self._size)]
+            regions = [reducible(g) for g in given] if whole is None else [Region(r.address, r.nbytes, first.name,
+                                                                                  first.itemsize)
+                                                                           for r in parts(whole, self._size)]
             self.engine.reduce_scatter(first, regions, kind, scale)
             bring_back(held, alone) if held._storage is not alone._storage else None
             bring_back(output, held)
@@ -259,11 +267,12 @@ class ProcessGroup(GroupCalls):
                 self.engine.barrier()
         return self.exchange(run, [], async_op)
 
-    # --- messages -----------------------------------------------------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------------------------------
     def send_to(self, tensor, peer, tag=0, async_op=False):
         source = dense(tensor)
         version = tensor._storage.version
-        work = self.exchange(lambda: self.engine.send(region(source), peer, tag), [tensor], async_op, self.line_of("send", peer))
+        work = self.exchange(lambda: self.engine.send(region(source), peer, tag), [tensor], async_op,
+                             self.line_of("send", peer))
         tensor._storage.version = version  # it is read alone
         return work
 
@@ -298,8 +307,10 @@ class ProcessGroup(GroupCalls):
                     self.engine.send(memory, 0, MONITOR)
                     self.engine.receive(memory, 0, MONITOR)
                     if byte.raw != b"\0":
-                        raise RuntimeError(f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. "
-                                           "Please check rank 0 logs for faulty rank.")
+                        raise RuntimeError(
+                            f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while "
+                            "waiting for send/recv from rank 0. "
+                            "Please check rank 0 logs for faulty rank.")
                     return
                 for rank in range(1, self._size):
                     try:
@@ -317,7 +328,7 @@ class ProcessGroup(GroupCalls):
             whom = f"Rank {missing[0]}" if len(missing) == 1 else f"Ranks {', '.join(map(str, missing))}"
             raise RuntimeError(f"{whom} failed to pass monitoredBarrier in {int(limit.total_seconds() * 1000)} ms")
 
-    # --- objects ------------------------------------------------------------------------------------------------------------------
+    # --- objects ------------------------------------------------------------------------------------------------------
     def gather_bytes(self, data: bytes, root=None) -> list | None:
         """Every rank's bytes, in all ranks or in ``root``."""
         found = []
@@ -333,7 +344,8 @@ class ProcessGroup(GroupCalls):
     def gathered(self, data: bytes, room: int) -> list:
         source, target = ctypes.create_string_buffer(data, room), ctypes.create_string_buffer(room * self._size)
         begin = ctypes.addressof(target)
-        self.engine.all_gather([Region(begin + k * room, room) for k in range(self._size)], Region(ctypes.addressof(source), room))
+        self.engine.all_gather([Region(begin + k * room, room) for k in range(self._size)],
+                               Region(ctypes.addressof(source), room))
         return [target.raw[k * room:(k + 1) * room] for k in range(self._size)]
 
     def broadcast_bytes(self, data: bytes | None, root: int) -> bytes:
@@ -351,7 +363,8 @@ class ProcessGroup(GroupCalls):
         return found[0]
 
     def send_bytes(self, data: bytes, peer: int, tag: int = 0):
-        length, content = ctypes.create_string_buffer(struct.pack("<q", len(data)), 8), ctypes.create_string_buffer(data, max(len(data), 1))
+        length, content = ctypes.create_string_buffer(struct.pack("<q", len(data)),
+                                                      8), ctypes.create_string_buffer(data, max(len(data), 1))
 
         def run():
             self.engine.send(Region(ctypes.addressof(length), 8), peer, tag)
@@ -372,9 +385,10 @@ class ProcessGroup(GroupCalls):
         self.exchange(run, [], False, self.line_of("recv", peer))
         return found[0]
 
-    # --- the end ------------------------------------------------------------------------------------------------------------------
+    # --- the end ------------------------------------------------------------------------------------------------------
     def shutdown(self):
-        """Waits for what is under way, but not for messages that nobody has sent, and leaves; no thread and no memory stays behind."""
+        """Waits for what is under way, but not for messages that nobody has sent, and leaves; no thread and no memory
+        stays behind."""
         self.end(lambda engine: engine.close())
 
     def abort(self):

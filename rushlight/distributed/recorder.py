@@ -1,7 +1,8 @@
-"""A ring of the last exchanges of this process, for when a run hangs: in PyTorch's form (flight recorder, version 2.10), read by ``python -m rushlight.tools.flight``.
+"""A ring of the last exchanges of this process, for when a run hangs: in PyTorch's form (flight recorder, version
+2.10), read by ``python -m rushlight.tools.flight``.
 
-It runs where TORCH_FR_BUFFER_SIZE says how many to keep.  An exchange that fails, or is not done in time, writes the ring to the file that TORCH_FR_DUMP_TEMP_FILE
-and the rank name; ``dump()`` gives it at any time.
+It runs where TORCH_FR_BUFFER_SIZE says how many to keep.  An exchange that fails, or is not done in time, writes the
+ring to the file that TORCH_FR_DUMP_TEMP_FILE and the rank name; ``dump()`` gives it at any time.
 """
 from __future__ import annotations
 
@@ -15,8 +16,10 @@ import time
 from .._src.core.settings import settings
 from .worlds import here
 
-NAMES = {"reduce_to": "reduce", "broadcast_from": "broadcast", "gather_to": "all_gather", "gather_whole": "_all_gather_base", "scatter_from": "scatter", "reduce_scattered": "reduce_scatter",
-         "all_to_all_of": "all_to_all", "all_to_all_rows": "all_to_all", "meet": "barrier", "send_to": "send", "receive_from": "recv", "monitored": "monitored_barrier"}
+NAMES = {"reduce_to": "reduce", "broadcast_from": "broadcast", "gather_to": "all_gather",
+         "gather_whole": "_all_gather_base", "scatter_from": "scatter", "reduce_scattered": "reduce_scatter",
+         "all_to_all_of": "all_to_all", "all_to_all_rows": "all_to_all", "meet": "barrier", "send_to": "send",
+         "receive_from": "recv", "monitored": "monitored_barrier"}
 FRAMES = 16
 VERSION = "2.10"
 
@@ -65,10 +68,14 @@ def watched(group, run, tensors, peer_to_peer: bool):
     world, caller = here(), sys._getframe(2).f_code.co_name
     group.operations = getattr(group, "operations", 0) + 1
     sizes, dtypes = [list(t.shape) for t in tensors], [str(t.dtype).removeprefix("torch.") for t in tensors]
-    entry = kept.add(pg_id=list(world.names).index(group.group_name) if group.group_name in world.names else 0, process_group=(group.group_name, group.group_desc), pg_name=group.group_name,
-                     collective_seq_id=group.sequence, p2p_seq_id=group.operations - group.sequence if peer_to_peer else 0, op_id=group.operations, profiling_name=f"{group._backend}:{NAMES.get(caller, caller)}",
-                     time_created_ns=time.time_ns(), input_sizes=sizes, output_sizes=sizes, input_dtypes=dtypes, output_dtypes=dtypes, state="scheduled", is_p2p=peer_to_peer, retired=False,
-                     timeout_ms=int(group.timeout.total_seconds() * 1000), time_discovered_started_ns=None, time_discovered_completed_ns=None, frames=frames(3))
+    entry = kept.add(pg_id=list(world.names).index(group.group_name) if group.group_name in world.names else 0,
+                     process_group=(group.group_name, group.group_desc), pg_name=group.group_name,
+                     collective_seq_id=group.sequence, p2p_seq_id=group.operations - group.sequence if peer_to_peer
+                     else 0, op_id=group.operations, profiling_name=f"{group._backend}:{NAMES.get(caller, caller)}",
+                     time_created_ns=time.time_ns(), input_sizes=sizes, output_sizes=sizes, input_dtypes=dtypes,
+                     output_dtypes=dtypes, state="scheduled", is_p2p=peer_to_peer, retired=False,
+                     timeout_ms=int(group.timeout.total_seconds() * 1000), time_discovered_started_ns=None,
+                     time_discovered_completed_ns=None, frames=frames(3))
 
     def recorded():
         entry["state"], entry["time_discovered_started_ns"] = "started", time.time_ns()
@@ -78,7 +85,8 @@ def watched(group, run, tensors, peer_to_peer: bool):
             write(world, str(error))
             raise
         done = time.time_ns()
-        entry.update(state="completed", time_discovered_completed_ns=done, duration_ms=(done - entry["time_discovered_started_ns"]) / 1e6, retired=True)
+        entry.update(state="completed", time_discovered_completed_ns=done,
+                     duration_ms=(done - entry["time_discovered_started_ns"]) / 1e6, retired=True)
         return result
     return recorded
 
@@ -90,8 +98,10 @@ def content(world, reason: str = "") -> dict:
     if kept is not None:
         with kept.guard:
             entries = sorted((dict(entry) for entry in kept.entries), key=lambda entry: entry["record_id"])
-    groups = {group.group_name: {"name": group.group_name, "desc": group.group_desc, "ranks": str(group.ranks)} for group in world.groups}
-    return {"version": VERSION, "entries": entries, "pg_config": groups, "pg_status": {}, "reason": reason, "rank": world.default.rank() if world.default is not None else 0}
+    groups = {group.group_name: {"name": group.group_name, "desc": group.group_desc, "ranks": str(group.ranks)}
+              for group in world.groups}
+    return {"version": VERSION, "entries": entries, "pg_config": groups, "pg_status": {}, "reason": reason,
+            "rank": world.default.rank() if world.default is not None else 0}
 
 
 def dump() -> bytes:

@@ -11,13 +11,16 @@ REAL = {"complex64": ("float32", 4), "complex128": ("float64", 8)}
 
 
 def dense(tensor):
-    """The tensor itself where its elements lie one after the other in order, else a copy that does.  RuntimeError for a tensor without data."""
+    """The tensor itself where its elements lie one after the other in order, else a copy that does.  RuntimeError for a
+    tensor without data."""
     if not tensor.device.provider.on_host:
         raise RuntimeError(f"No backend type associated with device type {tensor.device.type}")
     if tensor.is_sparse or tensor.is_nested:
-        raise RuntimeError("collectives take dense tensors: a sparse or nested one goes by its parts (values(), offsets())")
+        raise RuntimeError(
+            "collectives take dense tensors: a sparse or nested one goes by its parts (values(), offsets())")
     plain = tensor.detach()
-    return plain if tensor.is_contiguous() and not tensor._meta.turned else OPS["contiguous"](plain.resolve_conj().resolve_neg())
+    return plain if tensor.is_contiguous() and not tensor._meta.turned else OPS["contiguous"](plain.resolve_conj()
+                                                                                              .resolve_neg())
 
 
 def region(tensor) -> Region:
@@ -26,7 +29,8 @@ def region(tensor) -> Region:
 
 
 def reducible(tensor) -> Region:
-    """The memory of a dense tensor, to be reduced: complex numbers are pairs of real ones.  RuntimeError for a dtype that has no sum."""
+    """The memory of a dense tensor, to be reduced: complex numbers are pairs of real ones.  RuntimeError for a dtype
+    that has no sum."""
     name, itemsize = REAL.get(tensor.dtype.name, (tensor.dtype.name, tensor.itemsize))
     if name not in TYPES:
         raise RuntimeError(f"Invalid scalar type: {tensor.dtype} is stored, not computed with")

@@ -1,4 +1,5 @@
-"""Starts the processes of a program, on one machine or several: ``python -m rushlight.distributed.run``, or ``rushlight-run``, with torchrun's arguments."""
+"""Starts the processes of a program, on one machine or several: ``python -m rushlight.distributed.run``, or
+``rushlight-run``, with torchrun's arguments."""
 from __future__ import annotations
 
 import argparse
@@ -18,7 +19,8 @@ def get_args_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("rushlight-run", description=__doc__)
 
     def add(*names, **how):
-        spelled = [n for name in names for n in ([name, "--" + name[2:].replace("-", "_")] if name.startswith("--") and "-" in name[2:] else [name])]
+        spelled = [n for name in names for n in ([name, "--" + name[2:].replace("-", "_")] if name.startswith("--")
+                                                 and "-" in name[2:] else [name])]
         parser.add_argument(*spelled, **how)
     add("--nnodes", default="1:1", help="machines: a number, or least:most")
     add("--nproc-per-node", default="1", help="processes on each machine: a number, cpu or auto")
@@ -29,13 +31,15 @@ def get_args_parser() -> argparse.ArgumentParser:
     add("--standalone", action="store_true", help="one machine that meets nobody")
     add("--max-restarts", type=int, default=0, help="how often all processes are started again after one has failed")
     add("--monitor-interval", type=float, default=0.1, help="seconds between looks at the processes")
-    add("--start-method", default="spawn", choices=["spawn", "fork", "forkserver"], help="accepted; programs are always started anew")
+    add("--start-method", default="spawn", choices=["spawn", "fork", "forkserver"],
+        help="accepted; programs are always started anew")
     add("--role", default="default")
     add("-m", "--module", action="store_true", help="the program is a module")
     add("--no-python", action="store_true", help="the program is run as it is")
     add("--run-path", action="store_true", help="the program is run by runpy in a new interpreter")
     add("--log-dir", default=None, help="where logs and errors of ranks are kept")
-    add("-r", "--redirects", default="0", help="streams that go to files: 0 none, 1 stdout, 2 stderr, 3 both, or 0:1,1:3 by local rank")
+    add("-r", "--redirects", default="0",
+        help="streams that go to files: 0 none, 1 stdout, 2 stderr, 3 both, or 0:1,1:3 by local rank")
     add("-t", "--tee", default="0", help="streams that go to files and here")
     add("--local-ranks-filter", default="", help="local ranks whose output is shown")
     add("--node-rank", type=int, default=int(os.environ.get("GROUP_RANK", 0)))
@@ -92,7 +96,8 @@ def nodes_of(args) -> Nodes:
     if args.standalone or (most == 1 and not args.rdzv_endpoint and args.rdzv_backend != "static"):
         return Nodes("127.0.0.1", 0, 1, 1, 0, uuid.uuid4().hex if args.rdzv_id == "none" else args.rdzv_id, wait)
     if args.rdzv_backend == "static":
-        host, port = (args.rdzv_endpoint.partition(":")[::2] if args.rdzv_endpoint else (args.master_addr, args.master_port))
+        host, port = (args.rdzv_endpoint.partition(":")[::2] if args.rdzv_endpoint
+                      else (args.master_addr, args.master_port))
         return Nodes(host, int(port or 29500), most, most, int(conf.get("rank", args.node_rank)), args.rdzv_id, wait)
     if args.rdzv_backend != "c10d":
         raise ValueError(f"--rdzv-backend {args.rdzv_backend}: machines meet by static or c10d here")
@@ -115,7 +120,8 @@ def run(args):
     count = determine_local_world_size(args.nproc_per_node)
     folder = args.log_dir or tempfile.mkdtemp(prefix="rushlight_run_")
     shown = {int(rank) for rank in args.local_ranks_filter.split(",") if rank}
-    agent = Agent(command_of(args), count, nodes_of(args), folder, streams_by_rank(args.redirects, count), streams_by_rank(args.tee, count), args.max_restarts, args.monitor_interval,
+    agent = Agent(command_of(args), count, nodes_of(args), folder, streams_by_rank(args.redirects, count),
+                  streams_by_rank(args.tee, count), args.max_restarts, args.monitor_interval,
                   args.role, shown)
     agent.run()
     if args.log_dir is None:

@@ -23,7 +23,8 @@ NAP = 0.05
 
 
 def own_address(store) -> str:
-    """The address by which other machines reach this one: that of the way to the store's, or the one that RUSHLIGHT_ADDRESS names."""
+    """The address by which other machines reach this one: that of the way to the store's, or the one that
+    RUSHLIGHT_ADDRESS names."""
     if settings.own_address:
         return settings.own_address
     target = os.environ.get("MASTER_ADDR", "127.0.0.1")
@@ -36,7 +37,8 @@ def own_address(store) -> str:
 
 
 def memory_of(region) -> memoryview:
-    return memoryview((ctypes.c_char * region.nbytes).from_address(region.address)).cast("B") if region.nbytes else memoryview(b"")
+    return memoryview((ctypes.c_char * region.nbytes)
+                      .from_address(region.address)).cast("B") if region.nbytes else memoryview(b"")
 
 
 class SocketEngine(Engine):
@@ -47,7 +49,7 @@ class SocketEngine(Engine):
         self.lines, self.letters = self.connected(store)
         self.mail = SocketMail(self)
 
-    # --- connections ----------------------------------------------------------------------------------------------------------------
+    # --- connections --------------------------------------------------------------------------------------------------
     def connected(self, store):
         """({rank: connection} for collectives, the same for messages)."""
         found = {0: {}, 1: {}}
@@ -78,7 +80,8 @@ class SocketEngine(Engine):
         try:
             line, _ = listener.accept()
         except TimeoutError:
-            raise DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for connections of other ranks") from None
+            raise DistBackendError(
+                f"Timed out waiting {int(limit.seconds * 1000)}ms for connections of other ranks") from None
         line.settimeout(5)
         hello = line.recv(HELLO.size, socket.MSG_WAITALL)
         if len(hello) < HELLO.size or not secrets.compare_digest(hello[:16], secret):
@@ -96,9 +99,10 @@ class SocketEngine(Engine):
         for line in (*self.lines.values(), *self.letters.values()):
             line.close()
 
-    # --- one exchange ---------------------------------------------------------------------------------------------------------------
+    # --- one exchange -------------------------------------------------------------------------------------------------
     def swap(self, sends: dict, receives: dict):
-        """Sends memory to some ranks while it receives from some.  DistBackendError where one of them ends, or after the timeout."""
+        """Sends memory to some ranks while it receives from some.  DistBackendError where one of them ends, or after
+        the timeout."""
         if self.broken is not None:
             raise DistBackendError(str(self.broken))
         out, into = {p: m for p, m in sends.items() if len(m)}, {p: m for p, m in receives.items() if len(m)}
@@ -110,7 +114,9 @@ class SocketEngine(Engine):
                 ready = selector.select(NAP)
                 if not ready and limit.passed():
                     late = sorted(into or out)
-                    self.fail(DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for {'recv' if into else 'send'} operation to complete: rank {late[0]} of the group has not come"))
+                    self.fail(DistBackendError(
+                        f"Timed out waiting {int(limit.seconds * 1000)}ms for {'recv' if into else 'send'} operation "
+                        f"to complete: rank {late[0]} of the group has not come"))
                 for key, events in ready:
                     self.progress(selector, key, events, out, into)
 
@@ -141,18 +147,21 @@ class SocketEngine(Engine):
             selector.modify(key.fileobj, wanted, peer)
 
     def agree(self, what: tuple, sizes=None):
-        """Tells all ranks what this one is about (``sizes``: and how many bytes each gets).  RuntimeError where one is about something else; what each sends here."""
+        """Tells all ranks what this one is about (``sizes``: and how many bytes each gets).  RuntimeError where one is
+        about something else; what each sends here."""
         mine = heading(what).ljust(HEAD, b"\0")
         others = [peer for peer in range(self.size) if peer != self.rank]
         heads = {peer: bytearray(HEAD + 8) for peer in others}
-        self.swap({peer: memoryview(mine + struct.pack("<q", sizes[peer] if sizes else 0)) for peer in others}, {peer: memoryview(head) for peer, head in heads.items()})
+        self.swap({peer: memoryview(mine + struct.pack("<q", sizes[peer] if sizes else 0)) for peer in others},
+                  {peer: memoryview(head) for peer, head in heads.items()})
         for peer, head in heads.items():
             if head[:4] != mine[:4]:
                 length, = struct.unpack_from("<H", head, 4)
-                raise RuntimeError(refusal(peer, bytes(head[6:6 + length]).decode(errors="replace"), mine[6:].rstrip(b"\0").decode()))
+                raise RuntimeError(refusal(peer, bytes(head[6:6 + length]).decode(errors="replace"),
+                                           mine[6:].rstrip(b"\0").decode()))
         return {peer: struct.unpack_from("<q", head, HEAD)[0] for peer, head in heads.items()}
 
-    # --- collectives ----------------------------------------------------------------------------------------------------------------
+    # --- collectives --------------------------------------------------------------------------------------------------
     def everyone(self):
         return [peer for peer in range(self.size) if peer != self.rank]
 
@@ -171,7 +180,8 @@ class SocketEngine(Engine):
 
     def reduce_alone(self, memory, kind, scale):
         copies = {peer: ctypes.create_string_buffer(max(memory.nbytes, 1)) for peer in self.everyone()}
-        self.swap(dict.fromkeys(copies, memory_of(memory)), {peer: memoryview(c).cast("B")[:memory.nbytes] for peer, c in copies.items()})
+        self.swap(dict.fromkeys(copies, memory_of(memory)),
+                  {peer: memoryview(c).cast("B")[:memory.nbytes] for peer, c in copies.items()})
         sources = [memory.address if peer == self.rank else ctypes.addressof(copies[peer]) for peer in range(self.size)]
         combine(kind, memory.name, memory.itemsize, sources, memory.address, memory.nbytes // memory.itemsize, scale)
 
@@ -179,7 +189,8 @@ class SocketEngine(Engine):
         """The reduction of all ranks' shares for this one."""
         mine = shares[self.rank]
         copies = {peer: ctypes.create_string_buffer(max(mine.nbytes, 1)) for peer in self.everyone()}
-        self.swap({peer: memory_of(shares[peer]) for peer in copies}, {peer: memoryview(c).cast("B")[:mine.nbytes] for peer, c in copies.items()})
+        self.swap({peer: memory_of(shares[peer]) for peer in copies},
+                  {peer: memoryview(c).cast("B")[:mine.nbytes] for peer, c in copies.items()})
         sources = [mine.address if peer == self.rank else ctypes.addressof(copies[peer]) for peer in range(self.size)]
         combine(kind, target.name, target.itemsize, sources, target.address, target.nbytes // target.itemsize, scale)
 
@@ -192,7 +203,8 @@ class SocketEngine(Engine):
 
     def all_gather(self, targets, memory):
         self.agree(("all_gather", memory.name, memory.nbytes))
-        self.swap(dict.fromkeys(self.everyone(), memory_of(memory)), {peer: memory_of(targets[peer]) for peer in self.everyone()})
+        self.swap(dict.fromkeys(self.everyone(), memory_of(memory)),
+                  {peer: memory_of(targets[peer]) for peer in self.everyone()})
         ctypes.memmove(targets[self.rank].address, memory.address, memory.nbytes)
 
     def gather(self, targets, memory, root):
@@ -219,14 +231,16 @@ class SocketEngine(Engine):
         told = self.agree(("all_to_all", sources[0].name), [source.nbytes for source in sources])
         for peer, nbytes in told.items():
             if nbytes != targets[peer].nbytes:
-                self.fail(RuntimeError(f"rank {peer} of the group sends {nbytes} bytes to one that expects {targets[peer].nbytes}"))
-        self.swap({peer: memory_of(sources[peer]) for peer in self.everyone()}, {peer: memory_of(targets[peer]) for peer in self.everyone()})
+                self.fail(RuntimeError(
+                    f"rank {peer} of the group sends {nbytes} bytes to one that expects {targets[peer].nbytes}"))
+        self.swap({peer: memory_of(sources[peer]) for peer in self.everyone()},
+                  {peer: memory_of(targets[peer]) for peer in self.everyone()})
         ctypes.memmove(targets[self.rank].address, sources[self.rank].address, sources[self.rank].nbytes)
 
     def barrier(self):
         self.agree(("barrier",))
 
-    # --- messages -------------------------------------------------------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------------------------------
     def send(self, memory, peer, tag):
         self.mail.send(memory, peer, tag)
 
@@ -269,13 +283,16 @@ class Wire(Channel):
                 if self.engine.broken is not None:
                     raise DistBackendError(str(self.engine.broken))
                 if limit.passed():
-                    raise DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for {what} operation to complete: rank {self.peer} of the group has not come")
+                    raise DistBackendError(
+                        f"Timed out waiting {int(limit.seconds * 1000)}ms for {what} operation to complete: rank "
+                        f"{self.peer} of the group has not come")
 
     def closed(self):
         return DistBackendError(f"Connection closed by peer: rank {self.peer} of the group has left it or ended")
 
     def put(self, address, nbytes):
-        left, limit = memoryview((ctypes.c_char * nbytes).from_address(address)).cast("B") if nbytes else b"", Deadline(self.engine.timeout)
+        left, limit = memoryview((ctypes.c_char * nbytes)
+                                 .from_address(address)).cast("B") if nbytes else b"", Deadline(self.engine.timeout)
         while len(left):
             try:
                 left = left[self.line.send(left):]
@@ -285,7 +302,8 @@ class Wire(Channel):
                 raise self.closed() from None
 
     def take(self, address, nbytes):
-        left, limit = memoryview((ctypes.c_char * nbytes).from_address(address)).cast("B") if nbytes else b"", Deadline(self.engine.timeout)
+        left, limit = memoryview((ctypes.c_char * nbytes)
+                                 .from_address(address)).cast("B") if nbytes else b"", Deadline(self.engine.timeout)
         while len(left):
             try:
                 count = self.line.recv_into(left)

@@ -100,7 +100,8 @@ class Store:
         self.ask("queue_push", key, as_bytes(value))
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
-        """Takes the first value of a queue, once there is one; QueueEmptyError where there is none and it is not to wait."""
+        """Takes the first value of a queue, once there is one; QueueEmptyError where there is none and it is not to
+        wait."""
         found = self.ask("queue_pop", key) if block else self.ask("queue_take", key)
         if found is None:
             raise QueueEmptyError("queue is empty")
@@ -206,7 +207,8 @@ class HashStore(Store):
 
 
 class FileStore(Store):
-    """A store in a file, whose every line is a change.  The last of ``world_size`` processes removes the file when it closes its store."""
+    """A store in a file, whose every line is a change.  The last of ``world_size`` processes removes the file when it
+    closes its store."""
 
     def __init__(self, file_name: str, world_size: int = -1):
         super().__init__()
@@ -281,10 +283,12 @@ class PrefixStore(Store):
 
     def ask(self, kind, *given, timeout=None):
         if kind in ("num_keys", "list_keys"):
-            keys = [key.removeprefix(f"{self.prefix}/") for key in self.underlying_store.list_keys() if key.startswith(f"{self.prefix}/")]
+            keys = [key.removeprefix(f"{self.prefix}/") for key in self.underlying_store.list_keys()
+                    if key.startswith(f"{self.prefix}/")]
             return keys if kind == "list_keys" else len(keys)
         named = given if kind in ("wait", "check") else given[:1]
-        return self.underlying_store.ask(kind, *(f"{self.prefix}/{key}" for key in named), *given[len(named):], timeout=timeout)
+        return self.underlying_store.ask(kind, *(f"{self.prefix}/{key}" for key in named), *given[len(named):],
+                                         timeout=timeout)
 
 
 def copied(value):

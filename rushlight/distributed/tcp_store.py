@@ -10,15 +10,18 @@ import time
 from .stores import DEFAULT_TIMEOUT, DistNetworkError, DistStoreError, Store, Table, milliseconds, unpacked
 
 LENGTH = struct.Struct("<I")
-PLAIN = {"set", "get", "wait", "check", "add", "append", "compare_set", "delete_key", "num_keys", "list_keys", "queue_push", "queue_pop", "queue_take", "queue_len"}
+PLAIN = {"set", "get", "wait", "check", "add", "append", "compare_set", "delete_key", "num_keys", "list_keys",
+         "queue_push", "queue_pop", "queue_take", "queue_len"}
 
 
 def encoded(parts) -> bytes:
-    """Text, bytes, numbers, truth values and lists of text as a message: nothing else is ever read from a connection."""
+    """Text, bytes, numbers, truth values and lists of text as a message: nothing else is ever read from a
+    connection."""
     out = [struct.pack("<H", len(parts))]
     for part in parts:
         kind, data = ("s", part.encode()) if isinstance(part, str) else ("b", part) if isinstance(part, bytes) else \
-            ("l", encoded(part)) if isinstance(part, (list, tuple)) else ("n", b"") if part is None else ("t", b"1" if part else b"") if isinstance(part, bool) else ("i", str(part).encode())
+            ("l", encoded(part)) if isinstance(part, (list, tuple)) else ("n", b"") if part is None else (
+                "t", b"1" if part else b"") if isinstance(part, bool) else ("i", str(part).encode())
         out.append(struct.pack("<cI", kind.encode(), len(data)) + data)
     return b"".join(out)
 
@@ -29,7 +32,8 @@ def decoded(data: bytes) -> list:
         kind, length = struct.unpack_from("<cI", data, at)
         piece = data[at + 5:at + 5 + length]
         at += 5 + length
-        parts.append({b"s": bytes.decode, b"b": bytes, b"l": decoded, b"n": lambda _: None, b"t": bool, b"i": int}[kind](piece))
+        parts.append({b"s": bytes.decode, b"b": bytes, b"l": decoded, b"n": lambda _: None, b"t": bool,
+                      b"i": int}[kind](piece))
     return parts
 
 
@@ -155,9 +159,12 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket that listens on all addresses.  DistNetworkError where the port is taken."""
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     try:
-        return socket.create_server(("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=1024, reuse_port=False)
+        return socket.create_server(("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=1024,
+                                    reuse_port=False)
     except OSError as error:
-        raise DistNetworkError(f"The server socket has failed to listen on any local network address. port: {port}, useIpv6: false, code: {error.errno}, message: {error.strerror}") from None
+        raise DistNetworkError(
+            f"The server socket has failed to listen on any local network address. port: {port}, useIpv6: false, "
+            f"code: {error.errno}, message: {error.strerror}") from None
 
 
 SERVERS: dict = {}  # port -> the server of stores that several groups of this process share
@@ -166,7 +173,8 @@ SERVERS: dict = {}  # port -> the server of stores that several groups of this p
 class TCPStore(Store):
     """A store at ``host_name:port``, kept by the process that is ``is_master`` (port 0: a free one, then in ``port``).
 
-    ``world_size`` processes are waited for unless ``wait_for_workers`` is False.  DistNetworkError where the address cannot be reached within the timeout.
+    ``world_size`` processes are waited for unless ``wait_for_workers`` is False.  DistNetworkError where the address
+    cannot be reached within the timeout.
 
     >>> from rushlight.distributed import TCPStore
     >>> store = TCPStore("127.0.0.1", 0, 1, is_master=True)
@@ -175,7 +183,8 @@ class TCPStore(Store):
     >>> store.close()
     """
 
-    def __init__(self, host_name: str, port: int = 0, world_size: int | None = None, is_master: bool = False, timeout=DEFAULT_TIMEOUT, wait_for_workers: bool = True,
+    def __init__(self, host_name: str, port: int = 0, world_size: int | None = None, is_master: bool = False,
+                 timeout=DEFAULT_TIMEOUT, wait_for_workers: bool = True,
                  multi_tenant: bool = False, master_listen_fd: int | None = None, use_libuv: bool = True):
         super().__init__()
         self.host, self.timeout, self.server, self.lock, self.file = host_name, timeout, None, threading.Lock(), None
@@ -202,7 +211,9 @@ class TCPStore(Store):
                 return file
             except OSError as error:
                 if time.monotonic() + pause > end:
-                    raise DistNetworkError(f"The client socket has timed out after {milliseconds(self.timeout)}ms while trying to connect to ({self.host}, {self.port}): {error}") from None
+                    raise DistNetworkError(
+                        f"The client socket has timed out after {milliseconds(self.timeout)}ms while trying to "
+                        f"connect to ({self.host}, {self.port}): {error}") from None
             time.sleep(pause)
             pause = min(pause * 2, 0.5)
 
@@ -215,7 +226,9 @@ class TCPStore(Store):
             self.wait([f"init/{(joined + world_size - 1) // world_size}"])
         except DistStoreError:
             count = self.add("init/", 0)
-            raise DistStoreError(f"Timed out after {int(self.timeout.total_seconds()) + 1} seconds waiting for clients. {count}/{world_size} clients joined.") from None
+            raise DistStoreError(
+                f"Timed out after {int(self.timeout.total_seconds()) + 1} seconds waiting for clients. "
+                f"{count}/{world_size} clients joined.") from None
 
     def ask(self, kind, *given, timeout=None):
         limit = timeout or self.timeout
@@ -229,7 +242,8 @@ class TCPStore(Store):
             except OSError as error:
                 self.file.close()
                 self.file = None
-                raise DistNetworkError(f"failed to recv, the store at {self.host}:{self.port} has gone away ({error})") from None
+                raise DistNetworkError(
+                    f"failed to recv, the store at {self.host}:{self.port} has gone away ({error})") from None
         if answer[0] == "late":
             self.late(kind, given, timeout)
         return answer[1]

@@ -1,4 +1,5 @@
-"""A world of threads: each stands for a process, has a rank and groups of its own, and exchanges tensors with the others.  For tests without processes."""
+"""A world of threads: each stands for a process, has a rank and groups of its own, and exchanges tensors with the
+others.  For tests without processes."""
 from __future__ import annotations
 
 import datetime
@@ -12,7 +13,8 @@ MINUTE = datetime.timedelta(seconds=60)
 
 
 def run(world_size: int, function, *args, timeout=MINUTE, backend: str = "gloo") -> list:
-    """What ``function(rank, *args)`` returns in each of ``world_size`` threads, which form a group; it may call all of ``torch.distributed``.
+    """What ``function(rank, *args)`` returns in each of ``world_size`` threads, which form a group; it may call all of
+    ``torch.distributed``.
 
     Where it raises in a thread, the others' exchanges fail, and the first error is raised here.
 

@@ -36,7 +36,8 @@ class Work:
             future.set_exception(self.error if isinstance(self.error, Exception) else RuntimeError(str(self.error)))
 
     def wait(self, timeout=None) -> bool:
-        """Waits until the exchange is done.  Its error where it failed, RuntimeError after ``timeout`` (a timedelta)."""
+        """Waits until the exchange is done.  Its error where it failed, RuntimeError after ``timeout`` (a
+        timedelta)."""
         if self.finished is not None:
             limit = timeout.total_seconds() if timeout is not None and timeout.total_seconds() > 0 else None
             if not self.finished.wait(limit):
@@ -63,9 +64,11 @@ class Work:
         return self._result
 
     def source_rank(self) -> int:
-        """The rank, in the group, that sent what ``irecv`` without a source received.  RuntimeError for other exchanges."""
+        """The rank, in the group, that sent what ``irecv`` without a source received.  RuntimeError for other
+        exchanges."""
         if not isinstance(self.source, int):
-            raise RuntimeError("sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call.")
+            raise RuntimeError(
+                "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call.")
         return self.source
 
     _source_rank = source_rank
@@ -113,7 +116,8 @@ class Together(Work):
 
 
 class Line:
-    """Exchanges in their order: run at once by who asks where nothing is under way, else by a thread of the line's own."""
+    """Exchanges in their order: run at once by who asks where nothing is under way, else by a thread of the line's
+    own."""
 
     def __init__(self, name: str):
         self.name, self.waiting, self.changed = name, collections.deque(), threading.Condition()

@@ -5,14 +5,16 @@ import threading
 
 
 class World:
-    """The groups of a process.  ``default``: the one of all processes; ``count``: how many have been made; ``names``: groups by name; ``names_given``: how many groups of
-    the same ranks there have been; ``owned``: the store that ``init_process_group`` opened."""
+    """The groups of a process.  ``default``: the one of all processes; ``count``: how many have been made; ``names``:
+    groups by name; ``names_given``: how many groups of the same ranks there have been; ``owned``: the store that
+    ``init_process_group`` opened."""
 
     def __init__(self):
         self.default, self.groups, self.count, self.names, self.names_given, self.owned = None, [], 0, {}, {}, None
 
     def enter(self):
-        """The calling thread belongs to this world from now on: a thread that works for one that stands for a process."""
+        """The calling thread belongs to this world from now on: a thread that works for one that stands for a
+        process."""
         OF_THREAD.world = self
 
     def add(self, group):

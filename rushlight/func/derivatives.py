@@ -16,7 +16,8 @@ def unwrapped(level, tree):
 
 
 def auxiliary(level, tree):
-    """The second output of a function, which holds tensors only, as what they stand for below.  RuntimeError otherwise."""
+    """The second output of a function, which holds tensors only, as what they stand for below.  RuntimeError
+    otherwise."""
     for leaf in tree_flatten(tree)[0]:
         if not isinstance(leaf, Tensor):
             raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
@@ -27,19 +28,22 @@ def with_aux(name, results):
     """The output of a function that returns (output, aux)."""
     if not isinstance(results, tuple) or len(results) != 2:
         what = f"a tuple with length {len(results)}" if isinstance(results, tuple) else f"a {type(results).__name__}"
-        raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True, got {what}")
+        raise RuntimeError(
+            f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True, got {what}")
     return results
 
 
 def checked_tensors(name, leaves, what, error=RuntimeError):
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise error(f"{name}: Expected {what} to be a Tensor or a nest of Tensors, got unsupported type {type(leaf)}")
+            raise error(f"{name}: Expected {what} to be a Tensor or a nest of Tensors, got unsupported type "
+                        f"{type(leaf)}")
 
 
-# --- reverse ----------------------------------------------------------------------------------------------------------------------
+# --- reverse ----------------------------------------------------------------------------------------------------------
 class Noted:
-    """A function that was run in reverse mode: what it returned, and how to carry cotangents back.  ``leaves``: it may call ``requires_grad_()``."""
+    """A function that was run in reverse mode: what it returned, and how to carry cotangents back.  ``leaves``: it may
+    call ``requires_grad_()``."""
 
     def __init__(self, name, func, primals, has_aux=False, leaves=False):
         self.leaves, self.spec = tree_flatten(primals)
@@ -67,7 +71,8 @@ class Noted:
 
     def filled(self, found):
         """Cotangents nested as the primals, zeros for None."""
-        return tree_unflatten([OPS["zeros_like"](leaf) if g is None else g for g, leaf in zip(found, self.leaves)], self.spec)
+        return tree_unflatten([OPS["zeros_like"](leaf) if g is None else g for g, leaf in zip(found, self.leaves)],
+                              self.spec)
 
 
 def vjp(func, *primals, has_aux=False):
@@ -84,13 +89,19 @@ def vjp(func, *primals, has_aux=False):
     def pull(*cotangents, retain_graph=True, create_graph=None):
         flat, spec = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
         if spec != noted.out_spec:
-            raise RuntimeError(f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
-                               f"{spec}, primal output: {noted.out_spec}")
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                "function. cotangents: "
+                f"{spec}, primal output: {noted.out_spec}")
         for c, v in zip(flat, noted.values):
             if not v.dtype.is_inexact:
-                raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {v.dtype}")
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                    f"{v.dtype}")
             if tuple(c.shape) != tuple(v.shape):
-                raise RuntimeError(f"Mismatch in shape: grad_output has a shape of {list(c.shape)} and output has a shape of {list(v.shape)}.")
+                raise RuntimeError(
+                    f"Mismatch in shape: grad_output has a shape of {list(c.shape)} and output has a shape of "
+                    f"{list(v.shape)}.")
         return noted.filled(noted.pull(flat))
 
     return (noted.outputs, pull, noted.aux) if has_aux else (noted.outputs, pull)
@@ -99,7 +110,8 @@ def vjp(func, *primals, has_aux=False):
 def grad_and_value(func, argnums=0, has_aux=False):
     """A function that returns the gradient of ``func`` with respect to the arguments ``argnums``, and its value.
 
-    ``func`` returns a tensor with one element; with ``has_aux`` (tensor, aux), and the result is (gradient, (value, aux)).
+    ``func`` returns a tensor with one element; with ``has_aux`` (tensor, aux), and the result is (gradient, (value,
+    aux)).
 
     >>> grad_and_value(lambda x: x * x)(torch.tensor(3.0))
     (tensor(6.), tensor(9.))
@@ -146,8 +158,10 @@ def checked_scalar(output):
     if not isinstance(output, Tensor):
         raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(output)}")
     if output.dim():
-        raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with {output.dim()} dims. Maybe you wanted "
-                           "to use the vjp or jacrev APIs instead?")
+        raise RuntimeError(
+            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with {output.dim()} "
+            "dims. Maybe you wanted "
+            "to use the vjp or jacrev APIs instead?")
 
 
 def numbered(argnums, count):
@@ -188,12 +202,13 @@ def replaced(args, argnums, new):
     return out
 
 
-# --- forward -----------------------------------------------------------------------------------------------------------------------
+# --- forward ----------------------------------------------------------------------------------------------------------
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
-    """The value of ``func`` at ``primals`` and its derivative in the direction ``tangents`` (nested as the primals are).
+    """The value of ``func`` at ``primals`` and its derivative in the direction ``tangents`` (nested as the primals
+    are).
 
-    Returns (outputs, output tangents), with ``has_aux`` (outputs, output tangents, aux).  ``strict``: an output that does
-    not depend on the inputs is an error.
+    Returns (outputs, output tangents), with ``has_aux`` (outputs, output tangents, aux).  ``strict``: an output that
+    does not depend on the inputs is an error.
 
     >>> jvp(torch.sin, (torch.tensor(0.0),), (torch.tensor(2.0),))
     (tensor(0.), tensor(2.))
@@ -204,13 +219,16 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     leaves, spec = tree_flatten(primals)
     moved, moved_spec = tree_flatten(tangents)
     if spec != moved_spec:
-        raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, "
-                           f"tangents also must be. Got primals with structure {spec} and tangents with structure {moved_spec}")
+        raise RuntimeError(
+            f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a "
+            "tuple of 3 tensors, "
+            f"tangents also must be. Got primals with structure {spec} and tangents with structure {moved_spec}")
     checked_tensors(name, leaves, "primals")
     checked_tensors(name, moved, "tangents")
     for leaf, tangent in zip(leaves, moved):
         if tuple(leaf.shape) != tuple(tangent.shape):
-            raise RuntimeError(f"{name}: a tangent has the shape {list(tangent.shape)}, but its primal has {list(leaf.shape)}")
+            raise RuntimeError(
+                f"{name}: a tangent has the shape {list(tangent.shape)}, but its primal has {list(leaf.shape)}")
     with Forward() as level:
         inputs = [Dual(level, leaf, t) for leaf, t in zip(leaves, moved)]
         results = func(*tree_unflatten(inputs, spec))
@@ -220,12 +238,14 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         outputs = [level.refreshed(o) for o in outputs]
         aux = auxiliary(level, aux) if has_aux else None
     if strict and any(not level.owns(o) or o.tangent is None for o in outputs):
-        raise RuntimeError(f"{name}: The output of f is independent of the inputs. This is not allowed with strict=True.")
+        raise RuntimeError(
+            f"{name}: The output of f is independent of the inputs. This is not allowed with strict=True.")
     for leaf, value in zip(leaves, inputs):
         if value.writes:
             leaf.copy_(value.value)
     values = [o.value if level.owns(o) else o for o in outputs]
-    pushed = [o.tangent if level.owns(o) and o.tangent is not None else OPS["zeros_like"](v) for o, v in zip(outputs, values)]
+    pushed = [o.tangent if level.owns(o) and o.tangent is not None else OPS["zeros_like"](v)
+              for o, v in zip(outputs, values)]
     found = tree_unflatten(values, out_spec), tree_unflatten(pushed, out_spec)
     return (*found, aux) if has_aux else found
 
@@ -248,7 +268,9 @@ def linearize(func, *primals):
             raise RuntimeError("linearize: expected the tangents to be nested as the primals are")
         for tangent, primal in zip(tree_flatten(tangents)[0], tree_flatten(primals)[0]):
             if tuple(tangent.shape) != tuple(primal.shape) or tangent.dtype is not primal.dtype:
-                raise RuntimeError(f"linearize: a tangent is {tangent.dtype} {list(tangent.shape)}, but its primal is {primal.dtype} {list(primal.shape)}")
+                raise RuntimeError(
+                    f"linearize: a tangent is {tangent.dtype} {list(tangent.shape)}, but its primal is {primal.dtype} "
+                    f"{list(primal.shape)}")
         return transpose(tangents)[0]
 
     return outputs, push

@@ -23,7 +23,8 @@ class Shown:
     """A result that is an input, or a view of one: made anew from the input."""
 
     def __init__(self, node, inputs, source, meta, offset):
-        self.place, self.meta, self.offset, self.same = inputs.index(source), node.meta.turning(meta.turned), offset, node is source
+        self.place, self.meta, self.offset, self.same = inputs.index(source), node.meta.turning(
+            meta.turned), offset, node is source
 
     def __call__(self, inputs):
         source = inputs[self.place]
@@ -31,20 +32,25 @@ class Shown:
 
 
 class Derived:
-    """The programs of a body for inputs like these: ``forward`` and (if any input is wanted) ``backward``, and what passes between them.
+    """The programs of a body for inputs like these: ``forward`` and (if any input is wanted) ``backward``, and what
+    passes between them.
 
-    ``wanted``: positions of the inputs that get gradients; ``carrying``: positions of results that carry them; ``drawn``: blocks of random numbers;
-    ``twins``: positions of results that are computed once with an earlier one, and are memory of their own nevertheless.
+    ``wanted``: positions of the inputs that get gradients; ``carrying``: positions of results that carry them;
+      ``drawn``: blocks of random numbers;
+    ``twins``: positions of results that are computed once with an earlier one, and are memory of their own
+      nevertheless.
     """
 
     def __init__(self, body, inputs, wanted):
         trace = self.trace = Recording()
-        given = [trace.input(x._meta) if isinstance(x, Tensor) else trace.input(NUMBER_METAS[type(x)], "s", weak=True) for x in inputs]
+        given = [trace.input(x._meta) if isinstance(x, Tensor) else trace.input(NUMBER_METAS[type(x)], "s", weak=True)
+                 for x in inputs]
         nodes = [g.node for g in given]
         with trace:
             every = [r.node for r in body(*given)]
             self.stores = [house.Store(own(value), node) for node, value in trace.written()]
-            self.shown = {k: Shown(node, nodes, *found) for k, node in enumerate(every) if (found := alias_of(node, nodes)) is not None}
+            self.shown = {k: Shown(node, nodes, *found) for k, node in enumerate(every)
+                          if (found := alias_of(node, nodes)) is not None}
             self.outputs = [node for k, node in enumerate(every) if k not in self.shown]
             self.differentiated(nodes, [k for k in wanted if carries_gradient(nodes[k].meta)])
         self.drawn = trace.drawn
@@ -52,19 +58,23 @@ class Derived:
     def differentiated(self, nodes, wanted):
         """Derives the backward program, and cuts the two apart."""
         trace, sources = self.trace, [nodes[k] for k in wanted]
-        made = pipeline.run(pipeline.CUTTING, pipeline.Compilation("aot", trace, self.outputs, stores=self.stores, sources=sources))
+        made = pipeline.run(pipeline.CUTTING,
+                            pipeline.Compilation("aot", trace, self.outputs, stores=self.stores, sources=sources))
         d, self.forward = made.derivative, made.graph
         results = d.results if d is not None else made.graph.outputs[:len(self.outputs)]
-        self.twins = [k for k, node in enumerate(results) if any(node is results[j] and self.outputs[k] is not self.outputs[j] for j in range(k))]
+        self.twins = [k for k, node in enumerate(results)
+                      if any(node is results[j] and self.outputs[k] is not self.outputs[j] for j in range(k))]
         self.carrying, self.wanted, self.backward, self.residuals, self.overwritten = [], [], None, [], []
         if d is None:
             return
         self.carrying, self.wanted, self.backward = d.carrying, [nodes.index(s) for s, _ in d.found], d.backward
-        positions = {node: len(self.forward.inputs) + k for k, node in reversed(list(enumerate([*results, *d.cut.extras])))}
+        positions = {node: len(self.forward.inputs) + k
+                     for k, node in reversed(list(enumerate([*results, *d.cut.extras])))}
         positions |= {node: k for k, node in enumerate(self.forward.inputs)}
         self.residuals = [positions[node] for node in d.cut.residuals]  # among inputs, results and extras
         stored = {o.into for o in self.forward.outputs if isinstance(o, house.Store)}
-        self.overwritten = [k for k, node in enumerate(self.forward.inputs) if node in stored and k in self.residuals]  # which the forward changes
+        # which the forward changes
+        self.overwritten = [k for k, node in enumerate(self.forward.inputs) if node in stored and k in self.residuals]
 
 
 def example(node):
@@ -82,8 +92,11 @@ class Compiled:
         self.count = len(derived.outputs)
         drawn = list(default_generator.place) if derived.drawn else []
         self.forward = unboxed(fw_compiler(module_of(derived.forward), [*inputs, *drawn]))
-        self.backward = unboxed(bw_compiler(module_of(derived.backward), [example(n) for n in derived.backward.inputs])) if derived.backward is not None else None
-        self.function = type("CompiledFunction", (Function,), {"forward": staticmethod(self.run_forward), "backward": staticmethod(self.run_backward)})
+        self.backward = (unboxed(bw_compiler(module_of(derived.backward),
+                                             [example(n) for n in derived.backward.inputs]))
+                         if derived.backward is not None else None)
+        self.function = type("CompiledFunction", (Function,),
+                             {"forward": staticmethod(self.run_forward), "backward": staticmethod(self.run_backward)})
 
     def __call__(self, *inputs):
         results = iter(self.computed(inputs))
@@ -169,7 +182,8 @@ def memory_efficient_fusion(fn, **_):
 
 
 def aot_function(fn, fw_compiler, bw_compiler=None, partition_fn=None, decompositions=None, num_params_lifted=0, **_):
-    """A function whose forward and backward are compiled ahead: each ``compiler(graph_module, example_inputs)`` gets a graph of primitives.
+    """A function whose forward and backward are compiled ahead: each ``compiler(graph_module, example_inputs)`` gets a
+    graph of primitives.
 
     >>> import rushlight as torch
     >>> from rushlight._functorch.aot_autograd import aot_function
@@ -231,7 +245,8 @@ def aot_module_simplified(mod, args, fw_compiler, bw_compiler=None, **options):
 
 
 def eagerly(graph: house.Graph):
-    """A captured program as its forward and backward programs, run operator by operator; as it is, where it writes into inputs or returns views of them."""
+    """A captured program as its forward and backward programs, run operator by operator; as it is, where it writes into
+    inputs or returns views of them."""
     known: dict = {}
 
     def call(*inputs):

@@ -1,4 +1,5 @@
-"""Operators that a user defines by a Python function on tensors: opaque to the compiler, with rules that the user gives."""
+"""Operators that a user defines by a Python function on tensors: opaque to the compiler, with rules that the user
+gives."""
 from __future__ import annotations
 
 import inspect
@@ -44,7 +45,8 @@ class Layout:
         given = iter(tensors)
 
         def at(place):
-            return next(given) if place is Here else [at(p) for p in place] if type(place) is List else list(place) if type(place) is tuple else place
+            return next(given) if place is Here else [at(p) for p in place] if type(place) is List else list(
+                place) if type(place) is tuple else place
         return [at(p) for p in self.places]
 
     def taken(self, values) -> list:
@@ -120,7 +122,7 @@ class CustomOperator:
         self.packet.custom = self
         getattr(ops, namespace).packets[name] = self.packet
 
-    # --- running ---------------------------------------------------------------------------------------------------------------
+    # --- running ------------------------------------------------------------------------------------------------------
     def arguments(self, args, kwargs):
         try:
             bound = self.schema.signature.bind(*args, **kwargs)
@@ -129,8 +131,10 @@ class CustomOperator:
         bound.apply_defaults()
         for name, value in bound.arguments.items():
             if self.schema.signature.parameters[name].annotation == "Tensor" and not isinstance(value, Tensor):
-                raise RuntimeError(f"{self.op.name}() Expected a value of type 'Tensor' for argument '{name}' but instead found type '{type(value).__name__}'. Its schema is "
-                                   f"{self.schema}.")
+                raise RuntimeError(
+                    f"{self.op.name}() Expected a value of type 'Tensor' for argument '{name}' but instead found type "
+                    f"'{type(value).__name__}'. Its schema is "
+                    f"{self.schema}.")
         return bound.arguments
 
     def run(self, *args, **kwargs):
@@ -150,15 +154,19 @@ class CustomOperator:
         """The function that computes the operator for tensors like these."""
         if tensors and not any(t.device.provider.has_data for t in tensors):
             if self.rules.fake is None:
-                raise NotImplementedError(f"{self.op.name}: there is no fake impl registered, which tells what it gives for tensors without data. Register one with "
-                                          f"torch.library.register_fake({self.op.name!r})")
+                raise NotImplementedError(
+                    f"{self.op.name}: there is no fake impl registered, which tells what it gives for tensors without "
+                    "data. Register one with "
+                    f"torch.library.register_fake({self.op.name!r})")
             return self.rules.fake
         kinds = dict.fromkeys(t.device.type for t in tensors)
         for key in (*kinds, *BACKENDS, None) if kinds else ("cpu", *BACKENDS, None):
             if key in self.rules.kernels:
                 return self.rules.kernels[key]
-        raise NotImplementedError(f"Could not run '{self.op.name}' on the CPU: it has kernels for {sorted(map(str, self.rules.kernels)) or 'no device'}. Register one "
-                                  f"with torch.library.impl({self.op.name!r}, 'CPU')")
+        raise NotImplementedError(
+            f"Could not run '{self.op.name}' on the CPU: it has kernels for "
+            f"{sorted(map(str, self.rules.kernels)) or 'no device'}. Register one "
+            f"with torch.library.impl({self.op.name!r}, 'CPU')")
 
     def python(self, function, given):
         """The user's function with arguments in the order of the schema."""
@@ -179,11 +187,13 @@ class CustomOperator:
             calls.count_write(tensor)
         for result in results if isinstance(results, (tuple, list)) else (results,):
             if isinstance(result, Tensor) and any(result is t for t in tensors):
-                raise RuntimeError(f"{self.op.name}: a result is one of the arguments, which an operator may not return: return a clone() of it, or name it in "
-                                   "mutates_args and return nothing")
+                raise RuntimeError(
+                    f"{self.op.name}: a result is one of the arguments, which an operator may not return: return a "
+                    "clone() of it, or name it in "
+                    "mutates_args and return nothing")
         return results
 
-    # --- gradients in eager mode -----------------------------------------------------------------------------------------------------
+    # --- gradients in eager mode --------------------------------------------------------------------------------------
     def function(self):
         """The operator as an ``autograd.Function`` of (places, *tensors)."""
         found = self.__dict__.get("made")
@@ -211,13 +221,17 @@ class CustomOperator:
         def vmap(info, in_dims, places, *tensors):
             layout = custom.layout(places)
             if custom.rules.vmap is None:
-                raise RuntimeError(f"{custom.op.name}: there is no vmap rule: register one with torch.library.register_vmap({custom.op.name!r})")
+                raise RuntimeError(
+                    f"{custom.op.name}: there is no vmap rule: register one with "
+                    f"torch.library.register_vmap({custom.op.name!r})")
             dims = [d if d is Here else d for d in layout.filled(in_dims[1:])]
             given = layout.filled(tensors)
-            flat = tuple(d if isinstance(v, (Tensor, list)) and Layout([v]).tensors else None for v, d in zip(given, dims))
+            flat = tuple(d if isinstance(v, (Tensor, list)) and Layout([v]).tensors else None
+                         for v, d in zip(given, dims))
             return custom.python(lambda *a, **k: custom.rules.vmap(info, flat, *a, **k), given)
 
-        made = type(f"{self.namespace}_{self.name}", (Function,), {n.__name__: staticmethod(n) for n in (forward, setup_context, backward, vmap)})
+        made = type(f"{self.namespace}_{self.name}", (Function,),
+                    {n.__name__: staticmethod(n) for n in (forward, setup_context, backward, vmap)})
         made.rules = self.rules.backward, self.rules.setup, self.rules.vmap
         return made
 
@@ -229,7 +243,8 @@ class CustomOperator:
     def flags(self, layout, flags) -> tuple:
         """For each argument whether it needs a gradient."""
         given = iter(flags)
-        return tuple(any([next(given) for _ in place]) if type(place) is List else place is Here and bool(next(given)) for place in layout.places)
+        return tuple(any([next(given) for _ in place]) if type(place) is List else place is Here and bool(next(given))
+                     for place in layout.places)
 
     def set_up(self, ctx, given, output):
         """Calls the user's ``setup_context``."""
@@ -244,21 +259,28 @@ class CustomOperator:
     def gradients(self, ctx, gradients):
         """The user's gradients, one for each argument."""
         if self.rules.backward is None:
-            raise RuntimeError(f"Trying to backward through {self.op.name}.default but no autograd formula was registered. Please use register_autograd to add one.")
+            raise RuntimeError(
+                f"Trying to backward through {self.op.name}.default but no autograd formula was registered. Please "
+                "use register_autograd to add one.")
         found = self.rules.backward(ctx, *gradients)
         found = found if isinstance(found, tuple) else (found,)
         count = len(self.schema.signature.parameters)
         if len(found) != count:
-            raise RuntimeError(f"{self.op.name}: the registered backward returned {len(found)} gradients for {count} arguments: return one for each, None for those "
-                               "without")
+            raise RuntimeError(
+                f"{self.op.name}: the registered backward returned {len(found)} gradients for {count} arguments: "
+                "return one for each, None for those "
+                "without")
         return found
 
-    # --- in a program --------------------------------------------------------------------------------------------------------------------
+    # --- in a program -------------------------------------------------------------------------------------------------
     def program(self, given):
-        """The operator written down as one opaque step; arguments that it writes into get their new values afterwards."""
+        """The operator written down as one opaque step; arguments that it writes into get their new values
+        afterwards."""
         if self.schema.returns == "()" and not self.schema.mutated:
-            raise NotImplementedError(f"{self.op.name} neither returns nor writes anything that a program could depend on: call it outside of the compiled function, or "
-                                      "let it return a tensor")
+            raise NotImplementedError(
+                f"{self.op.name} neither returns nor writes anything that a program could depend on: call it outside "
+                "of the compiled function, or "
+                "let it return a tensor")
         results = self.functional(*given.values())
         results = results if isinstance(results, tuple) else (results,)
         written = self.written(given.values())
@@ -291,16 +313,20 @@ class CustomOperator:
         found = self.primitives.get(key)
         if found is None:
             kind = Opaque(self, layout.places, dtypes)
-            signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY) for k in range(len(dtypes))])
-            found = self.primitives[key] = make(self.op.name, None, kind, signature, arity=len(dtypes), library=self.packet)
+            signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY)
+                                           for k in range(len(dtypes))])
+            found = self.primitives[key] = make(self.op.name, None, kind, signature, arity=len(dtypes),
+                                                library=self.packet)
         return found
 
     def described(self, layout, metas):
         """The Metas of what the operator gives, by its fake function."""
         fakes = [empty_of(Meta(tuple(m.shape), m.strides, m.dtype, devices.meta)) for m in metas]
         if self.rules.fake is None and not self.schema.returns == "()":
-            raise NotImplementedError(f"{self.op.name}: there is no fake impl registered, so that nothing is known of its results before it runs. Register one with "
-                                      f"torch.library.register_fake({self.op.name!r})")
+            raise NotImplementedError(
+                f"{self.op.name}: there is no fake impl registered, so that nothing is known of its results before it "
+                "runs. Register one with "
+                f"torch.library.register_fake({self.op.name!r})")
         with Outside(), recording(False):
             given = layout.filled(fakes)
             results = None if self.rules.fake is None else self.python(self.rules.fake, given)
@@ -338,7 +364,8 @@ class Opaque(Foreign):
         if custom.rules.setup is not None:
             custom.set_up(ctx, self.layout.filled(tensors), custom.shaped(results))
         gradients = g if isinstance(g, (tuple, list)) else (g,)
-        gradients = [P.full(shape=tuple(r.shape), value=0, dtype=r.dtype) if one is None else one for one, r in zip(gradients, results)]
+        gradients = [P.full(shape=tuple(r.shape), value=0, dtype=r.dtype) if one is None else one
+                     for one, r in zip(gradients, results)]
         return self.layout.taken(custom.gradients(ctx, gradients))
 
 
@@ -361,7 +388,8 @@ class TracedContext:
 
 
 def copied(value):
-    return [v.clone() for v in value] if isinstance(value, list) else value.clone() if isinstance(value, Tensor) else value
+    return [v.clone() for v in value] if isinstance(value, list) else value.clone() if isinstance(
+        value, Tensor) else value
 
 
 def tensor_over(array, dtype) -> Tensor:

@@ -1,4 +1,5 @@
-"""Nested tensors: examples of different lengths packed end to end.  Their rows are an ordinary tensor, through which gradients flow."""
+"""Nested tensors: examples of different lengths packed end to end.  Their rows are an ordinary tensor, through which
+gradients flow."""
 from __future__ import annotations
 
 from .._src.core import convert
@@ -12,7 +13,8 @@ from .ragged import Ragged
 
 
 class Nested(Composed):
-    """A batch whose examples differ in the size of one dimension, ``ragged``, number ``at`` of all (the batch is number 0).
+    """A batch whose examples differ in the size of one dimension, ``ragged``, number ``at`` of all (the batch is number
+    0).
 
     ``rows`` has all other dimensions; along its dimension ``at - 1`` the examples lie end to end.
     """
@@ -24,7 +26,8 @@ class Nested(Composed):
     _ragged_idx = property(lambda self: self.at)
     _max_seqlen = property(lambda self: self.ragged.longest)
     _min_seqlen = property(lambda self: self.ragged.shortest)
-    _max_seqlen_tensor = _min_seqlen_tensor = None  # what the maker told of the longest and the shortest is not kept: offsets tell it
+    # what the maker told of the longest and the shortest is not kept: offsets tell it
+    _max_seqlen_tensor = _min_seqlen_tensor = None
     _metadata_cache = property(lambda self: {"max_seqlen": self._max_seqlen, "min_seqlen": self._min_seqlen})
     _base = property(lambda self: self.rows._base)
     T = property(lambda self: self.t())
@@ -67,7 +70,7 @@ class Nested(Composed):
     def contiguous(self, memory_format=None):
         return self if self.is_contiguous() else contiguous(self)
 
-    # --- parts -------------------------------------------------------------------------------------------------------------------
+    # --- parts --------------------------------------------------------------------------------------------------------
     def values(self):
         """The rows of all examples, end to end."""
         return self.rows
@@ -104,10 +107,14 @@ class Nested(Composed):
         if isinstance(first, int):
             one = self.unbind()[first]
             return one[tuple(rest)] if rest else one
-        if first == slice(None) and Ellipsis not in rest and (len(rest) < self.at or rest[self.at - 1] == slice(None)) and all(isinstance(k, (int, slice)) for k in rest):
+        if first == slice(None) and Ellipsis not in rest and (len(rest) < self.at or rest[self.at - 1]
+                                                              == slice(None)) and all(isinstance(k, (int, slice))
+                                                                                      for k in rest):
             gone = sum(isinstance(k, int) for k in rest[:self.at])
             return made(self.rows[tuple(rest)], self.ragged, self.at - gone, self.layout)
-        raise UnsupportedLayoutError(f"a nested tensor is indexed by {key!r}", "a number for the batch, then anything; or ':' for the batch and the ragged dimension",
+        raise UnsupportedLayoutError(f"a nested tensor is indexed by {key!r}",
+                                     "a number for the batch, then anything; or ':' for the batch and the ragged "
+                                     "dimension",
                                      "index the examples, x.unbind(), one by one")
 
     def tolist(self):
@@ -118,11 +125,11 @@ class Nested(Composed):
         from .rules import padded
         return padded(self, padding, output_size)
 
-    # --- history -----------------------------------------------------------------------------------------------------------------
+    # --- history ------------------------------------------------------------------------------------------------------
     def retain_grad(self):
         self.rows.retain_grad()
 
-    # --- copies ------------------------------------------------------------------------------------------------------------------
+    # --- copies -------------------------------------------------------------------------------------------------------
     def around(self, inner):
         return self.with_rows(inner)
 
@@ -142,7 +149,8 @@ class Nested(Composed):
             return f"nested_tensor([\n{parts}\n])"
         history = f", grad_fn={self.grad_fn}" if self.grad_fn is not None else ", requires_grad=True" if self.requires_grad else ""
         sizes = ", ".join(map(str, self.shape))
-        return f"NestedTensor(size=({sizes}), offsets={self.ragged.starts!r}{history}, contiguous={self.is_contiguous()})"
+        return (f"NestedTensor(size=({sizes}), offsets={self.ragged.starts!r}{history}, "
+                f"contiguous={self.is_contiguous()})")
 
     __str__ = __repr__
 
@@ -150,7 +158,8 @@ class Nested(Composed):
         return repr(self)
 
     def numpy(self):
-        raise RuntimeError(".numpy() is not supported for tensor subclasses. Take values().numpy(), or to_padded_tensor(0.0).numpy().")
+        raise RuntimeError(
+            ".numpy() is not supported for tensor subclasses. Take values().numpy(), or to_padded_tensor(0.0).numpy().")
 
     def __array__(self, dtype=None, copy=None):
         return self.numpy()

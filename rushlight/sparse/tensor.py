@@ -1,4 +1,5 @@
-"""Sparse tensors: coordinates (COO) and compressed rows (CSR).  Their elements are an ordinary tensor, through which gradients flow."""
+"""Sparse tensors: coordinates (COO) and compressed rows (CSR).  Their elements are an ordinary tensor, through which
+gradients flow."""
 from __future__ import annotations
 
 from .._src.core import convert
@@ -31,7 +32,8 @@ class Sparse(Composed):
 
     def inner_gradient(self, value):
         """What a gradient, sparse with any places or dense, is at the place of each element."""
-        if type(value) is type(self) and all(getattr(self, name) is getattr(value, name) for name in self.places_of) and getattr(value, "coalesced", True):
+        if type(value) is type(self) and all(getattr(self, name) is getattr(value, name)
+                                             for name in self.places_of) and getattr(value, "coalesced", True):
             return value.elements
         wanted = self.coo()
         at, sizes = wanted.flat(), tuple(self.shape)[:wanted.sparse_dim()]
@@ -53,21 +55,26 @@ class Sparse(Composed):
         return self.with_elements(elements)
 
     def become(self, other: "Sparse"):
-        """Takes what another one of this layout keeps, in its own dtype; into its own elements where both keep the same places."""
-        if all(getattr(self, name) is getattr(other, name) for name in self.places_of) and tuple(self.shape) == tuple(other.shape):
+        """Takes what another one of this layout keeps, in its own dtype; into its own elements where both keep the same
+        places."""
+        if all(getattr(self, name) is getattr(other, name)
+               for name in self.places_of) and tuple(self.shape) == tuple(other.shape):
             self.elements.copy_(other.elements)
             return
         dtype = self.dtype
-        self._meta, self.elements = Meta(tuple(other.shape), (0,) * other.dim(), dtype, other.device), other.elements.to(dtype)
+        self._meta, self.elements = Meta(tuple(other.shape), (0,) * other.dim(), dtype,
+                                         other.device), other.elements.to(dtype)
         for name in self.places_of + self.noted:
             setattr(self, name, getattr(other, name))
 
     def type(self, dtype=None, non_blocking=False):
         """This tensor with elements of another dtype; the name of its type if none is given."""
-        return self.elements.type().replace("torch.", "torch.sparse.", 1) if dtype is None else self.with_elements(self.elements.type(dtype))
+        return self.elements.type().replace("torch.", "torch.sparse.",
+                                            1) if dtype is None else self.with_elements(self.elements.type(dtype))
 
     def new(self, *size):
-        raise UnsupportedLayoutError(f"new: not implemented for the layout {self.layout}", "tensors by coordinates", "use new_empty")
+        raise UnsupportedLayoutError(f"new: not implemented for the layout {self.layout}", "tensors by coordinates",
+                                     "use new_empty")
 
     def to_sparse_csr(self, dense_dim=None):
         """A matrix in compressed rows."""
@@ -103,7 +110,8 @@ class Sparse(Composed):
         found = self
         for index in key if isinstance(key, tuple) else (key,):
             if not isinstance(index, int):
-                raise UnsupportedLayoutError("a sparse tensor is indexed by numbers", "ints", "use index_select, or to_dense() first")
+                raise UnsupportedLayoutError("a sparse tensor is indexed by numbers", "ints",
+                                             "use index_select, or to_dense() first")
             found = OPS["select"](found, 0, index)
         return found
 
@@ -123,7 +131,8 @@ class Sparse(Composed):
         return self.with_elements(self.elements.to(*args, **kwargs))
 
     def __repr__(self, *, tensor_contents=None):
-        parts = ",\n".join(f"       {name}={text}".replace("\n", "\n" + " " * (len(name) + 8)) for name, text in self.parts())
+        parts = ",\n".join(f"       {name}={text}".replace("\n", "\n" + " " * (len(name) + 8))
+                           for name, text in self.parts())
         history = f", grad_fn={self.grad_fn}" if self.grad_fn is not None else ", requires_grad=True" if self.requires_grad else ""
         parts = "\n".join(line.rstrip() for line in parts.strip().split("\n"))
         return f"tensor({parts},{self.turn}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout}{history})"
@@ -142,9 +151,11 @@ def made(kind, shape, elements, **fields):
 
 
 class Coo(Sparse):
-    """Elements [n, *dense] at positions [sparse dimensions, n]; of several at one place the sum counts, until ``coalesce``."""
+    """Elements [n, *dense] at positions [sparse dimensions, n]; of several at one place the sum counts, until
+    ``coalesce``."""
 
-    layout, is_sparse, turn = convert.sparse_coo, True, "\n       "  # turn: what stands before the size where it is printed
+    # turn: what stands before the size where it is printed
+    layout, is_sparse, turn = convert.sparse_coo, True, "\n       "
     places_of, noted = ("positions",), ("coalesced",)
 
     def coo(self):
@@ -160,10 +171,12 @@ class Coo(Sparse):
         return self.at_places(inner, "index_copy")
 
     def at_places(self, elements, put):
-        """Elements of these positions at each place once, in order; ``put``: the operator that puts several of one place there."""
+        """Elements of these positions at each place once, in order; ``put``: the operator that puts several of one
+        place there."""
         places, at = self.places()
         elements = OPS[put](elements.new_zeros((places.size(0), *elements.shape[1:])), 0, at, elements)
-        return made(Coo, self.shape, elements, positions=unravelled(places, tuple(self.shape)[:self.sparse_dim()]), coalesced=True)
+        return made(Coo, self.shape, elements, positions=unravelled(places, tuple(self.shape)[:self.sparse_dim()]),
+                    coalesced=True)
 
     def places(self):
         """(the places that occur, in order, as numbers; which of them each element has)."""
@@ -219,7 +232,8 @@ class Coo(Sparse):
     def to_sparse_csr(self, dense_dim=None):
         """A matrix in compressed rows."""
         if self.sparse_dim() != 2 or self.dense_dim():
-            raise RuntimeError(f"to_sparse_csr() takes a matrix with two sparse dimensions, got sizes {list(self.shape)}")
+            raise RuntimeError(
+                f"to_sparse_csr() takes a matrix with two sparse dimensions, got sizes {list(self.shape)}")
         own = self.coalesce()
         rows, columns = own.positions
         counts = OPS["bincount"](rows, minlength=self.shape[0])
@@ -237,16 +251,22 @@ class Coo(Sparse):
         return vacant(size[0] if len(size) == 1 and not isinstance(size[0], int) else size or (0,), self.dtype)
 
     def sparse_resize_(self, size, sparse_dim, dense_dim):
-        """Changes the sizes in place; elements are kept, and dense dimensions grow by zeros.  RuntimeError where elements would be lost or move."""
+        """Changes the sizes in place; elements are kept, and dense dimensions grow by zeros.  RuntimeError where
+        elements would be lost or move."""
         size, kept = tuple(size), self._nnz()
         if sparse_dim + dense_dim != len(size):
-            raise RuntimeError(f"number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got {len(size)}")
+            raise RuntimeError(
+                f"number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got {len(size)}")
         if kept and (sparse_dim != self.sparse_dim() or dense_dim != self.dense_dim()):
-            raise RuntimeError(f"changing the number of {'sparse' if sparse_dim != self.sparse_dim() else 'dense'} dimensions on a non-empty tensor is not supported")
+            raise RuntimeError(
+                f"changing the number of {'sparse' if sparse_dim != self.sparse_dim() else 'dense'} dimensions on a "
+                "non-empty tensor is not supported")
         before = tuple(self.shape)
         if kept and any(new < old for new, old in zip(size, before)):
             part = "sparse" if any(new < old for new, old in zip(size[:sparse_dim], before)) else "dense"
-            raise RuntimeError(f"shrinking the size of {part} dimensions (from {list(before)} to {list(size)}) on a non-empty tensor is not supported")
+            raise RuntimeError(
+                f"shrinking the size of {part} dimensions (from {list(before)} to {list(size)}) on a non-empty tensor "
+                "is not supported")
         elements = self.elements.new_zeros((kept, *size[sparse_dim:]))
         if kept:
             elements[tuple(slice(n) for n in self.elements.shape)] = self.elements
@@ -267,13 +287,15 @@ def vacant(size, dtype, sparse_dim=None):
     """A tensor that keeps no element, by coordinates of the first ``sparse_dim`` dimensions (all)."""
     size = tuple(size)
     count = len(size) if sparse_dim is None else sparse_dim
-    return made(Coo, size, OPS["zeros"]((0, *size[count:]), dtype=dtype), positions=OPS["zeros"]((count, 0), dtype=int64), coalesced=True)
+    return made(Coo, size, OPS["zeros"]((0, *size[count:]), dtype=dtype),
+                positions=OPS["zeros"]((count, 0), dtype=int64), coalesced=True)
 
 
 def unravelled(places, sizes):
     """Row-major numbers as positions [dimensions, n]."""
     steps = row_major(sizes)
-    return OPS["stack"]([places // step % max(size, 1) for size, step in zip(sizes, steps)]) if sizes else places.new_zeros((0, places.size(0)))
+    return OPS["stack"]([places // step % max(size, 1)
+                         for size, step in zip(sizes, steps)]) if sizes else places.new_zeros((0, places.size(0)))
 
 
 class Csr(Sparse):
@@ -285,13 +307,15 @@ class Csr(Sparse):
     def coo(self):
         counts = self.starts[1:] - self.starts[:-1]
         rows = OPS["arange"](self.shape[0]).repeat_interleave(counts)
-        return made(Coo, self.shape, self.elements, positions=OPS["stack"]([rows, self.columns.to(int64)]), coalesced=True)
+        return made(Coo, self.shape, self.elements, positions=OPS["stack"]([rows, self.columns.to(int64)]),
+                    coalesced=True)
 
     def with_elements(self, elements):
         return made(Csr, self.shape, elements, starts=self.starts, columns=self.columns)
 
     def parts(self):
-        return ("crow_indices", repr(self.starts)), ("col_indices", repr(self.columns)), ("values", repr(self.elements.detach()))
+        return ("crow_indices", repr(self.starts)), ("col_indices",
+                                                     repr(self.columns)), ("values", repr(self.elements.detach()))
 
     def sparse_dim(self) -> int:
         return 2
@@ -318,13 +342,17 @@ def given_size(size, needed):
         return needed
     size = tuple(size)
     if len(size) != len(needed):
-        raise RuntimeError(f"number of dimensions must be sparse_dim ({len(needed)} with the dense ones), but got size {list(size)}")
+        raise RuntimeError(
+            f"number of dimensions must be sparse_dim ({len(needed)} with the dense ones), but got size {list(size)}")
     if any(n > s for n, s in zip(needed, size)):
-        raise RuntimeError(f"size is inconsistent with indices: size {list(size)} is given, and {list(needed)} at least is needed by indices and values")
+        raise RuntimeError(
+            f"size is inconsistent with indices: size {list(size)} is given, and {list(needed)} at least is needed by "
+            "indices and values")
     return size
 
 
-def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False, check_invariants=None, is_coalesced=None):
+def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, pin_memory=False,
+                      requires_grad=False, check_invariants=None, is_coalesced=None):
     """A tensor of ``size`` with ``values`` [n, *dense] at ``indices`` [sparse dimensions, n], zero elsewhere.
 
     RuntimeError for indices that are negative, beyond size, or not as many as values.
@@ -341,13 +369,17 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
         at = at.reshape(1, -1) if elements.dim() else at.reshape(-1, 1)
     elements = elements.reshape(1) if not elements.dim() else elements
     if at.dim() != 2 or at.size(1) != elements.size(0):
-        raise RuntimeError(f"indices and values must have same nnz: indices have size {list(at.shape)}, values {list(elements.shape)}")
+        raise RuntimeError(
+            f"indices and values must have same nnz: indices have size {list(at.shape)}, values {list(elements.shape)}")
     if at.numel() and int(at.min()) < 0:
         raise RuntimeError(f"found negative index {int(at.min())}")
-    at, elements = at.detach() if at is indices else at, elements.view(tuple(elements.shape)) if elements is values else elements  # their own sizes may change
+    # their own sizes may change
+    at, elements = at.detach() if at is indices else at, elements.view(
+        tuple(elements.shape)) if elements is values else elements
     needed = (*(at.max(1).values + 1).tolist(),) if at.numel() else (0,) * at.size(0)
     shape = given_size(size, (*needed, *elements.shape[1:]))
-    out = made(Coo, shape, elements if dtype is None else elements.to(dtype), positions=at, coalesced=bool(is_coalesced))
+    out = made(Coo, shape, elements if dtype is None else elements.to(dtype), positions=at,
+               coalesced=bool(is_coalesced))
     return out.requires_grad_() if requires_grad else out
 
 
@@ -363,15 +395,19 @@ def check_starts(starts, across, count, name="crow_indices"):
     return ends
 
 
-def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False, check_invariants=None):
+def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False,
+                      requires_grad=False, check_invariants=None):
     """A matrix by rows: row i has ``values[crow_indices[i]:crow_indices[i + 1]]`` in columns ``col_indices`` of these.
 
     RuntimeError for starts that do not fit the values, and for columns beyond size.
     """
-    starts, columns, elements = as_tensor(crow_indices).to(int64), as_tensor(col_indices).to(int64), as_tensor(values, dtype=dtype)
+    starts, columns, elements = as_tensor(crow_indices).to(int64), as_tensor(col_indices).to(int64), as_tensor(
+        values, dtype=dtype)
     if starts.dim() != 1 or columns.dim() != 1 or columns.size(0) != elements.size(0):
-        raise RuntimeError(f"crow_indices and col_indices are vectors, and there is a column for each value; got sizes {list(starts.shape)}, {list(columns.shape)} and "
-                           f"{list(elements.shape)}")
+        raise RuntimeError(
+            "crow_indices and col_indices are vectors, and there is a column for each value; got sizes "
+            f"{list(starts.shape)}, {list(columns.shape)} and "
+            f"{list(elements.shape)}")
     ends = check_starts(starts, columns, elements.size(0))
     shape = given_size(size, (len(ends) - 1, int(columns.max()) + 1 if columns.numel() else 0))
     if shape[0] != len(ends) - 1:
@@ -381,21 +417,24 @@ def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=Non
 
 
 def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
-    """The elements that are not zero, by coordinates of the first ``sparse_dim`` dimensions (all), or in compressed rows."""
+    """The elements that are not zero, by coordinates of the first ``sparse_dim`` dimensions (all), or in compressed
+    rows."""
     if layout is convert.sparse_csr:
         return to_sparse(dense).to_sparse_csr()
     if layout in (convert.sparse_csc, convert.sparse_bsr, convert.sparse_bsc):
         from .compressed import in_layout
         return in_layout(dense, layout, blocksize)
     if layout not in (None, convert.sparse_coo):
-        raise NotImplementedError(f"to_sparse: layouts are torch.sparse_coo, sparse_csr, sparse_csc, sparse_bsr and sparse_bsc, got {layout}")
+        raise NotImplementedError(
+            f"to_sparse: layouts are torch.sparse_coo, sparse_csr, sparse_csc, sparse_bsr and sparse_bsc, got {layout}")
     count = dense.dim() if sparse_dim is None else sparse_dim
     if not min(dense.dim(), 1) <= count <= dense.dim():
         raise RuntimeError(f"sparse_dim must be in [1, {dense.dim()}], got {count}")
     hit = dense.detach() != 0
     hit = hit.flatten(count).any(-1) if count < dense.dim() else hit
     at = hit.nonzero().t()
-    return made(Coo, dense.shape, dense[tuple(at)] if count else dense.reshape(1)[hit.reshape(1)], positions=at, coalesced=True)
+    return made(Coo, dense.shape, dense[tuple(at)] if count else dense.reshape(1)[hit.reshape(1)], positions=at,
+                coalesced=True)
 
 
 def masked(dense, mask):

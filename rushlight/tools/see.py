@@ -6,7 +6,8 @@
     python -m rushlight.tools.see script.py --stages output          the host program as Python that runs
     python -m rushlight.tools.see script.py --stages asm --line 12   the machine code
 
-Of a line that calls a compiled function it shows the graph that was captured, what cuts its forward from its backward, and how both became steps.
+Of a line that calls a compiled function it shows the graph that was captured, what cuts its forward from its backward,
+and how both became steps.
 
 What follows ``--`` are the script's own arguments.
 """
@@ -94,7 +95,8 @@ def watching(handler, stages):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m rushlight.tools.see", description=__doc__.split("\n\n")[0], epilog="Arguments after -- go to the script.")
+    parser = argparse.ArgumentParser(prog="python -m rushlight.tools.see", description=__doc__.split("\n\n")[0],
+                                     epilog="Arguments after -- go to the script.")
     parser.add_argument("script")
     parser.add_argument("--line", type=int, help="show only this line of the script")
     parser.add_argument("--stages", default=STAGES, help=f"logs to show, with commas (default: {STAGES})")

@@ -10,8 +10,8 @@
     >>> any("matmul" in row.label for row in table.rows())
     True
 
-``print(table)`` shows the longest first.  Operators that run uncompiled are programs too.  With one thread times are processor times,
-which a busy machine disturbs least.
+``print(table)`` shows the longest first.  Operators that run uncompiled are programs too.  With one thread times are
+processor times, which a busy machine disturbs least.
 """
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class Table:
 
     def __str__(self):
         total = sum(row.seconds for row in self.found.values())
-        lines = [f"{1e3 * row.seconds:9.3f} ms {row.seconds / total:6.1%} {row.calls:5d}x  {row.label}" for row in self.rows()]
+        lines = [f"{1e3 * row.seconds:9.3f} ms {row.seconds / total:6.1%} {row.calls:5d}x  {row.label}"
+                 for row in self.rows()]
         return "\n".join([f"{1e3 * total:9.3f} ms in {len(lines)} kinds of steps", *lines])
 
 

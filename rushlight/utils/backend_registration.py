@@ -17,7 +17,8 @@ def rename_privateuse1_backend(backend_name: str):
     A provider that was registered under the former name goes with it.
     """
     if Registry.private not in (PRIVATE, backend_name):
-        raise RuntimeError(f"torch.register_privateuse1_backend() has already been set! Current backend: {Registry.private}")
+        raise RuntimeError(
+            f"torch.register_privateuse1_backend() has already been set! Current backend: {Registry.private}")
     if not isinstance(backend_name, str) or not backend_name.isidentifier():
         raise RuntimeError(f"Invalid backend name: {backend_name!r}")
     Registry.private = backend_name
@@ -56,9 +57,11 @@ def to_sequence(kind: str):
     return move
 
 
-def generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=False, unsupported_dtype=None):
-    """Adds ``x.<name>()`` and ``x.is_<name>``, where the name is that of the extension's device, to tensors, modules (the first alone), packed sequences and storages.
-    RuntimeError where they are there; storages whose dtype is among ``unsupported_dtype`` refuse."""
+def generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
+                                             for_storage=False, unsupported_dtype=None):
+    """Adds ``x.<name>()`` and ``x.is_<name>``, where the name is that of the extension's device, to tensors, modules
+    (the first alone), packed sequences and storages.  RuntimeError where they are there; storages whose dtype is among
+    ``unsupported_dtype`` refuse."""
     kind = Registry.private
 
     def lies_there(self) -> bool:

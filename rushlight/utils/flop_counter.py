@@ -75,9 +75,11 @@ def traced_flops(op, args, kwargs) -> int:
 
 
 class FlopCounterMode(Watching):
-    """Counts in its ``with`` block: ``get_total_flops()``, ``get_flop_counts()`` by module and operator, ``get_table()``.
+    """Counts in its ``with`` block: ``get_total_flops()``, ``get_flop_counts()`` by module and operator,
+    ``get_table()``.
 
-    A multiplication and its addition are two operations.  Only contractions count, in backward passes (under "Global") too.
+    A multiplication and its addition are two operations.  Only contractions count, in backward passes (under "Global")
+    too.
 
     >>> import rushlight as torch
     >>> from rushlight.utils.flop_counter import FlopCounterMode
@@ -94,7 +96,8 @@ class FlopCounterMode(Watching):
     def __enter__(self):
         self.flop_counts.clear()
         self.path, self.names = [], {}
-        self.handles = [register_module_forward_pre_hook(self.enter_module), register_module_forward_hook(self.leave_module, always_call=True)]
+        self.handles = [register_module_forward_pre_hook(self.enter_module),
+                        register_module_forward_hook(self.leave_module, always_call=True)]
         return super().__enter__()
 
     def __exit__(self, *exception):
@@ -106,7 +109,8 @@ class FlopCounterMode(Watching):
 
     def enter_module(self, module, args):
         if not self.path:
-            self.names = {m: f"{type(module).__name__}{'.' + name if name else ''}" for name, m in module.named_modules()}
+            self.names = {m: f"{type(module).__name__}{'.' + name if name else ''}"
+                          for name, m in module.named_modules()}
         self.path.append(self.names.get(module, type(module).__name__))
 
     def leave_module(self, module, args, result):
@@ -140,7 +144,8 @@ class FlopCounterMode(Watching):
             level = 0 if name == "Global" else name.count(".") + 1
             if level <= (self.depth if depth is None else depth):
                 counts = self.flop_counts[name]
-                rows.append((" " * level + name, shortened(sum(counts.values())), f"{sum(counts.values()) / total:.2%}"))
+                rows.append((" " * level + name, shortened(sum(counts.values())),
+                             f"{sum(counts.values()) / total:.2%}"))
                 rows += [(" " * level + f" - {key}", shortened(n), f"{n / total:.2%}") for key, n in counts.items()]
         widths = [max(len(r[k]) for r in rows) for k in range(3)]
         lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]

@@ -1,6 +1,7 @@
 """Files of named tensors in the safetensors format (https://huggingface.co/docs/safetensors), read without copying.
 
-A file is the length of its header (8 bytes, little-endian), the header (JSON: name -> dtype, shape, byte range), and the data.
+A file is the length of its header (8 bytes, little-endian), the header (JSON: name -> dtype, shape, byte range), and
+the data.
 """
 from __future__ import annotations
 
@@ -19,9 +20,11 @@ from .._src.core.meta import Meta, product
 from .._src.core.native import Tensor, wrap
 from .._src.core.tensor import borrowed, resolved
 
-CODES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "F16": "float16", "BF16": "bfloat16", "F32": "float32",
+CODES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "F16": "float16",
+         "BF16": "bfloat16", "F32": "float32",
          "F64": "float64", "C64": "complex64", "U16": "uint16", "U32": "uint32", "U64": "uint64",
-         "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz"}
+         "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz",
+         "F8_E5M2FNUZ": "float8_e5m2fnuz"}
 DTYPES = {code: BY_NAME[name] for code, name in CODES.items() if name in BY_NAME}
 LONGEST_HEADER = 100_000_000
 REMEDY = "copy or write the file again"
@@ -30,7 +33,8 @@ REMEDY = "copy or write the file again"
 def save_file(tensors: dict, path, metadata: dict | None = None) -> None:
     """Writes named tensors; ``path`` is replaced only once all is written.
 
-    ``tensors``: name -> tensor of any shape.  ``metadata``: text -> text.  TypeError for other values; NotImplementedError
+    ``tensors``: name -> tensor of any shape.  ``metadata``: text -> text.  TypeError for other values;
+      NotImplementedError
     for a dtype that the format does not have.
 
     >>> import os, tempfile, rushlight as rl
@@ -60,13 +64,18 @@ def describe(tensors, metadata):
         if not all(isinstance(v, str) for pair in metadata.items() for v in pair):
             raise TypeError(f"metadata must map str to str, not {metadata}")
         header["__metadata__"] = dict(metadata)
-    for name, tensor in sorted(tensors.items(), key=lambda item: -item[1].itemsize if isinstance(item[1], Tensor) else 0):  # so that all are aligned
+    # so that all are aligned
+    for name, tensor in sorted(tensors.items(), key=lambda item: -item[1].itemsize if isinstance(item[1], Tensor)
+                               else 0):
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
             raise TypeError(f"save_file wants str -> Tensor, but {name!r} is a {type(tensor).__name__}")
         if tensor.dtype not in codes:
-            raise NotImplementedError(f"{name!r} is of {tensor.dtype}, which the safetensors format does not have: convert it first")
-        data = view_memory(resolved(tensor.detach().contiguous()).cpu(), tensor.dtype.numpy or np.dtype(np.uint16)).reshape(-1).view(np.uint8)
-        header[name] = {"dtype": codes[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, at + data.nbytes]}
+            raise NotImplementedError(
+                f"{name!r} is of {tensor.dtype}, which the safetensors format does not have: convert it first")
+        data = view_memory(resolved(tensor.detach().contiguous()).cpu(),
+                           tensor.dtype.numpy or np.dtype(np.uint16)).reshape(-1).view(np.uint8)
+        header[name] = {"dtype": codes[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [at, at + data.nbytes]}
         arrays.append(data)
         at += data.nbytes
     return header, arrays
@@ -91,11 +100,13 @@ def mapped(path):
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size < 10:
-            raise CorruptFileError(f"{path}: {size} bytes", "a safetensors file: at least its header's length and a header", REMEDY)
+            raise CorruptFileError(f"{path}: {size} bytes",
+                                   "a safetensors file: at least its header's length and a header", REMEDY)
         memory = np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), np.uint8)
     length = int.from_bytes(memory[:8].tobytes(), "little")
     if length > min(size - 8, LONGEST_HEADER):
-        raise CorruptFileError(f"{path}: a header of {length} bytes in a file of {size}", "a header within the file", REMEDY)
+        raise CorruptFileError(f"{path}: a header of {length} bytes in a file of {size}", "a header within the file",
+                               REMEDY)
     try:
         header = json.loads(memory[8:8 + length].tobytes().decode())
     except (ValueError, RecursionError) as error:
@@ -110,11 +121,13 @@ def tensor_at(memory, start, name, entry) -> Tensor:
     try:
         dtype, shape, (begin, end) = DTYPES[entry["dtype"]], tuple(entry["shape"]), entry["data_offsets"]
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptFileError(f"{name!r} is described by {entry}", f"dtype ({', '.join(DTYPES)}), shape and data_offsets ({error})", REMEDY) from None
+        raise CorruptFileError(f"{name!r} is described by {entry}",
+                               f"dtype ({', '.join(DTYPES)}), shape and data_offsets ({error})", REMEDY) from None
     numbers = all(type(n) is int and n >= 0 for n in (*shape, begin, end))
     if not numbers or end - begin != product(shape) * dtype.itemsize or start + end > len(memory):
-        raise CorruptFileError(f"{name!r} of {dtype} and shape {list(shape)} lies at {begin} to {end} of {len(memory) - start} bytes",
-                               "a range within the file, as long as the tensor", REMEDY)
+        raise CorruptFileError(
+            f"{name!r} of {dtype} and shape {list(shape)} lies at {begin} to {end} of {len(memory) - start} bytes",
+            "a range within the file, as long as the tensor", REMEDY)
     data = memory[start + begin:start + end]
     if data.ctypes.data % dtype.itemsize:
         data = data.copy()

@@ -10,13 +10,15 @@ from ..whole import whole
 
 
 def same(function, *shapes, writes=()):
-    """Runs a function as it is and as one program, on equal tensors; compares results and arguments, and returns both results."""
+    """Runs a function as it is and as one program, on equal tensors; compares results and arguments, and returns both
+    results."""
     torch.manual_seed(0)
     given = [torch.randn(*shape) for shape in shapes]
     other = [x.clone() for x in given]
     versions = [x._version for x in other]
     expected, found = function(*given), whole(function)(*other)
-    for a, b in zip(expected if isinstance(expected, tuple) else (expected,), found if isinstance(found, tuple) else (found,)):
+    for a, b in zip(expected if isinstance(expected, tuple) else (expected,), found if isinstance(found, tuple)
+                    else (found,)):
         np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-5, atol=1e-6)
     for k, (a, b) in enumerate(zip(given, other)):
         np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-5, atol=1e-6)
@@ -191,10 +193,12 @@ def test_a_cache_is_updated_where_it_lies(monkeypatch):
 
     monkeypatch.setattr(plan, "outlined", recorded)
     for k in range(3):
-        np.testing.assert_allclose(operator(other, new + k, at + k, query).numpy(), body(cache, new + k, at + k, query).numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(operator(other, new + k, at + k, query).numpy(),
+                                   body(cache, new + k, at + k, query).numpy(), rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(other.numpy(), cache.numpy())
     outline, = outlines
-    assert sum("nodes" in label and "[2, 50, 4]" in label for label in plan.code_of(outline).labels) == 1  # the update alone
+    # the update alone
+    assert sum("nodes" in label and "[2, 50, 4]" in label for label in plan.code_of(outline).labels) == 1
 
 
 def test_an_old_cache_that_is_read_later_is_copied_first():

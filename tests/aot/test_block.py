@@ -23,13 +23,15 @@ def made(rows=200):
 def convolutions(x, *weights):
     """Large values first, small ones last."""
     for w in weights:
-        x = torch.nn.functional.batch_norm(torch.nn.functional.conv2d(x, w, None, 2, 1), None, None, training=True).relu()
+        x = torch.nn.functional.batch_norm(torch.nn.functional.conv2d(x, w, None, 2, 1), None, None,
+                                           training=True).relu()
     return x
 
 
 def images():
     torch.manual_seed(0)
-    return [torch.randn(2, 3, 96, 96), *(torch.randn(n, m, 3, 3, requires_grad=True) for m, n in ((3, 16), (16, 16), (16, 16)))]
+    return [torch.randn(2, 3, 96, 96),
+            *(torch.randn(n, m, 3, 3, requires_grad=True) for m, n in ((3, 16), (16, 16), (16, 16)))]
 
 
 def gradients(loss, given, **how):
@@ -103,5 +105,7 @@ def test_what_only_one_kept_value_reads_is_not_kept():
         patch.setattr(program.Schedule, "keep_shared", keep_shared)
         whole(convolutions)(*images()).sum().backward()
     backward = seen[-1]
-    elementwise = [n for n in backward.kept if n.op is not None and n.op.kind.name == "elementwise" and n.shape == (2, 16, 48, 48)]
-    assert len(elementwise) <= 3, elementwise  # the gradients before and after the normalisation, the activation that the next layer reads
+    elementwise = [n for n in backward.kept if n.op is not None and n.op.kind.name == "elementwise"
+                   and n.shape == (2, 16, 48, 48)]
+    # the gradients before and after the normalisation, the activation that the next layer reads
+    assert len(elementwise) <= 3, elementwise

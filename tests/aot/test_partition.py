@@ -84,10 +84,12 @@ def test_second_derivatives():
 
 
 @pytest.mark.parametrize("body", (
-    lambda x, w: F.linear(x, w), lambda x, w: x @ w.t(), lambda x, w: (w.double() @ x.double().t()).float(), lambda x, w: (x @ w.t()) * w.sum(),
+    lambda x, w: F.linear(x, w), lambda x, w: x @ w.t(), lambda x, w: (w.double() @ x.double().t()).float(),
+    lambda x, w: (x @ w.t()) * w.sum(),
     lambda x, w: F.linear(F.gelu(F.linear(x, w)), w.t())))
 def test_gradients_of_compiled_programs_lie_as_their_sources(body):
-    """They are collected where they lie; under autocast a conversion follows the product that makes a weight's gradient."""
+    """They are collected where they lie; under autocast a conversion follows the product that makes a weight's
+    gradient."""
     x, w = torch.randn(33, 20, requires_grad=True), torch.randn(48, 20, requires_grad=True)
 
     def cast(x, w):

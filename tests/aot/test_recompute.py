@@ -12,7 +12,8 @@ from rushlight.nn import functional as F
 
 def model(depth=4):
     torch.manual_seed(0)
-    block = lambda: torch.nn.Sequential(torch.nn.LayerNorm(64), torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64), torch.nn.Dropout(0.1))  # noqa: E731
+    block = lambda: torch.nn.Sequential(torch.nn.LayerNorm(64), torch.nn.Linear(64, 256), torch.nn.GELU(),
+                                        torch.nn.Linear(256, 64), torch.nn.Dropout(0.1))  # noqa: E731
     return torch.nn.Sequential(*(block() for _ in range(depth)))
 
 
@@ -67,7 +68,8 @@ def test_gradients_within_programs(recorded):
 
     w = torch.randn(8, 8, requires_grad=True)
     x = torch.randn(16, 8)
-    np.testing.assert_allclose(torch.compile(penalised)(x, w).detach().numpy(), penalised(x, w).detach().numpy(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(torch.compile(penalised)(x, w).detach().numpy(), penalised(x, w).detach().numpy(),
+                               rtol=1e-3, atol=1e-3)
 
 
 def test_programs_without_a_backward_pass_are_left_alone():

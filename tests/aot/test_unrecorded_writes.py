@@ -1,4 +1,5 @@
-"""Writes that no gradient knows of: under ``no_grad``, through ``detach()`` or ``data``.  Compiled they mean what they mean one by one."""
+"""Writes that no gradient knows of: under ``no_grad``, through ``detach()`` or ``data``.  Compiled they mean what they
+mean one by one."""
 import pytest
 
 import rushlight as rl
@@ -90,8 +91,10 @@ def by_strides(x):
     return y * x
 
 
-@pytest.mark.parametrize("function", [through_detach, through_data, under_no_grad, parts_under_no_grad, part_through_detach, whole_replaced, view_made_before,
-                                      detached_view_stays_detached, detached_view_of_what_is_written, view_read_under_no_grad, transposed, by_strides],
+@pytest.mark.parametrize("function", [through_detach, through_data, under_no_grad, parts_under_no_grad,
+                                      part_through_detach, whole_replaced, view_made_before,
+                                      detached_view_stays_detached, detached_view_of_what_is_written,
+                                      view_read_under_no_grad, transposed, by_strides],
                          ids=lambda f: f.__name__)
 def test_compiled_as_one_by_one(function):
     found = []

@@ -91,35 +91,50 @@ ao.pruning._mappings backends._coreml backends._nnapi compiler._cache accelerato
 
 # Names with an underscore that libraries import, by module.
 UNDERSCORED = {
-    "torch.utils.data.dataloader": "_BaseDataLoaderIter _SingleProcessDataLoaderIter _MultiProcessingDataLoaderIter _InfiniteConstantSampler _DatasetKind _collate_fn_t _worker_init_fn_t default_collate",
+    "torch.utils.data.dataloader": "_BaseDataLoaderIter _SingleProcessDataLoaderIter _MultiProcessingDataLoaderIter "
+                                   "_InfiniteConstantSampler _DatasetKind _collate_fn_t _worker_init_fn_t "
+                                   "default_collate",
     "torch.distributions.multivariate_normal": "_precision_to_scale_tril _batch_mv _batch_mahalanobis",
-    "torch.distributions.lowrank_multivariate_normal": "_batch_capacitance_tril _batch_lowrank_logdet _batch_lowrank_mahalanobis",
+    "torch.distributions.lowrank_multivariate_normal": "_batch_capacitance_tril _batch_lowrank_logdet "
+                                                       "_batch_lowrank_mahalanobis",
     "torch.distributions.utils": "_sum_rightmost _standard_normal",
     "torch.distributions.kl": "_KL_REGISTRY _kl_normal_normal _x_log_x",
-    "torch.distributions.constraints": "_GreaterThan _Interval _Real _IndependentConstraint _Dependent _Simplex _PositiveDefinite",
-    "torch.nn.attention.flex_attention": "_score_mod_signature _mask_mod_signature _identity _vmap_for_bhqkv _DEFAULT_SPARSE_BLOCK_SIZE _create_sparse_block_from_block_mask _convert_mask_to_block_mask",
-    "torch.nn.functional": "_pad _in_projection _in_projection_packed _canonical_mask _none_or_dtype _get_softmax_dim _Reduction _VF _no_grad_embedding_renorm_ _mha_shape_check _scaled_dot_product_attention",
-    "torch.nn.modules.conv": "_ConvNd _ConvTransposeNd _ConvTransposeMixin _size_1_t _size_2_t _size_3_t _single _pair _triple _reverse_repeat_tuple",
+    "torch.distributions.constraints": "_GreaterThan _Interval _Real _IndependentConstraint _Dependent _Simplex "
+                                       "_PositiveDefinite",
+    "torch.nn.attention.flex_attention": "_score_mod_signature _mask_mod_signature _identity _vmap_for_bhqkv "
+                                         "_DEFAULT_SPARSE_BLOCK_SIZE _create_sparse_block_from_block_mask "
+                                         "_convert_mask_to_block_mask",
+    "torch.nn.functional": "_pad _in_projection _in_projection_packed _canonical_mask _none_or_dtype _get_softmax_dim "
+                           "_Reduction _VF _no_grad_embedding_renorm_ _mha_shape_check _scaled_dot_product_attention",
+    "torch.nn.modules.conv": "_ConvNd _ConvTransposeNd _ConvTransposeMixin _size_1_t _size_2_t _size_3_t _single "
+                             "_pair _triple _reverse_repeat_tuple",
     "torch.nn.modules.batchnorm": "_BatchNorm _NormBase _LazyNormBase",
     "torch.nn.modules.instancenorm": "_InstanceNorm",
     "torch.nn.modules.dropout": "_DropoutNd",
     "torch.nn.modules.loss": "_Loss _WeightedLoss",
-    "torch.nn.modules.module": "_addindent _IncompatibleKeys _EXTRA_STATE_KEY_SUFFIX _global_backward_hooks _global_forward_hooks _global_forward_pre_hooks _WrappedHook",
+    "torch.nn.modules.module": "_addindent _IncompatibleKeys _EXTRA_STATE_KEY_SUFFIX _global_backward_hooks "
+                               "_global_forward_hooks _global_forward_pre_hooks _WrappedHook",
     "torch.nn.modules.utils": "_single _pair _triple _quadruple _ntuple _reverse_repeat_tuple _list_with_default",
     "torch.nn.modules.pooling": "_MaxPoolNd _AvgPoolNd _AdaptiveAvgPoolNd _AdaptiveMaxPoolNd _LPPoolNd",
     "torch.nn.modules.activation": "_arg_requires_grad _check_arg_device",
-    "torch.nn.modules.transformer": "_get_clones _get_activation_fn _generate_square_subsequent_mask _detect_is_causal_mask _get_seq_len",
+    "torch.nn.modules.transformer": "_get_clones _get_activation_fn _generate_square_subsequent_mask "
+                                    "_detect_is_causal_mask _get_seq_len",
     "torch.nn.modules.padding": "_ConstantPadNd _ReflectionPadNd _ReplicationPadNd _CircularPadNd",
     "torch.nn.modules.rnn": "_rnn_impls apply_permutation",
     "torch.nn.modules.linear": "NonDynamicallyQuantizableLinear",
     "torch.nn.parallel.distributed": "_find_tensors _MixedPrecision",
     "torch.nn.parallel.scatter_gather": "_is_namedtuple",
-    "torch.nn.init": "_no_grad_trunc_normal_ _no_grad_uniform_ _no_grad_normal_ _no_grad_fill_ _no_grad_zero_ _calculate_fan_in_and_fan_out _calculate_correct_fan",
+    "torch.nn.init": "_no_grad_trunc_normal_ _no_grad_uniform_ _no_grad_normal_ _no_grad_fill_ _no_grad_zero_ "
+                     "_calculate_fan_in_and_fan_out _calculate_correct_fan",
     "torch.nn.utils.rnn": "_packed_sequence_init",
     "torch.nn.utils.clip_grad": "_clip_grads_with_norm_ _get_total_norm _no_grad",
     "torch.nn.utils.parametrizations": "_SpectralNorm _Orthogonal _OrthMaps _WeightNorm",
-    "torch.optim.optimizer": "_params_t _use_grad_for_differentiable _get_value _stack_if_compiling _dispatch_sqrt _default_to_fused_or_foreach _capturable_doc _differentiable_doc _foreach_doc _maximize_doc "
-                             "_RequiredParameter required _to_scalar _view_as_real _get_scalar_dtype _disable_dynamo_if_unsupported _get_capturable_supported_devices _fused_doc _params_doc ParamsT",
+    "torch.optim.optimizer": "_params_t _use_grad_for_differentiable _get_value _stack_if_compiling _dispatch_sqrt "
+                             "_default_to_fused_or_foreach _capturable_doc _differentiable_doc _foreach_doc "
+                             "_maximize_doc "
+                             "_RequiredParameter required _to_scalar _view_as_real _get_scalar_dtype "
+                             "_disable_dynamo_if_unsupported _get_capturable_supported_devices _fused_doc _params_doc "
+                             "ParamsT",
     "torch.optim.adam": "_single_tensor_adam _multi_tensor_adam",
     "torch.optim.adamw": "_single_tensor_adamw _multi_tensor_adamw",
     "torch.optim.sgd": "_single_tensor_sgd _multi_tensor_sgd",
@@ -132,38 +147,59 @@ UNDERSCORED = {
     "torch.autograd.profiler": "_KinetoProfile _enable_profiler _disable_profiler",
     "torch.autograd.profiler_util": "_format_time _format_memory _format_time_share _attr_formatter",
     "torch.profiler.profiler": "_KinetoProfile _ITraceObserver",
-    "torch.storage": "_StorageBase _LegacyStorage _warn_typed_storage_removal _load_from_bytes _get_dtype_from_pickle_storage_type",
-    "torch.serialization": "_legacy_save _legacy_load _load _save _open_zipfile_reader _open_zipfile_writer _get_restore_location _is_zipfile _opener _open_file _open_file_like _check_seekable _package_registry "
+    "torch.storage": "_StorageBase _LegacyStorage _warn_typed_storage_removal _load_from_bytes "
+                     "_get_dtype_from_pickle_storage_type",
+    "torch.serialization": "_legacy_save _legacy_load _load _save _open_zipfile_reader _open_zipfile_writer "
+                           "_get_restore_location _is_zipfile _opener _open_file _open_file_like _check_seekable "
+                           "_package_registry "
                            "_get_safe_globals_list",
     "torch.hub": "_get_torch_home _cache_file _parse_repo_info _import_module _load_local _check_module_exists",
     "torch.overrides": "_is_torch_function_mode_enabled _get_overloads _get_current_function_mode_stack",
     "torch.multiprocessing.spawn": "_wrap _python_version",
-    "torch.cuda": "_lazy_init _is_in_bad_fork _get_device_index _lazy_call _device_t _CudaDeviceProperties _sleep _initialized",
+    "torch.cuda": "_lazy_init _is_in_bad_fork _get_device_index _lazy_call _device_t _CudaDeviceProperties _sleep "
+                  "_initialized",
     "torch.distributed": "_all_gather_base _reduce_scatter_base _get_default_group _coalescing_manager",
-    "torch.distributed.distributed_c10d": "_get_default_group _rank_not_in_group _get_default_store _get_pg_default_device _object_to_tensor _tensor_to_object _world _find_pg_by_ranks_and_tag _get_group_tag "
-                                          "_resolve_process_group _new_process_group_helper _store_based_barrier _set_pg_timeout _coalescing_manager _all_gather_base _reduce_scatter_base",
-    "torch.utils.checkpoint": "_checkpoint_without_reentrant_generator _Holder _get_autocast_kwargs _infer_device_type _StopRecomputationError _allowed_determinism_checks_to_fns",
-    "torch.utils.cpp_extension": "_get_build_directory _import_module_from_library _join_rocm_home _find_cuda_home _TORCH_PATH",
+    "torch.distributed.distributed_c10d": "_get_default_group _rank_not_in_group _get_default_store "
+                                          "_get_pg_default_device _object_to_tensor _tensor_to_object _world "
+                                          "_find_pg_by_ranks_and_tag _get_group_tag "
+                                          "_resolve_process_group _new_process_group_helper _store_based_barrier "
+                                          "_set_pg_timeout _coalescing_manager _all_gather_base _reduce_scatter_base",
+    "torch.utils.checkpoint": "_checkpoint_without_reentrant_generator _Holder _get_autocast_kwargs "
+                              "_infer_device_type _StopRecomputationError _allowed_determinism_checks_to_fns",
+    "torch.utils.cpp_extension": "_get_build_directory _import_module_from_library _join_rocm_home _find_cuda_home "
+                                 "_TORCH_PATH",
     "torch.utils.hooks": "_WeakRef",
     "torch.utils.benchmark.utils.common": "_make_temp_dir",
     "torch.fx.graph": "_PyTreeCodeGen _Namespace _PyTreeInfo _custom_builtins _register_custom_builtin _format_target",
-    "torch.fx.graph_module": "_WrappedCall _copy_attr _assign_attr _get_attr _del_attr _has_attr _forward_from_src _EvalCacheLoader _CodeOnlyModule",
-    "torch.fx.node": "_side_effectful_functions _get_qualified_name _find_module_of_method _side_effectful_need_to_be_preserved_pre_dispatch _type_repr _legal_ops",
+    "torch.fx.graph_module": "_WrappedCall _copy_attr _assign_attr _get_attr _del_attr _has_attr _forward_from_src "
+                             "_EvalCacheLoader _CodeOnlyModule",
+    "torch.fx.node": "_side_effectful_functions _get_qualified_name _find_module_of_method "
+                     "_side_effectful_need_to_be_preserved_pre_dispatch _type_repr _legal_ops",
     "torch.fx.passes.splitter_base": "_SplitterBase _SplitterSettingBase _MinimizerSettingBase",
     "torch.fx.passes.net_min_base": "_MinimizerBase _MinimizerSettingBase",
-    "torch.fx.experimental.symbolic_shapes": "_constrain_range_for_size _sympy_cast_symbool_to_symint_guardless _advise_is_size _nested_int_aware_sort _get_placeholder_expr _ShapeGuardPrinter",
-    "torch.fx.experimental.proxy_tensor": "_ProxyTensor _pytype _make_wrapped_call _maybe_record_pointwise_barrier _MakefxTracer _ModuleStackTracer",
+    "torch.fx.experimental.symbolic_shapes": "_constrain_range_for_size _sympy_cast_symbool_to_symint_guardless "
+                                             "_advise_is_size _nested_int_aware_sort _get_placeholder_expr "
+                                             "_ShapeGuardPrinter",
+    "torch.fx.experimental.proxy_tensor": "_ProxyTensor _pytype _make_wrapped_call _maybe_record_pointwise_barrier "
+                                          "_MakefxTracer _ModuleStackTracer",
     "torch.export": "_trace",
     "torch.export.dynamic_shapes": "_Dim _DerivedDim _DimHint _DimHintType _IntWrapper",
-    "torch.jit": "_unwrap_optional _script_if_tracing _fork _wait _overload _overload_method _builtins _state _recursive",
+    "torch.jit": "_unwrap_optional _script_if_tracing _fork _wait _overload _overload_method _builtins _state "
+                 "_recursive",
     "torch.jit.annotations": "_eval_no_call _Signature",
-    "torch": "_assert _check _foreach_add _utils _tensor _VF _softmax _log_softmax _shape_as_tensor _cast_Float _sync _unique2 _unpack_dual _make_dual _weight_norm _GLOBAL_DEVICE_CONTEXT "
-             "_get_device_index _is_functional_tensor _to_functional_tensor _from_functional_tensor _functorch _guards _jit_internal _lobpcg _logging _ops _prims _refs _sources _storage_classes _tensor_classes "
-             "_tensor_str _running_with_deploy _import_dotted_name _preload_cuda_deps _warn_typed_storage_removal _weights_only_unpickler",
+    "torch": "_assert _check _foreach_add _utils _tensor _VF _softmax _log_softmax _shape_as_tensor _cast_Float _sync "
+             "_unique2 _unpack_dual _make_dual _weight_norm _GLOBAL_DEVICE_CONTEXT "
+             "_get_device_index _is_functional_tensor _to_functional_tensor _from_functional_tensor _functorch "
+             "_guards _jit_internal _lobpcg _logging _ops _prims _refs _sources _storage_classes _tensor_classes "
+             "_tensor_str _running_with_deploy _import_dotted_name _preload_cuda_deps _warn_typed_storage_removal "
+             "_weights_only_unpickler",
 }
 
 
-OPEN = tuple(f"torch.{room}" for room in "distributed autograd optim nn utils distributions export _export ao.quantization ao.nn serialization profiler cuda.memory fx amp sparse _tensor _utils jit".split())  # libraries know their inside
+# libraries know their inside
+OPEN = tuple(f"torch.{room}"
+             for room in "distributed autograd optim nn utils distributions export _export ao.quantization ao.nn "
+                         "serialization profiler cuda.memory fx amp sparse _tensor _utils jit".split())
 
 
 class Walk:
@@ -200,14 +236,18 @@ def has(module, name) -> bool:
 
 
 def public_names(path, module) -> list[str]:
-    """What programs import from a module: ``__all__``, and what is PyTorch's own and has no underscore, be it defined elsewhere."""
+    """What programs import from a module: ``__all__``, and what is PyTorch's own and has no underscore, be it defined
+    elsewhere."""
     listed = [n for n in dict.fromkeys(vars(module).get("__all__") or ()) if has(module, n)]
     native = type(module.__loader__).__name__ == "ExtensionFileLoader"
-    names = [n for n in dir(module) if not n.startswith("_") and has(module, n) and (native or own(path, getattr(module, n)))]
+    names = [n for n in dir(module) if not n.startswith("_") and has(module, n)
+             and (native or own(path, getattr(module, n)))]
     names = list(dict.fromkeys([*listed, *names]))
-    private = [n for n in vars(module) if n.startswith("_") and not n.startswith("__") and path.startswith(OPEN) and home_of(getattr(module, n)) == path
+    private = [n for n in vars(module) if n.startswith("_") and not n.startswith("__") and path.startswith(OPEN)
+               and home_of(getattr(module, n)) == path
                and not isinstance(getattr(module, n), (typing.TypeVar, typing.ParamSpec))]
-    return names + [n for n in dict.fromkeys([*UNDERSCORED.get(path, "").split(), *private]) if has(module, n) and n not in names]
+    return names + [n for n in dict.fromkeys([*UNDERSCORED.get(path, "").split(), *private]) if has(module, n)
+                    and n not in names]
 
 
 def home_of(value):
@@ -224,11 +264,13 @@ def own(path, value) -> bool:
     home = home_of(value)
     if isinstance(value, types.ModuleType) or value is typing.TYPE_CHECKING:
         return False
-    return home is None or home == path or (not path.startswith("torch._") and home.partition(".")[0] in ("torch", "functorch"))
+    return home is None or home == path or (not path.startswith("torch._")
+                                            and home.partition(".")[0] in ("torch", "functorch"))
 
 
 PLACES = (sys.prefix, sys.base_prefix, os.getcwd())
-PASSING = re.compile("|".join([*map(re.escape, PLACES), r"[0-9a-f]{8}-[0-9a-f]{4}", r"(?<![.\d])1[34]\d{13}\b"]))  # places, marks and addresses of one machine or run
+# places, marks and addresses of one machine or run
+PASSING = re.compile("|".join([*map(re.escape, PLACES), r"[0-9a-f]{8}-[0-9a-f]{4}", r"(?<![.\d])1[34]\d{13}\b"]))
 
 
 def literal(value):
@@ -237,7 +279,8 @@ def literal(value):
         text = f"{{{', '.join(sorted(map(repr, value)))}}}" if isinstance(value, set) and value else repr(value)
         if PASSING.search(text):
             return None
-        return text if len(text) < 120 and ast.literal_eval(text) == value and type(ast.literal_eval(text)) is type(value) else None
+        return text if len(text) < 120 and ast.literal_eval(text) == value and type(ast.literal_eval(text)) is type(
+            value) else None
     except Exception:  # noqa: BLE001 - any repr may fail to parse
         return None
 
@@ -268,7 +311,8 @@ def described(value) -> dict:
     if isinstance(value, type):
         if issubclass(value, enum.Enum):
             members = {n: literal(m.value) for n, m in value.__members__.items()}
-            return {"kind": "enum", "base": "IntEnum" if issubclass(value, int) else "StrEnum" if issubclass(value, str) else "Enum",
+            return {"kind": "enum", "base": "IntEnum" if issubclass(value, int) else "StrEnum"
+                    if issubclass(value, str) else "Enum",
                     "members": {n: v if v is not None else str(i) for i, (n, v) in enumerate(members.items())}}
         if issubclass(value, BaseException):
             return {"kind": "error", "base": next(b.__name__ for b in value.__mro__ if b.__module__ == "builtins")}
@@ -280,15 +324,20 @@ def described(value) -> dict:
         return {"kind": "value", "text": text}
     if inspect.isroutine(value) or isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
         return {"kind": "function", "signature": signature(value)}
-    if typing.get_origin(value) is not None or isinstance(value, (typing.TypeVar, typing.ParamSpec)) or type(value).__module__ == "typing" or isinstance(value, types.UnionType):
+    if typing.get_origin(value) is not None or isinstance(value, (typing.TypeVar,
+                                                                  typing.ParamSpec)) or type(
+                                                                      value).__module__ == "typing" or isinstance(
+                                                                          value, types.UnionType):
         return {"kind": "type"}
-    return {"kind": "function" if callable(value) else "object", "signature": signature(value) if callable(value) else None, "type": f"{type(value).__module__}.{type(value).__qualname__}"}
+    return {"kind": "function" if callable(value) else "object", "signature": signature(value) if callable(value)
+            else None, "type": f"{type(value).__module__}.{type(value).__qualname__}"}
 
 
 def settings(module) -> dict:
     """The names of a module of settings, groups by names with dots; empty for other modules."""
     found = {}
-    for name, entry in getattr(module, "_config", {}).items() if type(module).__name__ == "ConfigModuleInstance" else ():
+    for name, entry in getattr(module, "_config",
+                               {}).items() if type(module).__name__ == "ConfigModuleInstance" else ():
         text = literal(module.__getattr__(name)) or repr(module.__getattr__(name))
         text = "None" if PASSING.search(text) else text
         if "TYPE_CHECKING" not in name:
@@ -311,7 +360,8 @@ def main():
             if names[name]["kind"] in ("class", "enum", "error", "function", "object"):
                 same.setdefault(id(value), []).append(f"{path}.{name}")
                 names[name] |= {"same": id(value), "home": home_of(value)}
-        modules[path] = {"package": hasattr(module, "__path__"), "listed": bool(vars(module).get("__all__")), "names": names}
+        modules[path] = {"package": hasattr(module, "__path__"), "listed": bool(vars(module).get("__all__")),
+                         "names": names}
     json.dump({"modules": modules, "same": same, "failed": walk.failed}, sys.stdout)
 
 

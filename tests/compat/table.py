@@ -14,13 +14,15 @@ from pathlib import Path
 from rushlight._src.compat import table
 from rushlight._src.core.later import Beyond
 
-ALIKE = {"torch._refs": "torch", "torch._refs.nn.functional": "torch.nn.functional", "torch._refs.linalg": "torch.linalg", "torch._refs.special": "torch.special", "torch._refs.fft": "torch.fft"}
+ALIKE = {"torch._refs": "torch", "torch._refs.nn.functional": "torch.nn.functional",
+         "torch._refs.linalg": "torch.linalg", "torch._refs.special": "torch.special", "torch._refs.fft": "torch.fft"}
 ROOT = Path(__file__).parents[2]
 
 
 def pytorch(*arguments) -> dict:
     """What PyTorch exports."""
-    done = subprocess.run([sys.executable, "-m", "tests.compat.pytorch", *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    done = subprocess.run([sys.executable, "-m", "tests.compat.pytorch", *arguments], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, check=True)
     return json.loads(done.stdout)
 
 
@@ -92,10 +94,12 @@ def main():
     known = pytorch("--private")
     by_hand = kept()
     sys.meta_path.remove(table.Finder)
-    Beyond.ask, Beyond.below = staticmethod(lambda package, name: getattr(object(), name)), staticmethod(lambda package: False)
+    Beyond.ask, Beyond.below = staticmethod(lambda package, name: getattr(object(), name)), staticmethod(
+        lambda package: False)
     modules, same = known["modules"], known["same"]
     rooms = {path: ours(path) for path in modules}
-    there = {f"{path}.{name}" for path, room in rooms.items() if room is not None for name, entry in modules[path]["names"].items()
+    there = {f"{path}.{name}" for path, room in rooms.items() if room is not None
+             for name, entry in modules[path]["names"].items()
              if (name in vars(type(room)) if entry["kind"] == "setting" else has(room, name))}
     homes = homes_of(modules, same)
     written = collections.defaultdict(list)

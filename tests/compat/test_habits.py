@@ -25,20 +25,33 @@ i = np.int64
 PROGRAMS = {
     "a parameter with arguments": lambda t: [tagged(t)(t.zeros(2), tag=1).tag, tagged(t)(t.zeros(2), 3, x=1).tag],
     "pad": lambda t: t.nn.functional.pad(t.ones(1, 3, 3), tuple(np.array([1, 2, 1, 2]))),
-    "pad, compiled": lambda t: (t.compile if t is rushlight else lambda f: f)(lambda x: t.nn.functional.pad(x, tuple(np.array([1, 2]))) * np.float64(2))(t.ones(2, 3)),
-    "pad, mapped": lambda t: t.func.vmap(lambda x: t.nn.functional.pad(x, (i(1), i(2)), value=np.float64(2)))(t.ones(2, 3)),
+    "pad, compiled": lambda t: (t.compile if t is rushlight
+                                else lambda f: f)(lambda x: t.nn.functional.pad(x, tuple(np.array([1, 2])))
+                                                  * np.float64(2))(t.ones(2, 3)),
+    "pad, mapped": lambda t: t.func.vmap(lambda x: t.nn.functional.pad(x, (i(1), i(2)),
+                                                                       value=np.float64(2)))(t.ones(2, 3)),
     "stride": lambda t: t.nn.functional.conv2d(t.ones(1, 1, 4, 4), t.ones(1, 1, 2, 2), stride=(i(2), 1), padding=i(1)),
-    "numbers": lambda t: [t.arange(4.0).clamp(np.float32(1), np.float64(2)), t.add(t.ones(2), t.ones(2), alpha=np.float32(2)), t.ones(2) * np.float64(2), t.ones(2).roll(i(1), i(0))],
-    "gradients": lambda t: t.autograd.grad(t.nn.functional.pad(x := t.ones(2, requires_grad=True), (i(1), i(1)), value=np.float64(3)).sum() * i(2), x)[0],
-    "einsum in a graph": lambda t: [[str(a) for a in n.args] for n in t.fx.symbolic_trace(lambda a, b: t.einsum("ij,jk->ik", (a, b))).graph.nodes if n.op == "call_function"],
-    "a large sampler": lambda t: [len([k for k, _ in zip(iter(t.utils.data.RandomSampler(range(100), replacement=True, num_samples=n)), range(70))]) for n in (10**10, 70, 33, 64)],
-    "named dtypes": lambda t: [str(t.qint8), str(t.quint4x2), str(t.bits16), str(t.int4), isinstance(t.qint32, t.dtype), len({t.qint8, t.quint8, t.int7, t.uint1})],
-    "a block with a name": lambda t: t.ops.profiler._record_function_exit(t.ops.profiler._record_function_enter("block")),
+    "numbers": lambda t: [t.arange(4.0).clamp(np.float32(1), np.float64(2)),
+                          t.add(t.ones(2), t.ones(2), alpha=np.float32(2)), t.ones(2) * np.float64(2),
+                          t.ones(2).roll(i(1), i(0))],
+    "gradients": lambda t: t.autograd.grad(t.nn.functional.pad(x := t.ones(2, requires_grad=True), (i(1), i(1)),
+                                                               value=np.float64(3)).sum() * i(2), x)[0],
+    "einsum in a graph": lambda t: [[str(a) for a in n.args]
+                                    for n in t.fx.symbolic_trace(lambda a, b: t.einsum("ij,jk->ik", (a, b)))
+                                    .graph.nodes if n.op == "call_function"],
+    "a large sampler": lambda t: [len([k for k, _ in zip(iter(t.utils.data.RandomSampler(range(100), replacement=True,
+                                                                                         num_samples=n)), range(70))])
+                                  for n in (10**10, 70, 33, 64)],
+    "named dtypes": lambda t: [str(t.qint8), str(t.quint4x2), str(t.bits16), str(t.int4), isinstance(t.qint32, t.dtype),
+                               len({t.qint8, t.quint8, t.int7, t.uint1})],
+    "a block with a name": lambda t: t.ops.profiler._record_function_exit(t.ops.profiler._record_function_enter(
+        "block")),
 }
 
 
 def plain(value):
-    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value.tolist() if hasattr(value, "tolist") else value
+    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value.tolist() if hasattr(
+        value, "tolist") else value
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -28,19 +28,32 @@ def weights(t, module):
 
 
 PROGRAMS = {
-    "segments": lambda t: [t.segment_reduce(t.tensor([1.0, 2, 3, 4, 5, 6]), how, lengths=t.tensor([2, 0, 4]), initial=10) for how in ("sum", "mean", "max", "min", "prod")],
-    "segments along 1": lambda t: t.segment_reduce(t.arange(12.0).reshape(2, 6), "max", lengths=t.tensor([[1, 5], [3, 3]]), axis=1),
-    "lstm": lambda t: [x.mul(1e4).round() for x in t.lstm(t.ones(5, 2, 3), (t.zeros(4, 2, 4), t.zeros(4, 2, 4)), weights(t, t.nn.LSTM(3, 4, 2, bidirectional=True)), True, 2, 0.0,
+    "segments": lambda t: [t.segment_reduce(t.tensor([1.0, 2, 3, 4, 5, 6]), how, lengths=t.tensor([2, 0, 4]),
+                                            initial=10) for how in ("sum", "mean", "max", "min", "prod")],
+    "segments along 1": lambda t: t.segment_reduce(t.arange(12.0).reshape(2, 6), "max",
+                                                   lengths=t.tensor([[1, 5], [3, 3]]), axis=1),
+    "lstm": lambda t: [x.mul(1e4).round() for x in t.lstm(t.ones(5, 2, 3), (t.zeros(4, 2, 4), t.zeros(4, 2, 4)),
+                                                          weights(t, t.nn.LSTM(3, 4, 2, bidirectional=True)), True, 2,
+                                                          0.0,
                                                            False, True, False)],
-    "gru": lambda t: [x.mul(1e4).round() for x in t.gru(t.ones(5, 2, 3), t.zeros(1, 5, 4), weights(t, t.nn.GRU(3, 4)), True, 1, 0.0, False, False, True)],
-    "rnn": lambda t: [x.mul(1e4).round() for x in t.rnn_relu(t.ones(5, 2, 3), t.zeros(1, 2, 4), weights(t, t.nn.RNN(3, 4, bias=False)), False, 1, 0.0, False, False, False)],
-    "packed": lambda t: [x.mul(1e4).round() for x in t.lstm(t.ones(5, 3), t.tensor([2, 2, 1]), (t.zeros(1, 2, 4), t.zeros(1, 2, 4)), weights(t, t.nn.LSTM(3, 4)), True, 1, 0.0,
+    "gru": lambda t: [x.mul(1e4).round() for x in t.gru(t.ones(5, 2, 3), t.zeros(1, 5, 4), weights(t, t.nn.GRU(3, 4)),
+                                                        True, 1, 0.0, False, False, True)],
+    "rnn": lambda t: [x.mul(1e4).round() for x in t.rnn_relu(t.ones(5, 2, 3), t.zeros(1, 2, 4),
+                                                             weights(t, t.nn.RNN(3, 4, bias=False)), False, 1, 0.0,
+                                                             False, False, False)],
+    "packed": lambda t: [x.mul(1e4).round() for x in t.lstm(t.ones(5, 3), t.tensor([2, 2, 1]),
+                                                            (t.zeros(1, 2, 4), t.zeros(1, 2, 4)),
+                                                            weights(t, t.nn.LSTM(3, 4)), True, 1, 0.0,
                                                             False, False)],
-    "losses": lambda t: [t.margin_ranking_loss(t.ones(2), t.zeros(2), t.ones(2)), t.cosine_embedding_loss(t.ones(2, 3), t.ones(2, 3), t.ones(2), 0.0, 1),
+    "losses": lambda t: [t.margin_ranking_loss(t.ones(2), t.zeros(2), t.ones(2)),
+                         t.cosine_embedding_loss(t.ones(2, 3), t.ones(2, 3), t.ones(2), 0.0, 1),
                          t.kl_div(t.zeros(2), t.ones(2))],
-    "layout": lambda t: [t.ones(2, 3).sparse_dim(), t.ones(2, 3).dense_dim(), t.empty(2, 3, 4).transpose(0, 2).dim_order(), t.ones(2).is_distributed(), t.ones(2).output_nr],
-    "copies": lambda t: [t.slice_copy(t.arange(5), 0, 1, 3), t.view_as_real_copy(t.ones(1, dtype=t.complex64)), t.unsafe_split_with_sizes(t.ones(3), [1, 2])],
-    "in place": lambda t: [t.tensor([1.0, 2.0]).polygamma_(1).mul(1e3).round(), t.zeros(2).map2_(t.ones(2), t.ones(2), lambda a, b, c: a + b + c)],
+    "layout": lambda t: [t.ones(2, 3).sparse_dim(), t.ones(2, 3).dense_dim(),
+                         t.empty(2, 3, 4).transpose(0, 2).dim_order(), t.ones(2).is_distributed(), t.ones(2).output_nr],
+    "copies": lambda t: [t.slice_copy(t.arange(5), 0, 1, 3), t.view_as_real_copy(t.ones(1, dtype=t.complex64)),
+                         t.unsafe_split_with_sizes(t.ones(3), [1, 2])],
+    "in place": lambda t: [t.tensor([1.0, 2.0]).polygamma_(1).mul(1e3).round(),
+                           t.zeros(2).map2_(t.ones(2), t.ones(2), lambda a, b, c: a + b + c)],
     "symbols": lambda t: [t.sym_sum([1, 2, 3]), t.sym_sqrt(4)],
     "typed": lambda t: t.FloatTensor(t.ones(2)),
 }
@@ -75,7 +88,8 @@ def test_extreme_eigenvalues(largest):
 
 
 def test_absent_devices():
-    for use in (lambda t: t.ones(2, device="cuda"), lambda t: t.ones(2).cuda(), lambda t: t.ones(2).xpu(), lambda t: t.cuda.current_device(), lambda t: t.cuda.get_rng_state()):
+    for use in (lambda t: t.ones(2, device="cuda"), lambda t: t.ones(2).cuda(), lambda t: t.ones(2).xpu(),
+                lambda t: t.cuda.current_device(), lambda t: t.cuda.get_rng_state()):
         for library in LIBRARIES:
             with pytest.raises(AssertionError):
                 use(library)
@@ -85,10 +99,15 @@ def test_absent_devices():
 
 
 @pytest.mark.parametrize("module, names", [
-    ("functional", "einsum meshgrid split norm"), ("_tensor", "Tensor"), ("_utils", "_flatten_dense_tensors _rebuild_tensor_v2"), ("_VF", "lstm"), ("amp.autocast_mode", "autocast custom_fwd"),
-    ("amp.grad_scaler", "GradScaler OptState"), ("autograd.grad_mode", "no_grad"), ("autograd.anomaly_mode", "detect_anomaly"), ("nn.common_types", "_size_2_t _ratio_any_t"),
-    ("utils.weak", "WeakTensorKeyDictionary"), ("utils.deterministic", "fill_uninitialized_memory"), ("_dynamo.exc", "Unsupported TorchRuntimeError"),
-    ("fx.experimental.symbolic_shapes", "ShapeEnv is_concrete_int statically_known_true"), ("cuda.graphs", "CUDAGraph"), ("cuda.streams", "Stream"), ("cuda.amp.grad_scaler", "OptState"),
+    ("functional", "einsum meshgrid split norm"), ("_tensor", "Tensor"),
+    ("_utils", "_flatten_dense_tensors _rebuild_tensor_v2"), ("_VF", "lstm"),
+    ("amp.autocast_mode", "autocast custom_fwd"),
+    ("amp.grad_scaler", "GradScaler OptState"), ("autograd.grad_mode", "no_grad"),
+    ("autograd.anomaly_mode", "detect_anomaly"), ("nn.common_types", "_size_2_t _ratio_any_t"),
+    ("utils.weak", "WeakTensorKeyDictionary"), ("utils.deterministic", "fill_uninitialized_memory"),
+    ("_dynamo.exc", "Unsupported TorchRuntimeError"),
+    ("fx.experimental.symbolic_shapes", "ShapeEnv is_concrete_int statically_known_true"), ("cuda.graphs", "CUDAGraph"),
+    ("cuda.streams", "Stream"), ("cuda.amp.grad_scaler", "OptState"),
     ("package", "PackageExporter"), ("monitor", "Stat"), ("quasirandom", "SobolEngine")])
 def test_modules(module, names):
     for library in LIBRARIES:
@@ -98,7 +117,8 @@ def test_modules(module, names):
 
 def test_types_of_results():
     import rushlight.return_types as types
-    assert isinstance(rushlight.max(rushlight.eye(2), 0), types.max) and isinstance(rushlight.linalg.qr(rushlight.eye(2)), types.linalg_qr)
+    assert isinstance(rushlight.max(rushlight.eye(2), 0),
+                      types.max) and isinstance(rushlight.linalg.qr(rushlight.eye(2)), types.linalg_qr)
 
 
 def test_gradients_of_convolutions():
@@ -122,8 +142,10 @@ def test_weak_keys_and_swapped_tensors():
     a, b = rushlight.nn.Parameter(rushlight.ones(2)), rushlight.zeros(3)
     a.grad, a.note = rushlight.ones(2), "mine"
     swap_tensors(a, b)
-    assert a.tolist() == [0, 0, 0] and type(a) is rushlight.Tensor and not a.requires_grad and a.grad is None and not hasattr(a, "note")
-    assert b.tolist() == [1, 1] and type(b) is rushlight.nn.Parameter and b.requires_grad and b.grad.tolist() == [1, 1] and b.note == "mine"
+    assert a.tolist() == [0, 0, 0] and type(
+        a) is rushlight.Tensor and not a.requires_grad and a.grad is None and not hasattr(a, "note")
+    assert b.tolist() == [1, 1] and type(b) is rushlight.nn.Parameter and b.requires_grad and b.grad.tolist() == [
+        1, 1] and b.note == "mine"
     with pytest.raises(RuntimeError, match="view"):
         swap_tensors(a[:1], b)
 

@@ -63,8 +63,10 @@ def test_what_the_table_lists_can_be_had():
 
 
 def test_importing_reads_no_table():
-    text = "import rushlight, rushlight.nn.functional as F; from rushlight._src.compat import table; F.relu, rushlight.optim.Adam; print(table.room.cache_info().currsize)"
-    assert subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "0"
+    text = ("import rushlight, rushlight.nn.functional as F; from rushlight._src.compat import table; F.relu, "
+            "rushlight.optim.Adam; print(table.room.cache_info().currsize)")
+    assert subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True,
+                          check=True).stdout.strip() == "0"
 
 
 def test_signatures_of_names_that_refuse(known):
@@ -73,9 +75,11 @@ def test_signatures_of_names_that_refuse(known):
     for path, module in known.items():
         for name, (kind, _) in table.entries(path).items():
             entry = module["names"].get(name, {})
-            if kind in ("def", "class") and entry.get("signature") is not None and not inspect.ismodule(found(path, name)):
+            if kind in ("def", "class") and entry.get("signature") is not None and not inspect.ismodule(
+                    found(path, name)):
                 seen += 1
-                assert inspect.signature(found(path, name)) == absent.signature_of(f"({entry['signature']})"), f"{path}.{name}"
+                assert inspect.signature(found(path, name)) == absent.signature_of(
+                    f"({entry['signature']})"), f"{path}.{name}"
     assert seen > 1000
 
 
@@ -88,7 +92,8 @@ def test_one_object_has_many_paths():
 
 
 def test_names_that_refuse_are_classes_and_functions():
-    """They can be subclassed, asked by ``isinstance``, stand in annotations and travel by name; what uses them is refused with a number."""
+    """They can be subclassed, asked by ``isinstance``, stand in annotations and travel by name; what uses them is
+    refused with a number."""
     from rushlight.ao.quantization import QConfig, QuantStub, prepare
 
     class Mine(QuantStub):
@@ -110,7 +115,8 @@ def test_names_travel_by_their_path():
         import torch.ao.quantization.observer as m
         from torch.optim.adam import Adam
         print(pickle.loads(pickle.dumps(m.MinMaxObserver)) is m.MinMaxObserver, pickle.loads(b"ctorch.optim.adam\\nAdam\\n.") is Adam)"""
-    assert subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split() == ["True", "True"]
+    assert subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True,
+                          check=True).stdout.split() == ["True", "True"]
 
 
 def test_most_names_work(known):

@@ -7,25 +7,30 @@ from rushlight.utils import _pytree
 
 
 def test_families_of_pooling_layers():
-    assert isinstance(torch.nn.MaxUnpool2d(2), _MaxUnpoolNd) and isinstance(torch.nn.AvgPool1d(2), _AvgPoolNd) and not isinstance(torch.nn.MaxPool2d(2), _AvgPoolNd)
+    assert isinstance(torch.nn.MaxUnpool2d(2), _MaxUnpoolNd) and isinstance(torch.nn.AvgPool1d(2),
+                                                                            _AvgPoolNd) and not isinstance(
+                                                                                torch.nn.MaxPool2d(2), _AvgPoolNd)
 
 
 def test_convolution_as_captured_elsewhere():
     x, weight = torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3)
-    found = torch.ops.aten._convolution(x, weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, False, False, True, True)
+    found = torch.ops.aten._convolution(x, weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, False, False, True,
+                                        True)
     assert torch.equal(found, torch.conv2d(x, weight))
 
 
 def test_written_arguments_of_schemas():
     from rushlight.library.schema import parse
-    assert parse("f(Tensor A, Tensor! out) -> ()").mutated == parse("f(Tensor A, Tensor(a!) out) -> ()").mutated == ("out",)
+    assert parse("f(Tensor A, Tensor! out) -> ()").mutated == parse("f(Tensor A, Tensor(a!) out) -> ()").mutated == (
+        "out",)
 
 
 def test_trees():
     from collections import namedtuple
     point = namedtuple("Point", "x y")(1, 2)
     children, context = _pytree._namedtuple_flatten(point)
-    assert _pytree._namedtuple_unflatten(children, context) == point and _pytree._dict_unflatten(*_pytree._dict_flatten({"a": 1})) == {"a": 1}
+    assert _pytree._namedtuple_unflatten(children, context) == point and _pytree._dict_unflatten(
+        *_pytree._dict_flatten({"a": 1})) == {"a": 1}
 
 
 def test_bases_of_jacobians():
@@ -44,6 +49,7 @@ def test_clipped_sigmoid():
 def test_what_loaders_and_privacy_libraries_import():
     from rushlight.distributed._tensor.experimental import implicit_replication
     from rushlight.distributed.tensor import experimental
-    from rushlight.utils.data.datapipes.datapipe import _IterDataPipeSerializationWrapper, _MapDataPipeSerializationWrapper
+    from rushlight.utils.data.datapipes.datapipe import (_IterDataPipeSerializationWrapper,
+                                                         _MapDataPipeSerializationWrapper)
     assert implicit_replication is experimental.implicit_replication
     assert not isinstance([], (_IterDataPipeSerializationWrapper, _MapDataPipeSerializationWrapper))

@@ -33,11 +33,14 @@ if __name__ == "__main__":
     sys.exit(7)
 """
 TELL = "import sys, torch; print(sys.argv, torch.__file__.split('/')[-2], __name__)"
-SPREAD = "import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'import torch; print(torch.__file__)'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout)"
+SPREAD = ("import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'import torch; "
+          "print(torch.__file__)'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout)")
 
 
 def rushlight(*arguments, folder=None, **options):
-    return subprocess.run([sys.executable, "-m", "rushlight", *arguments], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([sys.executable, "-m", "rushlight", *arguments], cwd=folder,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120,
+                          **options)
 
 
 def test_spawned_processes_find_rushlight_too(tmp_path):
@@ -54,8 +57,9 @@ def test_an_error_is_that_of_the_script(tmp_path):
     assert done.returncode == 1 and "ValueError: tensor([1.])" in done.stderr and "program.py\", line 3" in done.stderr
 
 
-@pytest.mark.parametrize("arguments, given, argv", [(["-c", TELL, "a", "-b"], None, ["-c", "a", "-b"]), (["-"], TELL, ["-"]), ([], TELL, ["-"]),
-                                                    (["-m", "told.inner", "a"], None, [os.path.join("told", "inner.py"), "a"])])
+@pytest.mark.parametrize("arguments, given, argv",
+                         [(["-c", TELL, "a", "-b"], None, ["-c", "a", "-b"]), (["-"], TELL, ["-"]), ([], TELL, ["-"]),
+                          (["-m", "told.inner", "a"], None, [os.path.join("told", "inner.py"), "a"])])
 def test_programs_that_are_no_file(arguments, given, argv, tmp_path):
     (tmp_path / "told").mkdir()
     (tmp_path / "told" / "inner.py").write_text(TELL)
@@ -97,14 +101,18 @@ def test_an_installed_hook_costs_nothing_and_works_everywhere(build, tmp_path):
 
     def told(code, **more):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHONPATH", "RUSHLIGHT_AS"))}
-        done = subprocess.run([python, "-c", code], cwd=tmp_path, env={**env, **more}, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([python, "-c", code], cwd=tmp_path, env={**env, **more}, capture_output=True, text=True,
+                              timeout=120)
         return done.stdout.strip() or done.stderr
 
     assert told("import sys; print('rushlight_as_torch' in sys.modules)") == "False"
-    assert told("import sys; print('rushlight_as_torch' in sys.modules, 'rushlight' in sys.modules)", RUSHLIGHT_AS_TORCH="1") == "True False"
+    assert told("import sys; print('rushlight_as_torch' in sys.modules, 'rushlight' in sys.modules)",
+                RUSHLIGHT_AS_TORCH="1") == "True False"
     assert told("import torch.nn; print(torch.nn.Linear.__module__)", RUSHLIGHT_AS_TORCH="1").startswith("rushlight.")
-    assert "rushlight" in told("from importlib.metadata import version; print(version('torch'))", RUSHLIGHT_AS_TORCH="1")
+    assert "rushlight" in told("from importlib.metadata import version; print(version('torch'))",
+                               RUSHLIGHT_AS_TORCH="1")
     for name in ("torch", "torch.nn", "functorch"):  # each is the first that a program asks for
-        assert told(f"import {name}, rushlight, torch, sys; print(torch is rushlight is sys.modules['torch'], torch.ops is rushlight.ops)", RUSHLIGHT_AS_TORCH="1") == "True True"
+        assert told(f"import {name}, rushlight, torch, sys; print(torch is rushlight is sys.modules['torch'], "
+                    "torch.ops is rushlight.ops)", RUSHLIGHT_AS_TORCH="1") == "True True"
     trains = "import torch; f = torch.compile(torch.nn.Linear(2, 1)); f(torch.ones(1, 2)).sum().backward(); print([p.grad.tolist() for p in f.parameters()])"
     assert told(trains, RUSHLIGHT_AS_TORCH="1") == "[[[1.0, 1.0]], [1.0]]"

@@ -1,4 +1,5 @@
-"""Operators on regions beside their definitions in plain loops; an installed torchvision, whose Python code runs on them."""
+"""Operators on regions beside their definitions in plain loops; an installed torchvision, whose Python code runs on
+them."""
 import importlib.util
 import math
 import os
@@ -13,7 +14,8 @@ from rushlight._src.compat.torchvision import extension, io, ops
 
 torch.manual_seed(3)
 IMAGES = torch.randn(2, 8, 9, 11)
-ROIS = torch.tensor([[0, 0.6, 1.2, 7.3, 6.1], [1, -1.5, 2.0, 4.4, 12.0], [0, 3.0, 3.0, 3.2, 3.1], [1, 2.2, 0.3, 10.9, 8.8]])
+ROIS = torch.tensor([[0, 0.6, 1.2, 7.3, 6.1], [1, -1.5, 2.0, 4.4, 12.0], [0, 3.0, 3.0, 3.2, 3.1],
+                     [1, 2.2, 0.3, 10.9, 8.8]])
 
 
 def bilinear(image, y, x):
@@ -26,7 +28,8 @@ def bilinear(image, y, x):
     y1, x1 = min(y0 + 1, h - 1), min(x0 + 1, w - 1)
     y, x = (y0 if y0 == h - 1 else y), (x0 if x0 == w - 1 else x)
     fy, fx = y - y0, x - x0
-    return (1 - fy) * ((1 - fx) * image[y0, x0] + fx * image[y0, x1]) + fy * ((1 - fx) * image[y1, x0] + fx * image[y1, x1])
+    return (1 - fy) * ((1 - fx) * image[y0, x0] + fx * image[y0, x1]) + fy * ((1 - fx) * image[y1, x0]
+                                                                              + fx * image[y1, x1])
 
 
 def aligned(images, rois, cells, scale, ratio, aligned, by_position):
@@ -39,20 +42,24 @@ def aligned(images, rois, cells, scale, ratio, aligned, by_position):
         high, wide = bottom - top, right - left
         if not aligned:
             high, wide = max(high, 1.0), max(wide, 1.0)
-        down, across = (ratio, ratio) if ratio > 0 else (max(math.ceil(high / rows), 0), max(math.ceil(wide / columns), 0))
+        down, across = (ratio, ratio) if ratio > 0 else (max(math.ceil(high / rows), 0),
+                                                         max(math.ceil(wide / columns), 0))
         for c in range(channels):
             for i in range(rows):
                 for j in range(columns):
                     image = images[int(roi[0]), (c * rows + i) * columns + j if by_position else c]
-                    found = [bilinear(image, top + (i + (a + 0.5) / down) * high / rows, left + (j + (b + 0.5) / across) * wide / columns)
+                    found = [bilinear(image, top + (i + (a + 0.5) / down) * high / rows,
+                                      left + (j + (b + 0.5) / across) * wide / columns)
                              for a in range(down) for b in range(across)]
                     out[n, c, i, j] = np.mean(found) if found else 0
     return out
 
 
-@pytest.mark.parametrize("how", [{}, {"sampling_ratio": 2}, {"aligned": True}, {"spatial_scale": 0.5, "sampling_ratio": 3, "aligned": True}])
+@pytest.mark.parametrize("how", [{}, {"sampling_ratio": 2}, {"aligned": True},
+                                 {"spatial_scale": 0.5, "sampling_ratio": 3, "aligned": True}])
 def test_roi_align(how):
-    wanted = aligned(IMAGES.numpy(), ROIS.numpy(), (2, 3), how.get("spatial_scale", 1.0), how.get("sampling_ratio", -1), how.get("aligned", False), False)
+    wanted = aligned(IMAGES.numpy(), ROIS.numpy(), (2, 3), how.get("spatial_scale", 1.0), how.get("sampling_ratio", -1),
+                     how.get("aligned", False), False)
     assert np.allclose(ops.roi_align(IMAGES, ROIS, (2, 3), **how).numpy(), wanted, atol=1e-5)
 
 
@@ -81,7 +88,8 @@ def test_pools():
         high, wide = max(bottom + 1 - top, 0.1), max(right + 1 - left, 0.1)
         for c, i, j in np.ndindex(2, 2, 2):
             rows = slice(max(math.floor(i * high / 2 + top), 0), max(min(math.ceil((i + 1) * high / 2 + top), 9), 0))
-            columns = slice(max(math.floor(j * wide / 2 + left), 0), max(min(math.ceil((j + 1) * wide / 2 + left), 11), 0))
+            columns = slice(max(math.floor(j * wide / 2 + left), 0),
+                            max(min(math.ceil((j + 1) * wide / 2 + left), 11), 0))
             part = images[int(roi[0]), (c * 2 + i) * 2 + j, rows, columns]
             mean[n, c, i, j] = part.mean() if part.size else 0
     found, places = extension.roi_pool(IMAGES, ROIS, 1.0, 3, 2)
@@ -98,19 +106,26 @@ def test_deformed_convolutions():
     torch.testing.assert_close(halved, (plain + bias[:, None, None]) / 2, rtol=1e-4, atol=1e-5)
     moved = torch.zeros(2, 2, 6, 6, 4, 2).permute(0, 1, 2, 5, 3, 4).reshape(2, 24, 6, 4)
     moved[:, 0::2] = 1.0  # every place one row further down
-    lower = torch.nn.functional.conv2d(torch.nn.functional.pad(x, (0, 0, 0, 1))[:, :, 1:], weight, bias, 1, (1, 0), 1, 2)
-    torch.testing.assert_close(ops.deform_conv2d(x, moved, weight, bias, 1, (1, 0))[:, :, 1:-1], lower[:, :, 1:-1], rtol=1e-4, atol=1e-5)
+    lower = torch.nn.functional.conv2d(torch.nn.functional.pad(x, (0, 0, 0, 1))[:, :, 1:], weight, bias, 1, (1, 0), 1,
+                                       2)
+    torch.testing.assert_close(ops.deform_conv2d(x, moved, weight, bias, 1, (1, 0))[:, :, 1:-1], lower[:, :, 1:-1],
+                               rtol=1e-4, atol=1e-5)
     with pytest.raises(RuntimeError, match="multiple"):
         ops.deform_conv2d(x, still[:, :3], weight, bias)
 
 
 def test_gradients():
-    images, rois = torch.randn(1, 4, 5, 5, dtype=torch.float64, requires_grad=True), torch.tensor([[0, 0.3, 0.4, 3.6, 4.1]], dtype=torch.float64)
-    for function in (lambda x: ops.roi_align(x, rois, 2, aligned=True), lambda x: ops.roi_pool(x, rois, 2), lambda x: ops.ps_roi_align(x, rois, 2), lambda x: ops.ps_roi_pool(x, rois, 2)):
+    images, rois = torch.randn(1, 4, 5, 5, dtype=torch.float64,
+                               requires_grad=True), torch.tensor([[0, 0.3, 0.4, 3.6, 4.1]], dtype=torch.float64)
+    for function in (lambda x: ops.roi_align(x, rois, 2, aligned=True), lambda x: ops.roi_pool(x, rois, 2),
+                     lambda x: ops.ps_roi_align(x, rois, 2), lambda x: ops.ps_roi_pool(x, rois, 2)):
         assert torch.autograd.gradcheck(function, (images,))
-    offset = (torch.rand(1, 18, 3, 3, dtype=torch.float64) * 0.6 + 0.2).requires_grad_()  # between elements, where samples have slopes
-    weight, mask = torch.randn(2, 4, 3, 3, dtype=torch.float64, requires_grad=True), torch.rand(1, 9, 3, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x, o, w, m: ops.deform_conv2d(x, o, w, mask=m), (images, offset, weight, mask))
+    # between elements, where samples have slopes
+    offset = (torch.rand(1, 18, 3, 3, dtype=torch.float64) * 0.6 + 0.2).requires_grad_()
+    weight, mask = torch.randn(2, 4, 3, 3, dtype=torch.float64,
+                               requires_grad=True), torch.rand(1, 9, 3, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, o, w, m: ops.deform_conv2d(x, o, w, mask=m),
+                                    (images, offset, weight, mask))
 
 
 def test_boxes_that_overlap():
@@ -132,12 +147,15 @@ def test_images(tmp_path):
     pytest.importorskip("PIL")
     image = torch.randint(0, 256, (3, 12, 10), dtype=torch.uint8)
     io.write_png(image, tmp_path / "a.png")
-    assert io.read_image(tmp_path / "a.png").tolist() == image.tolist() == io.decode_image(io.encode_png(image)).tolist()
+    assert io.read_image(tmp_path / "a.png").tolist() == image.tolist() == io.decode_image(
+        io.encode_png(image)).tolist()
     smooth = (torch.arange(12)[:, None] * 9 + torch.arange(10)).to(torch.uint8).expand(3, 12, 10)
     found = io.decode_jpeg(io.encode_jpeg(smooth, 95), "gray")
     assert found.shape == (1, 12, 10) and (found.int() - smooth[:1].int()).abs().max() < 8
-    for error, call in ((RuntimeError, lambda: io.decode_image(torch.zeros(9, dtype=torch.uint8))), (RuntimeError, lambda: io.encode_png(image.float())),
-                        (ValueError, lambda: io.encode_jpeg(image, 0)), (FileNotFoundError, lambda: io.read_image(tmp_path / "none.png"))):
+    for error, call in ((RuntimeError, lambda: io.decode_image(torch.zeros(9, dtype=torch.uint8))),
+                        (RuntimeError, lambda: io.encode_png(image.float())),
+                        (ValueError, lambda: io.encode_jpeg(image, 0)),
+                        (FileNotFoundError, lambda: io.read_image(tmp_path / "none.png"))):
         with pytest.raises(error):
             call()
 
@@ -165,6 +183,7 @@ def test_an_installed_torchvision_runs(tmp_path):
     if not folder and importlib.util.find_spec("torchvision") is None:
         pytest.skip("torchvision is not installed")
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run([sys.executable, "-m", "rushlight", "script.py"], cwd=tmp_path, capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "rushlight", "script.py"], cwd=tmp_path, capture_output=True,
+                          text=True,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in (folder, *sys.path) if p)})
     assert done.stdout.endswith("done\n"), done.stderr[-2000:]

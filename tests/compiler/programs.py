@@ -34,7 +34,8 @@ class Program:
         op = getattr(P, name)
 
         def call(*args, **params):
-            metas = [a.meta if isinstance(a, Node) else tuple(t.meta for t in a) if isinstance(a, tuple) else a for a in args]
+            metas = [a.meta if isinstance(a, Node) else tuple(t.meta for t in a) if isinstance(a, tuple) else a
+                     for a in args]
             self.nodes.append(Node(f"t{len(self.nodes)}", op, args, params, op.kind.meta(op, *metas, **params)))
             return self.nodes[-1]
 
@@ -45,7 +46,8 @@ class Program:
         return compile_graph(Graph(self.inputs, self.nodes, outputs), "test", fresh)
 
     def run(self, outputs, arrays):
-        """The fresh outputs as arrays (halves as their bits); ``self.flag`` is the error flag, ``self.again()`` runs once more."""
+        """The fresh outputs as arrays (halves as their bits); ``self.flag`` is the error flag, ``self.again()`` runs
+        once more."""
         program = self.compile(*outputs)
         bound = program.bind()
         results = [np.full(m.shape, 77, m.dtype.numpy) for m in program.output_metas]

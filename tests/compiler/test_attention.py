@@ -1,4 +1,5 @@
-"""Planned attention against float64: ragged sizes, masks, shared heads, strides, half precision, gradients, other CPUs."""
+"""Planned attention against float64: ragged sizes, masks, shared heads, strides, half precision, gradients, other
+CPUs."""
 
 import math
 import os
@@ -51,7 +52,8 @@ class Case:
             return x.transpose(1, 2).contiguous().transpose(1, 2) if last else x
 
         self.q, self.k = operand(batch, heads, queries, size), operand(batch, heads // sharing, keys, size)
-        self.v, self.grad = operand(batch, heads // sharing, keys, value_size), operand(batch, heads, queries, value_size)
+        self.v, self.grad = operand(batch, heads // sharing, keys, value_size), operand(batch, heads, queries,
+                                                                                        value_size)
         self.scale = 1 / math.sqrt(size)
         self.mask = self.mask_kind = None
         if mask in ("bool", "keys"):
@@ -79,7 +81,8 @@ class Case:
         (batch, heads, queries, size), (_, _, keys, value_size) = self.q.shape, self.v.shape
         mask_strides = self.mask.expand(batch, heads, queries, keys).stride() if self.mask is not None else (0, 0, 0, 1)
         return Attention(batch, heads, self.sharing, queries, keys, size, value_size, self.q.stride(), self.k.stride(),
-                         self.v.stride(), self.grad.stride(), self.dtype, self.scale, self.causal, self.mask_kind or "", mask_strides,
+                         self.v.stride(), self.grad.stride(), self.dtype, self.scale, self.causal, self.mask_kind or "",
+                         mask_strides,
                          self.grad.stride(), self.q.stride(), self.k.stride(), self.v.stride())
 
     def operands(self, **others):
@@ -144,7 +147,8 @@ def test_tiles_divide_blocks(dtype):
             for rows in (1, 3, 14, 28, 48):
                 for columns in (1, 16, 40, 64, 96, 112, 192):
                     tile_rows, vectors = tile_of(kind, rows, columns, block)
-                    assert block.queries % tile_rows == block.keys % tile_rows == block.keys % (vectors * kind.lanes) == 0
+                    assert block.queries % tile_rows == block.keys % tile_rows == block.keys % (
+                        vectors * kind.lanes) == 0
 
 
 def test_refusals():
@@ -156,7 +160,8 @@ def test_refusals():
         plan_attention(Attention(*whole, strides, (256, 256, 1, 16), strides, strides, "float32", 1.0))
 
 
-@pytest.mark.parametrize("cpu", ["avx2", *(pytest.param(cpu, marks=pytest.mark.long) for cpu in ("generic", "avx512", "amx-model"))])
+@pytest.mark.parametrize("cpu", ["avx2", *(pytest.param(cpu, marks=pytest.mark.long)
+                                           for cpu in ("generic", "avx512", "amx-model"))])
 def test_other_cpus(cpu):
     chosen = "not cpus and not last and (ragged or mask or causal or query)"
     if cpu in ("avx512", "amx-model"):

@@ -130,7 +130,8 @@ def test_half_conversions_are_exact(cpu):
     assert np.array_equal(as_float, wanted, equal_nan=True)
     bits = np.random.default_rng(0).integers(0, 2**32, 80000, dtype=np.uint32)
     small = (np.random.default_rng(1).random(8000) * 2.0 ** np.random.default_rng(2).integers(-30, 20, 8000))
-    numbers = np.concatenate([bits.view(np.float32), small.astype(np.float32), np.float32([65519, 65520, 65504, 0, -0.0, 1, 2, 3])])
+    numbers = np.concatenate([bits.view(np.float32), small.astype(np.float32),
+                              np.float32([65519, 65520, 65504, 0, -0.0, 1, 2, 3])])
     with np.errstate(over="ignore"):
         wanted = numbers.astype(np.float16)
     got = _convert_all(f32, f16, np.float32, np.float16, numbers, cpu)
@@ -175,5 +176,6 @@ def test_halves_are_picked_as_bits(element):
     f.ret()
     assert "shufflevector <8 x i16>" in module.text()
     given = np.arange(8, dtype=np.uint16)
-    compiled(lambda f, at: (f.store(f.shuffle(f.load(vector(element, 8), at), None, range(0, 8, 2)), at), f.ret()), [("at", ptr)])(given.ctypes.data)
+    compiled(lambda f, at: (f.store(f.shuffle(f.load(vector(element, 8), at), None, range(0, 8, 2)), at), f.ret()),
+             [("at", ptr)])(given.ctypes.data)
     assert given.tolist() == [0, 2, 4, 6, 4, 5, 6, 7]

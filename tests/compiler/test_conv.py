@@ -86,8 +86,10 @@ def test_forward_and_gradients(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("name", ["3x3", "strided", "pixels", "many pixels", "depthwise", "grouped", "3d", "small images", "stem", "deep", "channels in lanes",
-                                  "channels in lanes, strided", "channels in lanes, groups", "channels in lanes, far pixels"])
+@pytest.mark.parametrize("name", ["3x3", "strided", "pixels", "many pixels", "depthwise", "grouped", "3d",
+                                  "small images", "stem", "deep", "channels in lanes",
+                                  "channels in lanes, strided", "channels in lanes, groups",
+                                  "channels in lanes, far pixels"])
 def test_channels_last(name, dtype):
     case = CASES[name]
     x, weight, bias, grad, y, grad_x, grad_weight = reference(case, dtype)
@@ -95,7 +97,8 @@ def test_channels_last(name, dtype):
     # what is computed lies row by row, or with channels last
     for result in (torch.contiguous_format, form):
         x, grad = x.contiguous(memory_format=form), grad.contiguous(memory_format=form)
-        got_y, got_x = (torch.full(t.shape, float("nan"), dtype=t.dtype).contiguous(memory_format=result) for t in (grad, x))
+        got_y, got_x = (torch.full(t.shape, float("nan"), dtype=t.dtype).contiguous(memory_format=result)
+                        for t in (grad, x))
         problem = Convolution(*case, dtype, x.stride(), got_y.stride())
         pointers = {"weight": weight.data_ptr(), "x": x.data_ptr(), "y": got_y.data_ptr(), "bias": bias.data_ptr()}
         Runner(plan_conv(problem, bias_epilogue(dtype, "row", "y")), **pointers)()
@@ -116,7 +119,8 @@ def test_refusals():
         plan_conv(Convolution(1, 3, 4, (5,), (3,), (1,), (0,), (1,), groups=2))
 
 
-@pytest.mark.parametrize("cpu", ["avx2", *(pytest.param(cpu, marks=pytest.mark.long) for cpu in ("generic", "amx-model"))])
+@pytest.mark.parametrize("cpu", ["avx2", *(pytest.param(cpu, marks=pytest.mark.long)
+                                           for cpu in ("generic", "amx-model"))])
 def test_other_cpus(cpu):
     chosen = "bfloat16" if cpu == "amx-model" else "float32 or bfloat16"
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", f"({chosen}) and not other_cpus"]

@@ -6,9 +6,12 @@ import torch
 import rushlight
 
 DIVISIONS = {
-    "//": lambda t, a, b: a // b, "%": lambda t, a, b: a % b, "fmod": lambda t, a, b: t.fmod(a, b), "trunc": lambda t, a, b: t.div(a, b, rounding_mode="trunc"),
-    "floor": lambda t, a, b: t.div(a, b, rounding_mode="floor"), "in place": lambda t, a, b: a.clone().floor_divide_(b), "number": lambda t, a, b: 5 // b, "by number": lambda t, a, b: a // b[-1].item(),
-    "by one": lambda t, a, b: a % b[-1], "column": lambda t, a, b: a[:, None] // b[None], "strided": lambda t, a, b: a[::2] // b.flip(0)[::2]}
+    "//": lambda t, a, b: a // b, "%": lambda t, a, b: a % b, "fmod": lambda t, a, b: t.fmod(a, b),
+    "trunc": lambda t, a, b: t.div(a, b, rounding_mode="trunc"),
+    "floor": lambda t, a, b: t.div(a, b, rounding_mode="floor"), "in place": lambda t, a, b: a.clone().floor_divide_(b),
+    "number": lambda t, a, b: 5 // b, "by number": lambda t, a, b: a // b[-1].item(),
+    "by one": lambda t, a, b: a % b[-1], "column": lambda t, a, b: a[:, None] // b[None],
+    "strided": lambda t, a, b: a[::2] // b.flip(0)[::2]}
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8"])

@@ -1,4 +1,5 @@
-"""Exprs fused into the store of products and convolutions: activations, biases, residuals, on every path of a template."""
+"""Exprs fused into the store of products and convolutions: activations, biases, residuals, on every path of a
+template."""
 
 import numpy as np
 import pytest
@@ -37,7 +38,9 @@ def test_products_with_bias_activation_and_residual(batch, rows, columns, depth,
     b = generator.standard_normal((*batch, depth, columns)).astype(np.float32)
     if layout == "t":
         b = np.ascontiguousarray(b.swapaxes(-1, -2)).swapaxes(-1, -2)
-    bias, residual = generator.standard_normal(columns).astype(np.float16), generator.standard_normal((*batch, rows, columns)).astype(np.float32)
+    bias, residual = generator.standard_normal(columns).astype(np.float16), generator.standard_normal((*batch, rows,
+                                                                                                       columns)).astype(
+                                                                                                           np.float32)
     c = np.full_like(residual, np.nan)
     value = apply("add", gelu(apply("add", SUMS, convert(leaf("bias", float16), float32))), leaf("residual"))
     epilogue = expression_epilogue(value, (Operand("bias", float16, "column"), Operand("residual", float32, "element")))
@@ -78,8 +81,10 @@ def test_convolutions_with_bias_residual_and_relu(name):
     wanted = (wanted + residual).relu()
     got = torch.full_like(residual, float("nan"))
     value = apply("maximum", apply("add", apply("add", SUMS, leaf("bias")), leaf("residual")), 0.0)
-    epilogue = expression_epilogue(value, (Operand("bias", float32, "row"), Operand("residual", float32, "element")), ("y", float32))
-    problem = Convolution(batch, channels, out, size, kernel, stride, pad, (1, 1), 1, "float32", x.stride(), got.stride())
+    epilogue = expression_epilogue(value, (Operand("bias", float32, "row"), Operand("residual", float32, "element")),
+                                   ("y", float32))
+    problem = Convolution(batch, channels, out, size, kernel, stride, pad, (1, 1), 1, "float32", x.stride(),
+                          got.stride())
     operands = {"x": x, "weight": weight, "y": got, "bias": bias, "residual": residual}
     Runner(plan_conv(problem, epilogue), **{key: t.data_ptr() for key, t in operands.items()})()
     assert (got - wanted).abs().max() <= 2e-5 * wanted.abs().max()

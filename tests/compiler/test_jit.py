@@ -83,7 +83,8 @@ def test_cache_round_trip(folder):
     assert len(entries(folder)) == 1
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:10] + b"x" + b[11:], lambda b: b"", lambda b: b + b"x"])
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:10] + b"x" + b[11:], lambda b: b"",
+                                    lambda b: b + b"x"])
 def test_damaged_entries_are_dropped(folder, damage):
     cache.put("plan", "k", b"value" * 10)
     path, = entries(folder)
@@ -138,7 +139,8 @@ def test_other_formats_are_left_to_llvm():
 
 def test_a_warm_start_needs_no_llvm(folder):
     program = "import rushlight, sys; print((rushlight.ones(3) + 1).tolist(), 'llvmlite.binding' in sys.modules)"
-    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split() for _ in range(2)]
+    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+            for _ in range(2)]
     assert runs[0][-1] == "True" and runs[1][-1] == "False" and runs[0][:3] == ["[2.0,", "2.0,", "2.0]"]
 
 
@@ -161,7 +163,7 @@ def test_a_forked_child_has_data_of_its_own():
     assert call(found, 0) == 42
 
 
-# --- ahead of need ---------------------------------------------------------------------------------------------------------------
+# --- ahead of need ----------------------------------------------------------------------------------------------------
 def test_what_is_built_ahead_runs_after_the_block_and_in_the_next_process(folder):
     with jit.ahead():
         built = [jit.build(f"ahead {k}", lambda: adding(k), ["add"]) for k in range(3)]
@@ -185,7 +187,9 @@ def test_another_thread_waits_for_what_is_begun(folder):
     found = []
     with jit.ahead():
         jit.build("ahead for two", lambda: adding(9), ["add"])
-        other = threading.Thread(target=lambda: found.append(call(jit.build("ahead for two", lambda: pytest.fail("it is begun"), ["add"]), 1)))
+        other = threading.Thread(target=lambda: found.append(call(jit.build("ahead for two",
+                                                                            lambda: pytest.fail("it is begun"),
+                                                                            ["add"]), 1)))
         other.start()
         other.join()
     assert found == [10]
@@ -234,12 +238,16 @@ def test_a_third_thread_takes_its_share(monkeypatch):
             """Nothing is done on the second thread."""
 
     line = Idle()
-    monkeypatch.setattr("rushlight._src.devices.cpu.llvm.compile_queue.generate", lambda text, *rest: working.append((text, threading.current_thread())) or text.encode())
+    monkeypatch.setattr("rushlight._src.devices.cpu.llvm.compile_queue.generate",
+                        lambda text, *rest: working.append((text, threading.current_thread())) or text.encode())
     waiting = [line.add(text, 1) for text in ("; many streams", "a", "b")]
     apart(line.share)
     line.end()
-    assert [text for text, _ in working] == ["a", "b", "; many streams"] and [one.image() for one in waiting] == [b"; many streams", b"a", b"b"]
-    assert threading.main_thread() not in {thread for _, thread in working}  # it runs signal handlers, whose exceptions could leave LLVM's lock locked
+    assert [text for text, _ in working] == ["a", "b", "; many streams"] and [one.image()
+                                                                              for one in waiting] == [b"; many streams",
+                                                                                                      b"a", b"b"]
+    # it runs signal handlers, whose exceptions could leave LLVM's lock locked
+    assert threading.main_thread() not in {thread for _, thread in working}
 
 
 def test_what_another_thread_is_asked_for_raises_here():

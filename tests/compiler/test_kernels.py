@@ -33,11 +33,14 @@ def test_layouts(shape):
     back = tuple(range(last, -1, -1))
     np.testing.assert_array_equal(compute(lambda p, a: p.permute(a, dims=back), x), x.T)
     np.testing.assert_array_equal(compute(lambda p, a: p.add(a, a), x.T), x.T + x.T)
-    np.testing.assert_array_equal(compute(lambda p, a: p.reshape(p.neg(p.permute(a, dims=back)), shape=(x.size,)), x), -x.T.reshape(-1))
-    np.testing.assert_array_equal(compute(lambda p, a: p.flip(a, dims=(0, last) if last else (0,)), x), np.flip(x, (0, last) if last else 0))
+    np.testing.assert_array_equal(compute(lambda p, a: p.reshape(p.neg(p.permute(a, dims=back)), shape=(x.size,)), x),
+                                  -x.T.reshape(-1))
+    np.testing.assert_array_equal(compute(lambda p, a: p.flip(a, dims=(0, last) if last else (0,)), x),
+                                  np.flip(x, (0, last) if last else 0))
     padded = compute(lambda p, a: p.pad(a, low=(2,) * rank, high=(1,) * rank, inner=(0,) * rank, value=3.0), x)
     np.testing.assert_array_equal(padded, np.pad(x, ((2, 1),) * rank, constant_values=3))
-    np.testing.assert_array_equal(compute(lambda p, a: p.cat((a, p.neg(a), a), dim=last), x), np.concatenate([x, -x, x], -1))
+    np.testing.assert_array_equal(compute(lambda p, a: p.cat((a, p.neg(a), a), dim=last), x),
+                                  np.concatenate([x, -x, x], -1))
     np.testing.assert_array_equal(compute(lambda p, a: p.cat((a, a), dim=0), x), np.concatenate([x, x], 0))
     odd = x[..., ::2]
     np.testing.assert_array_equal(compute(lambda p, a: p.neg(a), odd), -odd)
@@ -56,7 +59,8 @@ def test_reductions(shape):
     for dim in range(rank):
         np.testing.assert_array_equal(compute(lambda p, a: p.argmax(a, dims=(dim,)), x), x.argmax(dim, keepdims=True))
         coarse = np.round(x)
-        np.testing.assert_array_equal(compute(lambda p, a: p.argmin(a, dims=(dim,)), coarse), coarse.argmin(dim, keepdims=True))
+        np.testing.assert_array_equal(compute(lambda p, a: p.argmin(a, dims=(dim,)), coarse),
+                                      coarse.argmin(dim, keepdims=True))
 
 
 def test_extremes_carry_nan():
@@ -119,19 +123,23 @@ def test_integers(dtype):
     low = 0 if dtype is np.uint8 else -100
     x, y = rng.integers(low, 100, 300).astype(dtype), rng.integers(low, 100, 300).astype(dtype)
     y[y == 0] = 1
-    for name, numpy in (("add", np.add), ("mul", np.multiply), ("floor_divide", np.floor_divide), ("remainder", np.remainder),
+    for name, numpy in (("add", np.add), ("mul", np.multiply), ("floor_divide", np.floor_divide),
+                        ("remainder", np.remainder),
                         ("fmod", np.fmod), ("maximum", np.maximum), ("bitwise_xor", np.bitwise_xor), ("lt", np.less)):
         with np.errstate(all="ignore"):
-            np.testing.assert_array_equal(compute(lambda p, a, b: getattr(p, name)(a, b), x, y), numpy(x, y), err_msg=name)
+            np.testing.assert_array_equal(compute(lambda p, a, b: getattr(p, name)(a, b), x, y), numpy(x, y),
+                                          err_msg=name)
     wide = compute(lambda p, a: p.convert(a, dtype=dtypes.float32), x)
     np.testing.assert_array_equal(wide, x.astype(np.float32))
-    np.testing.assert_array_equal(compute(lambda p, a: p.sum(p.convert(a, dtype=dtypes.int64), dims=(0,)), x), [x.sum()])
+    np.testing.assert_array_equal(compute(lambda p, a: p.sum(p.convert(a, dtype=dtypes.int64), dims=(0,)), x),
+                                  [x.sum()])
 
 
 def test_float_division():
     x, y = floats(1000) * 10, floats(1000)
     for name, numpy in (("remainder", np.remainder), ("fmod", np.fmod), ("floor_divide", np.floor_divide)):
-        np.testing.assert_allclose(compute(lambda p, a, b: getattr(p, name)(a, b), x, y), numpy(x, y), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(compute(lambda p, a, b: getattr(p, name)(a, b), x, y), numpy(x, y), rtol=1e-6,
+                                   atol=1e-6)
 
 
 def test_halves_round_once_when_stored():
@@ -161,7 +169,8 @@ def test_bfloat16():
 def test_bool():
     x = rng.random((30, 70)) < 0.5
     np.testing.assert_array_equal(compute(lambda p, a: p.logical_not(a), x), ~x)
-    np.testing.assert_array_equal(compute(lambda p, a: p.where(a, 2.0, p.convert(a, dtype=dtypes.float32)), x), np.where(x, 2, 0))
+    np.testing.assert_array_equal(compute(lambda p, a: p.where(a, 2.0, p.convert(a, dtype=dtypes.float32)), x),
+                                  np.where(x, 2, 0))
     np.testing.assert_array_equal(compute(lambda p, a: p.all(a, dims=(1,)), x), x.all(1, keepdims=True))
 
 
@@ -169,7 +178,8 @@ def test_gathers():
     x, at = floats((100, 48)), rng.integers(0, 100, (7, 9))
     np.testing.assert_array_equal(compute(lambda p, a, i: p.take(a, i, dim=0), x, at), x[at])
     along = rng.integers(0, 48, (100, 5))
-    np.testing.assert_array_equal(compute(lambda p, a, i: p.gather(a, i, dim=1), x, along), np.take_along_axis(x, along, 1))
+    np.testing.assert_array_equal(compute(lambda p, a, i: p.gather(a, i, dim=1), x, along),
+                                  np.take_along_axis(x, along, 1))
     columns = rng.integers(0, 48, (11,))
     np.testing.assert_array_equal(compute(lambda p, a, i: p.take(a, i, dim=1), x, columns), x[:, columns])
 
@@ -190,7 +200,8 @@ def test_index_out_of_range_raises_the_flag(wrong):
 
 @pytest.mark.parametrize("combine", ["add", "set", "max", "mul"])
 def test_scatters(combine):
-    update = {"add": np.add.at, "max": np.maximum.at, "mul": np.multiply.at, "set": lambda o, k, v: o.__setitem__(k, v)}[combine]
+    update = {"add": np.add.at, "max": np.maximum.at, "mul": np.multiply.at,
+              "set": lambda o, k, v: o.__setitem__(k, v)}[combine]
     x, source = floats((20, 48)), floats((6, 9, 48))
     at = rng.integers(0, 20, (6, 9)) if combine != "set" else rng.permutation(54)[:54].reshape(6, 9) % 20
     wanted = x.copy()
@@ -209,7 +220,8 @@ def test_scatters(combine):
 
 def test_scatter_into_zeros_then_used():
     at, source = rng.integers(0, 50, 200), floats((200, 8))
-    found = compute(lambda p, i, s: p.mul(p.put(p.full(shape=(50, 8), value=0.0, dtype=dtypes.float32), i, s, dim=0, combine="add"), 2.0), at, source)
+    found = compute(lambda p, i, s: p.mul(p.put(p.full(shape=(50, 8), value=0.0, dtype=dtypes.float32), i, s, dim=0,
+                                                combine="add"), 2.0), at, source)
     wanted = np.zeros((50, 8), np.float32)
     np.add.at(wanted, at, source)
     np.testing.assert_allclose(found, 2 * wanted, rtol=1e-5, atol=1e-6)
@@ -227,14 +239,17 @@ def test_random_bits():
 @pytest.mark.parametrize("shape", [(1,), (16,), (63,), (131,), (3, 5, 7)])
 @pytest.mark.parametrize("skipped", range(5))
 def test_neighbouring_words_of_the_stream_may_begin_within_a_block(shape, skipped):
-    """Float32 beside them makes vectors of 32-bit lanes; what is read begins ``skipped`` words after the start of a block."""
+    """Float32 beside them makes vectors of 32-bit lanes; what is read begins ``skipped`` words after the start of a
+    block."""
     from rushlight._src.ops.prims import philox
 
     count = int(np.prod(shape))
     p = Program()
     seed, offset = p.input((), dtypes.int64, weak=True), p.input((), dtypes.int64, weak=True)
-    words = p.slice(p.random_bits(seed, offset, shape=(skipped + count,)), starts=(skipped,), steps=(1,), shape=(count,))
-    found, = p.run([p.mul(p.convert(p.right_shift(p.reshape(words, shape=shape), 8), dtype=dtypes.float32), 0.5)], [-5, 1 << 33])
+    words = p.slice(p.random_bits(seed, offset, shape=(skipped + count,)), starts=(skipped,), steps=(1,),
+                    shape=(count,))
+    found, = p.run([p.mul(p.convert(p.right_shift(p.reshape(words, shape=shape), 8), dtype=dtypes.float32), 0.5)],
+                   [-5, 1 << 33])
     wanted = philox(-5, 1 << 33, skipped + count)[skipped:] >> 8
     np.testing.assert_array_equal(found.reshape(-1), wanted.astype(np.float32) / 2)
 
@@ -273,7 +288,8 @@ def test_two_outputs_swap():
 
 def test_empty_and_scalar_shapes():
     assert compute(lambda p, a: p.neg(a), np.zeros((0, 4), np.float32)).shape == (0, 4)
-    np.testing.assert_array_equal(compute(lambda p, a: p.sum(a, dims=(0,)), np.zeros((0, 4), np.float32)), np.zeros((1, 4)))
+    np.testing.assert_array_equal(compute(lambda p, a: p.sum(a, dims=(0,)), np.zeros((0, 4), np.float32)),
+                                  np.zeros((1, 4)))
     np.testing.assert_array_equal(compute(lambda p, a: p.exp(a), np.zeros((), np.float32)), 1)
 
 
@@ -312,7 +328,8 @@ def test_transposing_copies(shape, dtype):
         np.testing.assert_array_equal(compute(lambda p, a, b: p.add(p.permute(a, dims=dims), b), x, y), x.T + y)
 
 
-@pytest.mark.parametrize("shape,dims", [((1000, 333), (0, 1)), ((100003,), (0,)), ((30011, 5), (0,)), ((3, 70001), (1,)), ((20000, 64), (0,))])
+@pytest.mark.parametrize("shape,dims", [((1000, 333), (0, 1)), ((100003,), (0,)), ((30011, 5), (0,)),
+                                        ((3, 70001), (1,)), ((20000, 64), (0,))])
 def test_long_reductions_are_split(shape, dims):
     x = floats(shape)
     p = Program()

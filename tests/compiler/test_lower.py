@@ -1,4 +1,5 @@
-"""Kernels as text: what is fused, how axes merge, which numbers become slots.  ``--update`` rewrites the golden files."""
+"""Kernels as text: what is fused, how axes merge, which numbers become slots.  ``--update`` rewrites the golden
+files."""
 
 import pytest
 
@@ -43,7 +44,8 @@ def padded(p):
     return (p.pad(p.input((30, 40)), low=(0, 2), high=(0, 3), inner=(0, 0), value=1.0),)
 
 
-@pytest.mark.parametrize("build", [softmax, layer_norm, scaled_sum, column_sum, transpose, embedding, padded], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("build", [softmax, layer_norm, scaled_sum, column_sum, transpose, embedding, padded],
+                         ids=lambda f: f.__name__)
 def test_kernels_print_as_before(build, golden):
     p = Program()
     program = p.compile(*build(p))
@@ -77,7 +79,8 @@ def test_positions_are_checked_only_where_the_mask_holds():
 
 
 def test_masks_that_look_into_memory_are_guarded_by_later_masks():
-    """A gather of what was padded, padded itself: the first mask reads an index, which is there where the second one holds."""
+    """A gather of what was padded, padded itself: the first mask reads an index, which is there where the second one
+    holds."""
     import numpy as np
 
     import rushlight as torch

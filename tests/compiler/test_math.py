@@ -8,15 +8,19 @@ from .programs import compute
 special = pytest.importorskip("scipy.special")
 
 FUNCTIONS = {
-    "exp": (np.exp, -87, 88, 2), "exp2": (np.exp2, -120, 120, 2), "expm1": (np.expm1, -20, 80, 2), "log": (np.log, 1e-37, 1e30, 2),
+    "exp": (np.exp, -87, 88, 2), "exp2": (np.exp2, -120, 120, 2), "expm1": (np.expm1, -20, 80, 2),
+    "log": (np.log, 1e-37, 1e30, 2),
     "log2": (np.log2, 1e-37, 1e30, 2), "log10": (np.log10, 1e-37, 1e30, 2), "log1p": (np.log1p, -0.99, 1e5, 2),
-    "sin": (np.sin, -1000, 1000, 2), "cos": (np.cos, -1000, 1000, 2), "tan": (np.tan, -100, 100, 2), "sinh": (np.sinh, -80, 80, 2),
-    "cosh": (np.cosh, -80, 80, 2), "tanh": (np.tanh, -12, 12, 3), "asinh": (np.arcsinh, -1e5, 1e5, 2), "acosh": (np.arccosh, 1, 1e5, 2),
+    "sin": (np.sin, -1000, 1000, 2), "cos": (np.cos, -1000, 1000, 2), "tan": (np.tan, -100, 100, 2),
+    "sinh": (np.sinh, -80, 80, 2),
+    "cosh": (np.cosh, -80, 80, 2), "tanh": (np.tanh, -12, 12, 3), "asinh": (np.arcsinh, -1e5, 1e5, 2),
+    "acosh": (np.arccosh, 1, 1e5, 2),
     "atanh": (np.arctanh, -0.999, 0.999, 2), "sigmoid": (special.expit, -80, 80, 3), "erf": (special.erf, -5, 5, 3),
     "erfc": (special.erfc, -5, 9.1, 2), "erfinv": (special.erfinv, -0.99999994, 0.99999994, 2),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-30, 1e30, 2), "asin": (np.arcsin, -1, 1, 2), "acos": (np.arccos, -1, 1, 2),
     "atan": (np.arctan, -1e4, 1e4, 2)}
-DOUBLE = {k: v for k, v in FUNCTIONS.items() if k not in ("erf", "erfc", "erfinv")}  # those in double precision: tests/ops/test_scalar.py
+# those in double precision: tests/ops/test_scalar.py
+DOUBLE = {k: v for k, v in FUNCTIONS.items() if k not in ("erf", "erfc", "erfinv")}
 
 
 def points(low, high, dtype, count=20011):
@@ -53,7 +57,9 @@ def test_many_turns(name, size):
 def test_all_turns(name, dtype):
     """As far as numbers go: all digits of pi that matter are used."""
     mp = pytest.importorskip("mpmath")
-    x = np.concatenate([np.exp(np.random.default_rng(0).uniform(30, np.log(np.finfo(dtype).max), 60)), [1e22, -1e22, 1e15, 6381956970095103 * 2.0**(797 if dtype is np.float64 else 50)]]).astype(dtype)
+    x = np.concatenate([np.exp(np.random.default_rng(0).uniform(30, np.log(np.finfo(dtype).max), 60)),
+                        [1e22, -1e22, 1e15,
+                         6381956970095103 * 2.0**(797 if dtype is np.float64 else 50)]]).astype(dtype)
     found = compute(lambda p, a: getattr(p, name)(a), x)
     with mp.workdps(400):
         exact = np.array([float(getattr(mp, name)(mp.mpf(float(v)))) for v in x])

@@ -14,8 +14,10 @@ from rushlight._src.devices.cpu.templates.sequence import SUBTRACTED
 from .contractions import Runner, bias_epilogue
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13, "float16": 2e-3, "int32": 0, "int64": 0, "int8": 0, "uint8": 0}
-SHAPES = [(4, 3, 5), (1, 1, 1), (14, 32, 16), (17, 33, 19), (100, 65, 70), (3, 200, 1000), (500, 100, 33), (1000, 40, 600),
-          (1, 300, 500), (300, 1, 500), (2, 40, 7), (40, 3, 100), (4, 5000, 20), (3, 70, 33), (13, 17, 16), (450, 50, 30)]
+SHAPES = [(4, 3, 5), (1, 1, 1), (14, 32, 16), (17, 33, 19), (100, 65, 70), (3, 200, 1000), (500, 100, 33),
+          (1000, 40, 600),
+          (1, 300, 500), (300, 1, 500), (2, 40, 7), (40, 3, 100), (4, 5000, 20), (3, 70, 33), (13, 17, 16),
+          (450, 50, 30)]
 
 
 def strides(array):
@@ -72,7 +74,8 @@ def test_layouts(dtype, layouts):
     ((3,), (3,)), ((2, 3), (2, 3)), ((4,), ()), ((), (4,)), ((2, 1), (3,)), ((2, 1, 3), (1, 4, 1))])
 def test_batches(batch_a, batch_b, layouts):
     for rows, columns, depth in [(5, 7, 3), (40, 33, 20), (1, 50, 30), (300, 40, 30)]:
-        a, b = operand(batch_a, rows, depth, layouts[0], "float32"), operand(batch_b, depth, columns, layouts[1], "float32")
+        a, b = operand(batch_a, rows, depth, layouts[0], "float32"), operand(batch_b, depth, columns, layouts[1],
+                                                                             "float32")
         check(product(a, b, "float32"), a, b, "float32")
 
 
@@ -86,7 +89,8 @@ def test_sums_of_bytes_are_exact(dtypes, layouts):
         a, b = (np.clip(x * 40, e.min, e.max).astype(d) for x, e, d in zip((a, b), ends, dtypes))
         a, b = (relaid(x, layout) for x, layout in zip((a, b), layouts))
         c = np.full((rows, columns), 77, np.int32)
-        problem = Matmul((), rows, columns, depth, strides(a), strides(b), strides(c), dtypes[0], "int32", b_dtype=dtypes[1])
+        problem = Matmul((), rows, columns, depth, strides(a), strides(b), strides(c), dtypes[0], "int32",
+                         b_dtype=dtypes[1])
         Runner(plan_matmul(problem), a=a, b=b, c=c)()
         assert (c == a.astype(np.int64) @ b.astype(np.int64)).all()
 
@@ -115,7 +119,8 @@ def test_empty_sizes(rows, columns, depth):
 
 
 @pytest.mark.parametrize("layout", ["t", "n"])
-@pytest.mark.parametrize("rows,columns,depth", [(4, 3, 5), (40, 70, 600), (2, 100, 300), (500, 33, 20), (8, 5, 0), (19, 37, 40), (30, 1, 50)])
+@pytest.mark.parametrize("rows,columns,depth", [(4, 3, 5), (40, 70, 600), (2, 100, 300), (500, 33, 20), (8, 5, 0),
+                                                (19, 37, 40), (30, 1, 50)])
 def test_bias(rows, columns, depth, layout):
     a, b = random((rows, depth), "float32"), operand((), depth, columns, layout, "float32")
     bias = random((columns,), "float32")
@@ -127,7 +132,8 @@ def test_bias(rows, columns, depth, layout):
 @pytest.mark.parametrize("layouts", ["nn", "nt", "tn", "tt", "gg"])
 def test_an_epilogue_reads_what_the_output_holds(dtype, layouts):
     # of sums over one block along k, as linear algebra has them: longer ones wait in the output
-    for rows, columns, depth in [*((r, c, min(d, 128)) for r, c, d in SHAPES), (2, 300, 100), (4, 70, 33), (130, 70, 64)]:
+    for rows, columns, depth in [*((r, c, min(d, 128)) for r, c, d in SHAPES), (2, 300, 100), (4, 70, 33),
+                                 (130, 70, 64)]:
         a, b = operand((), rows, depth, layouts[0], dtype), operand((), depth, columns, layouts[1], dtype)
         c = random((rows, columns), dtype)
         before = c.copy()
@@ -214,7 +220,8 @@ def test_bfloat(layouts):
         assert (c.double() - wanted).abs().max() <= 8e-3 * wanted.abs().max()
 
 
-@pytest.mark.parametrize("rows,columns,depth", [(3, 64, 64), (16, 100, 128), (33, 130, 64), (50, 65, 192), (64, 200, 64), (130, 70, 128), (200, 129, 64)])
+@pytest.mark.parametrize("rows,columns,depth", [(3, 64, 64), (16, 100, 128), (33, 130, 64), (50, 65, 192),
+                                                (64, 200, 64), (130, 70, 128), (200, 129, 64)])
 @pytest.mark.parametrize("layout", ["n", "t"])
 def test_few_rows(rows, columns, depth, layout):
     torch = pytest.importorskip("torch")
@@ -228,9 +235,11 @@ def test_few_rows(rows, columns, depth, layout):
     wanted = ta.double() @ tb.double() + torch.from_numpy(bias)
     assert (c.double() - wanted).abs().max() <= 8e-3 * wanted.abs().max()
     for signs in (("uint8", "int8"), ("int8", "uint8")):
-        wa, wb = (np.clip(x * 60 + 20, *((0, 255) if s == "uint8" else (-128, 127))).astype(s) for x, s in zip((a, b), signs))
+        wa, wb = (np.clip(x * 60 + 20, *((0, 255) if s == "uint8" else (-128, 127))).astype(s)
+                  for x, s in zip((a, b), signs))
         wc = np.full((rows, columns), 77, np.int32)
-        problem = Matmul((), rows, columns, depth, strides(wa), strides(wb), strides(wc), signs[0], "int32", b_dtype=signs[1])
+        problem = Matmul((), rows, columns, depth, strides(wa), strides(wb), strides(wc), signs[0], "int32",
+                         b_dtype=signs[1])
         Runner(plan_matmul(problem), a=wa, b=wb, c=wc)()
         assert (wc == wa.astype(np.int64) @ wb.astype(np.int64)).all()
 
@@ -242,9 +251,11 @@ def test_refusals():
         plan_matmul(Matmul((), 2, 2, 2, (2, 1), (2, 1), (4, 2)))
 
 
-@pytest.mark.parametrize("cpu", ["avx2", *(pytest.param(cpu, marks=pytest.mark.long) for cpu in ("generic", "avx512", "amx-model"))])
+@pytest.mark.parametrize("cpu", ["avx2", *(pytest.param(cpu, marks=pytest.mark.long)
+                                           for cpu in ("generic", "avx512", "amx-model"))])
 def test_other_cpus(cpu):
-    chosen = "test_bfloat or bytes or few_rows" if cpu == "amx-model" else "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches or bytes"
+    chosen = ("test_bfloat or bytes or few_rows" if cpu == "amx-model"
+              else "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches or bytes")
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", chosen]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

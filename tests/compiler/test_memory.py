@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from rushlight._src.compiler.memory import Life, plan, verify
 
-lives = st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 30), st.integers(0, 10)).map(lambda t: Life(t[0], t[1], t[1] + t[2])), max_size=40)
+lives = st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 30),
+                           st.integers(0, 10)).map(lambda t: Life(t[0], t[1], t[1] + t[2])), max_size=40)
 
 
 @settings(deadline=None)
@@ -16,7 +17,8 @@ def test_no_two_that_live_at_once_overlap(lives):
     assert all(at % 64 == 0 and at + life.size <= size for at, life in zip(offsets, lives))
     rounded = [-(-life.size // 64) * 64 for life in lives]
     assert size <= sum(rounded)
-    assert size >= max((sum(n for n, life in zip(rounded, lives) if life.first <= k <= life.last) for k in range(41)), default=0)
+    assert size >= max((sum(n for n, life in zip(rounded, lives) if life.first <= k <= life.last) for k in range(41)),
+                       default=0)
 
 
 def test_a_chain_takes_two_places():

@@ -49,14 +49,16 @@ def test_all_stages_run_in_order_and_are_logged(caplog):
     torch._dynamo.reset()
     with settings.set(store=False), caplog.at_level(logging.DEBUG, "rushlight.stages"):
         step()
-    seen = [r.getMessage().split(": ")[1] for r in caplog.records if r.name == "rushlight.stages" and r.getMessage().startswith("compiled:")]
+    seen = [r.getMessage().split(": ")[1] for r in caplog.records if r.name == "rushlight.stages"
+            and r.getMessage().startswith("compiled:")]
     names = [stage.name for stage in pipeline.STAGES]
     assert seen == names, seen
 
 
 @pytest.mark.parametrize("broken", [stage.name for stage in (*pipeline.DERIVING, *pipeline.PLANNING[:-1])])
 def test_a_stage_that_breaks_a_rule_is_named(broken, monkeypatch):
-    """Each stage in turn loses the first node of the program it leaves, which something reads: the check after it says so."""
+    """Each stage in turn loses the first node of the program it leaves, which something reads: the check after it says
+    so."""
     def breaking(stage):
         def run(c):
             stage.run(c)
@@ -83,9 +85,12 @@ def test_rules_of_programs():
     y = node(P.exp, x)
     verify(Graph([x], [y], [y]))
     wrong = node(P.exp, x, meta=Meta.of((2, 4), torch.float32))
-    for graph, reason in [(Graph([], [y], [y]), "before it is computed"), (Graph([x], [], [y]), "is not computed"), (Graph([x], [y, y], [y]), "twice"),
-                          (Graph([x], [wrong], [wrong]), "gives"), (Graph([x], [y], [Store(y, z)]), "no input"), (Graph([x], [y], [Store(y, x), Store(y, x)]), "stored into twice"),
-                          (Graph([x, w := Node("w", None, meta=Meta.of((3,), torch.float32))], [y], [Store(y, w)]), "of shape")]:
+    for graph, reason in [(Graph([], [y], [y]), "before it is computed"), (Graph([x], [], [y]), "is not computed"),
+                          (Graph([x], [y, y], [y]), "twice"),
+                          (Graph([x], [wrong], [wrong]), "gives"), (Graph([x], [y], [Store(y, z)]), "no input"),
+                          (Graph([x], [y], [Store(y, x), Store(y, x)]), "stored into twice"),
+                          (Graph([x, w := Node("w", None, meta=Meta.of((3,), torch.float32))], [y], [Store(y, w)]),
+                           "of shape")]:
         with pytest.raises(Malformed, match=reason):
             verify(graph)
 

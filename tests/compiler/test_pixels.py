@@ -1,4 +1,5 @@
-"""Convolutions over pixels, with channels last: of bytes exactly, of halves and floats, by any processor; the primitive of bytes within programs."""
+"""Convolutions over pixels, with channels last: of bytes exactly, of halves and floats, by any processor; the primitive
+of bytes within programs."""
 
 import os
 import subprocess
@@ -32,7 +33,8 @@ def channels_last(t):
 def elements(shape, dtype):
     if dtype == "uint8":
         return torch.randint(0, 256, shape, dtype=torch.uint8)
-    return torch.randint(-128, 128, shape, dtype=torch.int8) if dtype == "int8" else torch.randn(shape).to(getattr(torch, dtype))
+    return torch.randint(-128, 128, shape,
+                         dtype=torch.int8) if dtype == "int8" else torch.randn(shape).to(getattr(torch, dtype))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "bfloat16", "float32"])
@@ -49,7 +51,8 @@ def test_pixels(name, dtype):
     wanted = getattr(torch.nn.functional, f"conv{len(size)}d")(wide, weight.double(), None, stride, 0, dilation, groups)
     for w in (weight, channels_last(weight)[0]):
         got, y_strides = channels_last(torch.full(wanted.shape, 77, dtype=torch.int32 if whole else weight.dtype))
-        problem = Convolution(*case, dtype, x_strides, y_strides, w=w.stride(), b_dtype="int8" if whole else "", out_dtype="int32" if whole else "", border=border)
+        problem = Convolution(*case, dtype, x_strides, y_strides, w=w.stride(), b_dtype="int8" if whole else "",
+                              out_dtype="int32" if whole else "", border=border)
         Runner(plan_pixels(problem), x=x.data_ptr(), weight=w.data_ptr(), y=got.data_ptr())()
         assert (got.double() - wanted).abs().max() <= (0 if whole else TOLERANCE[dtype] * wanted.abs().max())
 
@@ -70,7 +73,9 @@ def model(lib, last):
     """Two convolutions with what stands around them in networks, and an image; the same in either library."""
     lib.manual_seed(0)
     nn, form = lib.nn, {"memory_format": lib.channels_last}
-    made = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, 2, 1, bias=False), nn.GELU(), nn.MaxPool2d(3, 1, 1), nn.Conv2d(16, 16, 5, padding=2, groups=4))
+    made = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+                         nn.Conv2d(16, 16, 3, 2, 1, bias=False), nn.GELU(), nn.MaxPool2d(3, 1, 1),
+                         nn.Conv2d(16, 16, 5, padding=2, groups=4))
     with lib.no_grad():
         for number, one in enumerate(made.parameters()):
             one.copy_(lib.linspace(-1, 1, one.numel()).cos().mul(0.2 + number % 3 * 0.1).reshape(one.shape))
@@ -109,15 +114,18 @@ def test_infinite_neighbours_stay_out(channels):
     """What lies beside a run of channels is not multiplied by zero."""
     x, strides = channels_last(torch.ones(1, channels, 9, 9).bfloat16())
     x[:, :, :, 5:] = float("inf")
-    weight, (got, y_strides) = torch.ones(16, channels, 1, 1).bfloat16(), channels_last(torch.zeros(1, 16, 9, 9).bfloat16())
-    Runner(plan_pixels(Convolution(1, channels, 16, (9, 9), (1, 1), (1, 1), (0, 0), (1, 1), 1, "bfloat16", strides, y_strides)),
+    weight, (got, y_strides) = torch.ones(16, channels, 1,
+                                          1).bfloat16(), channels_last(torch.zeros(1, 16, 9, 9).bfloat16())
+    Runner(plan_pixels(Convolution(1, channels, 16, (9, 9), (1, 1), (1, 1), (0, 0), (1, 1), 1, "bfloat16", strides,
+                                   y_strides)),
            x=x.data_ptr(), weight=weight.data_ptr(), y=got.data_ptr())()
     assert (got[:, :, :, :5] == channels).all() and got[:, :, :, 5:].isinf().all()
 
 
 def test_channels_must_be_neighbours():
     with pytest.raises(ValueError, match="neighbours"):
-        plan_pixels(Convolution(1, 16, 16, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), 1, "uint8", b_dtype="int8", out_dtype="int32"))
+        plan_pixels(Convolution(1, 16, 16, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), 1, "uint8", b_dtype="int8",
+                                out_dtype="int32"))
 
 
 GEOMETRY = {"stride": (1, 2), "padding": (1, 0), "dilation": (1, 1), "groups": 1}
@@ -128,7 +136,8 @@ def of_bytes():
     generator = np.random.default_rng(0)
     x, w = generator.integers(0, 256, (2, 9, 8, 20), np.uint8), generator.integers(-128, 128, (33, 20, 3, 3), np.int8)
     wide = torch.from_numpy(np.pad(x, ((0, 0), (1, 1), (0, 0), (0, 0)), constant_values=7)).double().permute(0, 3, 1, 2)
-    wanted = torch.nn.functional.conv2d(wide, torch.from_numpy(w).double(), stride=(1, 2)).permute(0, 2, 3, 1).numpy().astype(np.int32)
+    wanted = torch.nn.functional.conv2d(wide, torch.from_numpy(w).double(),
+                                        stride=(1, 2)).permute(0, 2, 3, 1).numpy().astype(np.int32)
     return rushlight.from_numpy(x), rushlight.from_numpy(w), wanted
 
 
@@ -153,12 +162,14 @@ def test_bytes_are_requantised_where_they_are_stored(caplog):
     with caplog.at_level("DEBUG", "rushlight.fusion"):
         got = rushlight.compile(requantised, fullgraph=True)(x, w, scale)
     assert "operations after it, reading column" in caplog.text
-    np.testing.assert_array_equal(got.numpy(), np.clip(np.rint(wanted.astype(np.float32) * scale.numpy()) + 3, 0, 255).astype(np.uint8))
+    np.testing.assert_array_equal(got.numpy(), np.clip(np.rint(wanted.astype(np.float32) * scale.numpy()) + 3, 0,
+                                                       255).astype(np.uint8))
 
 
 @pytest.mark.parametrize("cpu", ["generic", "avx2", "amx-model"])
 def test_other_cpus(cpu):
     some = "strided or stem or grouped or bytes or neighbours or lanes or networks or padding"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", f"({some}) and not other_cpus and not float32"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k",
+               f"({some}) and not other_cpus and not float32"]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -36,7 +36,9 @@ def steps(count, rows=24, depth=2, columns=20):
 def gradient(*tensors):
     """The sum of transposed products, as of a weight that is used at every step."""
     half = len(tensors) // 2
-    return P.matmul(P.permute(tensors[0], dims=(1, 0)), tensors[half]), [P.matmul(P.permute(a, dims=(1, 0)), b) for a, b in zip(tensors[1:half], tensors[half + 1:])]
+    return P.matmul(P.permute(tensors[0], dims=(1, 0)), tensors[half]), [P.matmul(P.permute(a, dims=(1, 0)), b)
+                                                                         for a, b in zip(tensors[1:half],
+                                                                                         tensors[half + 1:])]
 
 
 def summed(*tensors):
@@ -52,12 +54,14 @@ def test_products_of_the_steps_are_one(count):
 
 
 def test_other_terms_stay():
-    assert products_of(lambda x, *tensors: [P.add(P.add(summed(*tensors)[0], P.exp(x)), x)], torch.randn(24, 20), *steps(4)) == (4, 1)
+    assert products_of(lambda x, *tensors: [P.add(P.add(summed(*tensors)[0], P.exp(x)), x)], torch.randn(24, 20),
+                       *steps(4)) == (4, 1)
 
 
 def test_products_of_other_depths_are_joined_too():
     left, right = [torch.randn(24, k) for k in (1, 3, 2)], [torch.randn(k, 20) for k in (1, 3, 2)]
-    assert products_of(lambda a, b, c, d, e, f: [P.add(P.matmul(a, d), P.add(P.matmul(b, e), P.matmul(c, f)))], *left, *right) == (3, 1)
+    assert products_of(lambda a, b, c, d, e, f: [P.add(P.matmul(a, d), P.add(P.matmul(b, e), P.matmul(c, f)))], *left,
+                       *right) == (3, 1)
 
 
 def test_a_product_that_is_read_elsewhere_stays():

@@ -69,7 +69,8 @@ def test_left_operands(prologues, name, turned, shape):
 
 
 RIGHT = {  # what the right operand [k, columns] is computed from
-    "scaled": lambda w, s: w * s, "activated": lambda w, s: torch.relu(w - s), "columns scaled": lambda w, s: (w.mT * s[:w.shape[0]]).mT}
+    "scaled": lambda w, s: w * s, "activated": lambda w, s: torch.relu(w - s),
+    "columns scaled": lambda w, s: (w.mT * s[:w.shape[0]]).mT}
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -98,7 +99,8 @@ def test_weights_of_another_dtype(prologues, dtype, rows, zero_point):
 
 def test_weights_of_four_bits(prologues):
     """Two to a byte: even columns of the weights in the lower half of a byte, odd ones in the upper."""
-    packed, scale, even, odd = torch.randint(0, 255, (40, 33)).to(torch.uint8), torch.rand(40, 1), torch.randn(5, 33), torch.randn(5, 33)
+    packed, scale, even, odd = torch.randint(0, 255, (40, 33)).to(torch.uint8), torch.rand(40, 1), torch.randn(
+        5, 33), torch.randn(5, 33)
 
     def body(packed, scale, even, odd):
         low, high = (packed & 15).to(torch.float32) - 8, (packed >> 4).to(torch.float32) - 8
@@ -130,7 +132,8 @@ def normed(x, mean, var, g, b):
 
 
 CONVOLUTIONS = [  # channels, outputs, size, kernel, stride, padding, groups
-    (32, 24, (19, 21), 3, 1, 1, 1), (32, 24, (18, 17), 3, 2, 1, 1), (48, 32, (14, 14), 1, 1, 0, 1), (32, 40, (33, 31), 1, 1, 0, 1), (64, 64, (9, 7), 3, 1, 1, 2),
+    (32, 24, (19, 21), 3, 1, 1, 1), (32, 24, (18, 17), 3, 2, 1, 1), (48, 32, (14, 14), 1, 1, 0, 1),
+    (32, 40, (33, 31), 1, 1, 0, 1), (64, 64, (9, 7), 3, 1, 1, 2),
     (20, 16, (15, 15), 5, 1, 2, 1), (3, 8, (16, 16), 3, 1, 1, 1), (32, 32, (7, 7), 7, 1, 3, 32)]
 
 
@@ -138,7 +141,8 @@ CONVOLUTIONS = [  # channels, outputs, size, kernel, stride, padding, groups
 @pytest.mark.parametrize("last", [False, True])
 def test_images_and_their_gradients(channels, outputs, size, kernel, stride, padding, groups, last):
     """With and without a template that packs images; images that lie channel by channel or pixel by pixel."""
-    x, mean, var, g, b, w = values((3, channels, *size), *[(1, channels, 1, 1)] * 4, (outputs, channels // groups, kernel, kernel))
+    x, mean, var, g, b, w = values((3, channels, *size), *[(1, channels, 1, 1)] * 4,
+                                   (outputs, channels // groups, kernel, kernel))
     if last:
         x = x.to(memory_format=torch.channels_last)
 
@@ -194,9 +198,11 @@ def test_what_is_shared_is_computed_once(prologues):
     """An operand that something else reads too, or that is a result, is written down."""
     x, g, b, w = values((40, 24), (24,), (24,), (24, 8))
     normalised = LEFT["normalised"]
-    for body in (lambda x, g, b, w: (normalised(x, g, b), normalised(x, g, b) @ w), lambda x, g, b, w: torch.sin(normalised(x, g, b)).sum() + normalised(x, g, b) @ w):
+    for body in (lambda x, g, b, w: (normalised(x, g, b), normalised(x, g, b) @ w),
+                 lambda x, g, b, w: torch.sin(normalised(x, g, b)).sum() + normalised(x, g, b) @ w):
         expected, found = body(x, g, b, w), whole(body)(x, g, b, w)
-        for e, f in zip(expected if isinstance(expected, tuple) else [expected], found if isinstance(found, tuple) else [found]):
+        for e, f in zip(expected if isinstance(expected, tuple) else [expected], found if isinstance(found, tuple)
+                        else [found]):
             np.testing.assert_allclose(f.numpy(), e.numpy(), rtol=1e-4, atol=1e-4)
     assert not prologues
 

@@ -1,4 +1,5 @@
-"""Operands of products that are computed while they are packed: layouts, broadcasts, dtypes, blocks, batches, threads."""
+"""Operands of products that are computed while they are packed: layouts, broadcasts, dtypes, blocks, batches,
+threads."""
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from .contractions import Runner
 
 NAMES = ("x", "scale", "shift")
 X, SCALE, SHIFT = map(leaf, NAMES)
-NORMALISED = expression_prologue(apply("exp", apply("mul", apply("add", apply("mul", X, SCALE), SHIFT), 0.5)), (X, SCALE, SHIFT))
+NORMALISED = expression_prologue(apply("exp", apply("mul", apply("add", apply("mul", X, SCALE), SHIFT), 0.5)),
+                                 (X, SCALE, SHIFT))
 
 
 def laid_out(values, order):
@@ -37,12 +39,14 @@ def strides_of(array, shape):
 def operand(generator, shape, order):
     """(the operand, its parts)."""
     x = generator.standard_normal(shape).astype(np.float32)
-    parts = [laid_out(x, order), generator.standard_normal((*shape[:-1], 1)).astype(np.float32), generator.standard_normal(shape[-1]).astype(np.float32)]
+    parts = [laid_out(x, order), generator.standard_normal((*shape[:-1], 1)).astype(np.float32),
+             generator.standard_normal(shape[-1]).astype(np.float32)]
     return np.exp((parts[0] * parts[1] + parts[2]) * 0.5), parts
 
 
 # blocked, B packed once, several blocks along k, parts of a long sum, few rows, batches, batches that are rows
-PRODUCTS = [((), 40, 50, 60), ((), 500, 33, 70), ((), 70, 33, 3000), ((), 20, 30, 9000), ((), 3, 100, 200), ((3,), 17, 20, 30), ((2, 3), 9, 17, 5)]
+PRODUCTS = [((), 40, 50, 60), ((), 500, 33, 70), ((), 70, 33, 3000), ((), 20, 30, 9000), ((), 3, 100, 200),
+            ((3,), 17, 20, 30), ((2, 3), 9, 17, 5)]
 
 
 @pytest.mark.parametrize("order", ["rows", "columns", "apart"])
@@ -63,7 +67,8 @@ def test_both_operands_computed(batch, rows, columns, depth, order):
             prologues.append(NORMALISED if use else None)
             parts.append(tuple((*strides_of(part, shape), 0) for part in own) if use else ())
             given.update({f"{name}{k}": part for k, part in enumerate(own)} if use else {name: value})
-        problem = Matmul(batch, rows, columns, depth, *strides, strides_of(c, c.shape), a_parts=parts[0], b_parts=parts[1])
+        problem = Matmul(batch, rows, columns, depth, *strides, strides_of(c, c.shape), a_parts=parts[0],
+                         b_parts=parts[1])
         for threads in (1, 2):
             c[...] = np.nan
             before = pool.get_num_threads()
@@ -81,16 +86,19 @@ def test_bytes_and_halves_become_halves(order):
     generator = np.random.default_rng(1)
     rows, columns, depth = 21, 37, 55
     scale = generator.integers(1, 9, columns).astype(np.float32) / 8
-    weights, zero = generator.integers(-128, 127, (depth, columns)).astype(np.int8), generator.integers(-9, 9, columns).astype(np.int8)
+    weights, zero = generator.integers(-128, 127, (depth, columns)).astype(np.int8), generator.integers(
+        -9, 9, columns).astype(np.int8)
     x = generator.integers(-4, 4, (rows, depth)).astype(np.float32)
     w, s, z = leaf("w", dtypes.int8), leaf("s"), leaf("z", dtypes.int8)
-    value = convert(apply("mul", convert(apply("sub", convert(w, dtypes.int32), convert(z, dtypes.int32)), dtypes.float32), s), dtypes.bfloat16)
+    value = convert(apply("mul", convert(apply("sub", convert(w, dtypes.int32), convert(z, dtypes.int32)),
+                                         dtypes.float32), s), dtypes.bfloat16)
     prologue = expression_prologue(value, (w, s, z))
     parts = [laid_out(weights, order), scale, zero]
     strides = tuple((*strides_of(part, (depth, columns)), 0) for part in parts)
     halves = (x.view(np.uint32) >> 16).astype(np.uint16)  # whole numbers this small are exact
     c = np.full((rows, columns), np.nan, np.float32)
-    problem = Matmul((), rows, columns, depth, (depth, 1), strides[0][:2], (columns, 1), "bfloat16", "float32", b_parts=strides)
+    problem = Matmul((), rows, columns, depth, (depth, 1), strides[0][:2], (columns, 1), "bfloat16", "float32",
+                     b_parts=strides)
     Runner(plan_matmul(problem, b_from=prologue), a=halves, c=c, **{f"b{k}": part for k, part in enumerate(parts)})()
     rounded = ((weights.astype(np.float32) - zero) * scale)
     bits = rounded.view(np.uint32)
@@ -101,11 +109,14 @@ def test_bytes_and_halves_become_halves(order):
 def test_sums_of_several_products():
     generator = np.random.default_rng(2)
     count, rows, columns, depth = 3, 11, 18, 40
-    x, y = generator.standard_normal((count, rows, depth)).astype(np.float32), generator.standard_normal((count, columns, depth)).astype(np.float32)
+    x, y = generator.standard_normal((count, rows,
+                                      depth)).astype(np.float32), generator.standard_normal((count, columns,
+                                                                                             depth)).astype(np.float32)
     scale = generator.standard_normal((rows, 1)).astype(np.float32)
     prologue = expression_prologue(apply("mul", X, SCALE), (X, SCALE))
     c = np.full((rows, columns), np.nan, np.float32)
-    problem = Matmul((), rows, columns, depth, (depth, 1), (1, depth), (columns, 1), sums=(count, rows * depth, columns * depth),
+    problem = Matmul((), rows, columns, depth, (depth, 1), (1, depth), (columns, 1),
+                     sums=(count, rows * depth, columns * depth),
                      a_parts=((depth, 1, rows * depth), (1, 0, 0)))
     Runner(plan_matmul(problem, a_from=prologue), a0=x, a1=scale, b=y, c=c)()
     np.testing.assert_allclose(c, np.einsum("nrk,nck->rc", x * scale, y), rtol=1e-4, atol=1e-4)

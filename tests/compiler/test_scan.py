@@ -9,7 +9,8 @@ from rushlight._src.compiler.segment import compile_graph
 from rushlight._src.graph.graph import Graph
 from rushlight._src.transforms.trace import Trace
 
-SHAPES = [((3, 40), 1), ((40, 3), 0), ((5,), 0), ((4, 33, 17), 1), ((2, 100), 1), ((1, 1), 0), ((7, 1), 1), ((3, 5, 70), 0), ((130,), 0)]
+SHAPES = [((3, 40), 1), ((40, 3), 0), ((5,), 0), ((4, 33, 17), 1), ((2, 100), 1), ((1, 1), 0), ((7, 1), 1),
+          ((3, 5, 70), 0), ((130,), 0)]
 
 
 @pytest.mark.parametrize("shape,dim", SHAPES)
@@ -32,7 +33,8 @@ def test_long_sums_of_float32_stay_exact():
 def test_views_of_scans_and_of_what_they_read():
     x = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
     r = rl.from_numpy(x)
-    np.testing.assert_array_equal((r.transpose(0, 2) * 2).flip(1).cumsum(1).flip(1).numpy(), np.flip(np.flip(x.T * 2, 1).cumsum(1), 1))
+    np.testing.assert_array_equal((r.transpose(0, 2) * 2).flip(1).cumsum(1).flip(1).numpy(),
+                                  np.flip(np.flip(x.T * 2, 1).cumsum(1), 1))
 
 
 def test_a_scan_is_a_kernel():

@@ -36,7 +36,8 @@ def test_before_and_after_compute_the_same(number):
 
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.5, -3.5, 65504.0, -1e-7, 1e-40, float("inf"), -float("inf"), float("nan"))
-REORDERED = ("side_by_side", "accumulated", "transposed_product")  # sums in another order, or of zeros that are not there
+# sums in another order, or of zeros that are not there
+REORDERED = ("side_by_side", "accumulated", "transposed_product")
 
 
 def bits(x):
@@ -62,16 +63,26 @@ def test_rules_keep_every_bit_of_special_numbers(number, dtype):
 
 
 FORMS = [
-    lambda x: x * 0 + 0.0, lambda x: x + 0.0, lambda x: 0 + x, lambda x: x + -0.0, lambda x: x - 0.0, lambda x: x - -0.0, lambda x: 0 - x, lambda x: -0.0 - x, lambda x: x - x,
-    lambda x: x + torch.zeros_like(x), lambda x: x - torch.zeros_like(x), lambda x: x * torch.ones_like(x), lambda x: x * 1, lambda x: x / 1, lambda x: x * -1, lambda x: -(-x),
-    lambda x: 0 * x, lambda x: x * -0.0, lambda x: x ** 1, lambda x: x ** 2, lambda x: x ** 0, lambda x: x ** 0.5, lambda x: x ** -0.5, lambda x: x ** -1, lambda x: x ** 3,
-    lambda x: 1 ** x, lambda x: torch.maximum(x, torch.zeros_like(x)), lambda x: torch.maximum(torch.zeros_like(x), x), lambda x: torch.minimum(x, -torch.zeros_like(x)),
-    lambda x: x.clamp(min=0.0), lambda x: x.clamp(min=-0.0), lambda x: x.clamp(max=0.0), lambda x: x.clamp(0.0, 2.0), lambda x: x.relu(), lambda x: torch.where(x > 0, x, -0.0),
-    lambda x: torch.where(x == 0, 0.0, x), lambda x: (-x).abs(), lambda x: -x.abs(), lambda x: x.round(), lambda x: x.sign(), lambda x: x.reshape(-1, 1).sum(1),
-    lambda x: x.reshape(-1, 1).prod(1), lambda x: x.reshape(-1, 1).amax(1), lambda x: x.reshape(-1, 1).mean(1), lambda x: (x * 0).sum(), lambda x: torch.add(x, x, alpha=0),
-    lambda x: torch.lerp(x, x + 1, 0.0), lambda x: torch.addcmul(x, x * 0, x * 0), lambda x: torch.copysign(x, -0.0), lambda x: x.masked_fill(x != x, -0.0),
-    lambda x: torch.full((3,), 0.1, dtype=x.dtype).double(), lambda x: torch.full((3,), 1e30, dtype=torch.float32).half().to(x.dtype) + x[:3],
-    lambda x: torch.full((3,), 0.1, dtype=torch.float16).to(x.dtype) + x[:3], lambda x: torch.full((3,), 300).to(torch.uint8), lambda x: torch.full((3,), 2 ** 40 + 5).int(),
+    lambda x: x * 0 + 0.0, lambda x: x + 0.0, lambda x: 0 + x, lambda x: x + -0.0, lambda x: x - 0.0,
+    lambda x: x - -0.0, lambda x: 0 - x, lambda x: -0.0 - x, lambda x: x - x,
+    lambda x: x + torch.zeros_like(x), lambda x: x - torch.zeros_like(x), lambda x: x * torch.ones_like(x),
+    lambda x: x * 1, lambda x: x / 1, lambda x: x * -1, lambda x: -(-x),
+    lambda x: 0 * x, lambda x: x * -0.0, lambda x: x ** 1, lambda x: x ** 2, lambda x: x ** 0, lambda x: x ** 0.5,
+    lambda x: x ** -0.5, lambda x: x ** -1, lambda x: x ** 3,
+    lambda x: 1 ** x, lambda x: torch.maximum(x, torch.zeros_like(x)), lambda x: torch.maximum(torch.zeros_like(x), x),
+    lambda x: torch.minimum(x, -torch.zeros_like(x)),
+    lambda x: x.clamp(min=0.0), lambda x: x.clamp(min=-0.0), lambda x: x.clamp(max=0.0), lambda x: x.clamp(0.0, 2.0),
+    lambda x: x.relu(), lambda x: torch.where(x > 0, x, -0.0),
+    lambda x: torch.where(x == 0, 0.0, x), lambda x: (-x).abs(), lambda x: -x.abs(), lambda x: x.round(),
+    lambda x: x.sign(), lambda x: x.reshape(-1, 1).sum(1),
+    lambda x: x.reshape(-1, 1).prod(1), lambda x: x.reshape(-1, 1).amax(1), lambda x: x.reshape(-1, 1).mean(1),
+    lambda x: (x * 0).sum(), lambda x: torch.add(x, x, alpha=0),
+    lambda x: torch.lerp(x, x + 1, 0.0), lambda x: torch.addcmul(x, x * 0, x * 0), lambda x: torch.copysign(x, -0.0),
+    lambda x: x.masked_fill(x != x, -0.0),
+    lambda x: torch.full((3,), 0.1, dtype=x.dtype).double(),
+    lambda x: torch.full((3,), 1e30, dtype=torch.float32).half().to(x.dtype) + x[:3],
+    lambda x: torch.full((3,), 0.1, dtype=torch.float16).to(x.dtype) + x[:3],
+    lambda x: torch.full((3,), 300).to(torch.uint8), lambda x: torch.full((3,), 2 ** 40 + 5).int(),
 ]
 
 
@@ -100,7 +111,8 @@ def test_common_values_are_computed_once():
 
 def test_numbers_of_different_types_are_different():
     x = torch.arange(4)
-    made = simplify(graph_of(lambda x: P.cat((P.convert(P.mul(x, 2), dtype=torch.float32), P.mul(P.convert(x, dtype=torch.float32), 2.0)), dim=0), x))
+    made = simplify(graph_of(lambda x: P.cat((P.convert(P.mul(x, 2), dtype=torch.float32),
+                                              P.mul(P.convert(x, dtype=torch.float32), 2.0)), dim=0), x))
     assert sum(n.op is P.mul for n in made.nodes) == 2
 
 
@@ -121,7 +133,8 @@ def test_an_output_that_equals_an_input_is_a_copy():
 def test_parts_of_a_gradient_are_joined():
     """What a split leaves in the backward: sums of padded parts."""
     def body(x):
-        parts = [P.pad(P.slice(x, starts=(0, k), steps=(1, 1), shape=(3, 2)), low=(0, k), high=(0, 4 - k), inner=(0, 0), value=0) for k in (0, 2, 4)]
+        parts = [P.pad(P.slice(x, starts=(0, k), steps=(1, 1), shape=(3, 2)), low=(0, k), high=(0, 4 - k), inner=(0, 0),
+                       value=0) for k in (0, 2, 4)]
         return P.add(P.add(parts[0], parts[1]), parts[2])
 
     x = torch.randn(3, 6)

@@ -40,7 +40,8 @@ def random(*shapes):
 
 LAYER = (5, 24), (24, 24), (24,)
 IMAGE = (2, 8, 9, 9), (8, 8, 3, 3), (8,), (8,), (8,), (8,)
-CASES = {linear_gelu: (LAYER, 1), linear_residual: (LAYER, 2), activation_and_its_argument: (LAYER, 1), batch_norm: (IMAGE, 5),
+CASES = {linear_gelu: (LAYER, 1), linear_residual: (LAYER, 2), activation_and_its_argument: (LAYER, 1),
+         batch_norm: (IMAGE, 5),
          two_products: (LAYER, 2), scaled_by_a_tensor: (LAYER, 3)}
 
 
@@ -72,7 +73,8 @@ def test_gradients_through_tails(dtype):
         function(*given, mask).backward()
         gradients.append([t.grad.float().numpy() for t in given])
     for expected, found in zip(*gradients):
-        np.testing.assert_allclose(found, expected, rtol=5e-2 if dtype is torch.bfloat16 else 1e-4, atol=0.3 if dtype is torch.bfloat16 else 1e-6)
+        np.testing.assert_allclose(found, expected, rtol=5e-2 if dtype is torch.bfloat16 else 1e-4,
+                                   atol=0.3 if dtype is torch.bfloat16 else 1e-6)
 
 
 def test_a_sum_of_images_and_a_strided_gradient():
@@ -100,7 +102,8 @@ def test_a_product_of_which_only_a_mask_is_kept(depth):
 def test_products_of_bytes_are_scaled_where_they_are_stored(rows, dtype):
     """Scales of rows and columns, zero point, bias, activation; and what becomes bytes again."""
     a, b = torch.randint(-128, 127, (rows, 72)).to(torch.int8), torch.randint(-128, 127, (72, 34)).to(torch.int8)
-    of_rows, of_columns, bias, zero = torch.rand(rows, 1) / 300, torch.rand(34) / 300, torch.randn(34), torch.randint(-50, 50, (34,)).to(torch.int32)
+    of_rows, of_columns, bias, zero = torch.rand(rows, 1) / 300, torch.rand(34) / 300, torch.randn(34), torch.randint(
+        -50, 50, (34,)).to(torch.int32)
 
     def body(a, b, of_rows, of_columns, bias, zero):
         sums = torch._int_mm(a, b) - zero
@@ -112,7 +115,8 @@ def test_products_of_bytes_are_scaled_where_they_are_stored(rows, dtype):
     operator = whole(body)
     expected, found = body(a, b, of_rows, of_columns, bias, zero), operator(a, b, of_rows, of_columns, bias, zero)
     assert found.dtype is dtype
-    np.testing.assert_allclose(found.double().numpy(), expected.double().numpy(), rtol=1e-2 if dtype is torch.bfloat16 else 1e-5, atol=1 if dtype is torch.int8 else 1e-5)
+    np.testing.assert_allclose(found.double().numpy(), expected.double().numpy(), rtol=1e-2 if dtype is torch.bfloat16
+                               else 1e-5, atol=1 if dtype is torch.int8 else 1e-5)
     plan, = operator.plans.values()
     assert not any("nodes" in label for label in plan.code_owner.labels), plan.code_owner.labels
 

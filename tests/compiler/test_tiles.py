@@ -13,7 +13,8 @@ from rushlight._src.devices.cpu.llvm.tiles import configured, tiles_of
 from rushlight._src.devices.cpu.llvm.types import ptr
 
 KINDS = ["bf16ps", "bssd", "bsud", "busd", "buud"]
-KNOWN = [0x0000, 0x8000, 0x0001, 0x807F, 0x7F80, 0xFF80, 0x7FC1, 0x0080, 0x3F80, 0x7F7F]  # bfloats: zeros, denormal, infinite, NaN, least, one, largest
+# bfloats: zeros, denormal, infinite, NaN, least, one, largest
+KNOWN = [0x0000, 0x8000, 0x0001, 0x807F, 0x7F80, 0xFF80, 0x7FC1, 0x0080, 0x3F80, 0x7F7F]
 
 
 def product(kind, tiles):
@@ -52,7 +53,8 @@ def operands(kind, seed):
     generator = np.random.default_rng(seed)
     words = [generator.integers(0, 1 << 32, (16, 16), np.uint32) for _ in range(3)]
     if kind == "bf16ps":
-        floats = [generator.standard_normal((16, 16 if k == 0 else 32)).astype(np.float32) * np.float32(2.0 ** generator.integers(-70, 60)) for k in range(3)]
+        floats = [generator.standard_normal((16, 16 if k == 0 else 32)).astype(np.float32)
+                  * np.float32(2.0 ** generator.integers(-70, 60)) for k in range(3)]
         halves = [(array.view(np.uint32) >> 16).astype(np.uint16) for array in floats[1:]]
         for array in halves:
             rare = generator.random(array.shape) < 0.02 * (seed % 3)
@@ -74,7 +76,8 @@ def test_sums_of_bytes_are_exact(kind):
 
 def test_sums_of_bfloats():
     sums, rows, columns = operands("bf16ps", 0)
-    wide = [((array.view(np.uint16).astype(np.uint32)) << 16).view(np.float32).astype(np.float64) for array in (rows, columns)]
+    wide = [((array.view(np.uint16).astype(np.uint32)) << 16).view(np.float32).astype(np.float64)
+            for array in (rows, columns)]
     left, right = wide[0].reshape(16, 32), wide[1].reshape(16, 16, 2).transpose(0, 2, 1).reshape(32, 16)
     wanted, scale = left @ right, abs(left) @ abs(right)
     _, alone, _ = run("bf16ps", "model", sums, rows, columns)

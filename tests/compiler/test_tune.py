@@ -17,8 +17,10 @@ def test_a_plan_asks_and_a_trial_answers():
 
 @pytest.mark.parametrize("model, shape", [
     (lambda: torch.nn.Sequential(torch.nn.Linear(96, 130), torch.nn.GELU(), torch.nn.Linear(130, 40)), (70, 96)),
-    (lambda: torch.nn.Sequential(torch.nn.Conv2d(64, 128, 1), torch.nn.ReLU()), (2, 64, 40, 40)),  # a product with what follows it
-    (lambda: torch.nn.Sequential(torch.nn.Conv2d(5, 12, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(12, 8, 1, stride=2)), (3, 5, 13, 13))])
+    # a product with what follows it
+    (lambda: torch.nn.Sequential(torch.nn.Conv2d(64, 128, 1), torch.nn.ReLU()), (2, 64, 40, 40)),
+    (lambda: torch.nn.Sequential(torch.nn.Conv2d(5, 12, 3, padding=1), torch.nn.ReLU(),
+                                 torch.nn.Conv2d(12, 8, 1, stride=2)), (3, 5, 13, 13))])
 def test_tuned_programs_mean_the_same(model, shape, tmp_path):
     torch.manual_seed(0)
     model, x = model(), torch.randn(*shape)
@@ -47,8 +49,10 @@ def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("how, text", [
-    ({"mode": "fastest"}, "Unrecognized mode=fastest"), ({"mode": "default", "options": {}}, "can't be specified at the same time"),
-    ({"options": {"speed": 9}}, "Unexpected optimization option speed"), ({"options": {"max_autotune": 3}}, "Unexpected type of attr max_autotune")])
+    ({"mode": "fastest"}, "Unrecognized mode=fastest"),
+    ({"mode": "default", "options": {}}, "can't be specified at the same time"),
+    ({"options": {"speed": 9}}, "Unexpected optimization option speed"),
+    ({"options": {"max_autotune": 3}}, "Unexpected type of attr max_autotune")])
 def test_modes_and_options_that_there_are_not(how, text):
     with pytest.raises(RuntimeError, match=text):
         torch.compile(lambda x: x, **how)

@@ -24,7 +24,8 @@ def warned(module, code):
 PROGRAMS = [
     "y = torch.randn(2, requires_grad=True) * 2; y.sum().backward(); y.grad",
     "o = torch.optim.SGD(nn.Linear(2, 2).parameters(), 0.1); s = torch.optim.lr_scheduler.StepLR(o, 1); s.step()",
-    "o = torch.optim.SGD(nn.Linear(2, 2).parameters(), 0.1); s = torch.optim.lr_scheduler.StepLR(o, 1); o.step(); s.step(3)",
+    "o = torch.optim.SGD(nn.Linear(2, 2).parameters(), 0.1); s = torch.optim.lr_scheduler.StepLR(o, 1); o.step(); "
+    "s.step(3)",
     "torch.optim.Adam([{'params': [nn.Parameter(torch.ones(1))] * 2}])",
     "F.grid_sample(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2))",
     "F.affine_grid(torch.eye(2, 3)[None], (1, 1, 2, 2))",
@@ -98,12 +99,17 @@ def test_what_pytorch_warns_of(code, always):
 
 @pytest.mark.parametrize("code", [
     "torch.ones(2, 3).T; torch.ones(3, 4).var(0); torch.meshgrid(torch.arange(2), torch.arange(3), indexing='ij')",
-    "o = torch.optim.SGD(nn.Linear(2, 2).parameters(), 0.1); s = torch.optim.lr_scheduler.StepLR(o, 1); o.step(); s.step()",
-    "S = torch.optim.lr_scheduler; o = torch.optim.SGD(nn.Linear(2, 2).parameters(), 0.1); s = S.SequentialLR(o, [S.ConstantLR(o), S.StepLR(o, 2)], [2]); o.step(); s.step(); s.step()",
+    "o = torch.optim.SGD(nn.Linear(2, 2).parameters(), 0.1); s = torch.optim.lr_scheduler.StepLR(o, 1); o.step(); "
+    "s.step()",
+    "S = torch.optim.lr_scheduler; o = torch.optim.SGD(nn.Linear(2, 2).parameters(), 0.1); s = S.SequentialLR(o, "
+    "[S.ConstantLR(o), S.StepLR(o, 2)], [2]); o.step(); s.step(); s.step()",
     "y = torch.randn(2, requires_grad=True) * 2; y.retain_grad(); y.sum().backward(); y.grad",
-    "x = torch.ones(2, requires_grad=True); torch.autograd.grad((x ** 2).sum(), x, create_graph=True); x.item if 0 else x.detach()[0].item()",
-    "m = nn.Linear(2, 2); m.register_full_backward_hook(lambda *a: None); m(torch.ones(2, requires_grad=True)).sum().backward()",
-    "torch.nn.functional.interpolate(torch.ones(1, 1, 2, 2), scale_factor=2.0, mode='bilinear'); F.dropout2d(torch.ones(1, 2, 3, 4))",
+    "x = torch.ones(2, requires_grad=True); torch.autograd.grad((x ** 2).sum(), x, create_graph=True); x.item if 0 "
+    "else x.detach()[0].item()",
+    "m = nn.Linear(2, 2); m.register_full_backward_hook(lambda *a: None); m(torch.ones(2, "
+    "requires_grad=True)).sum().backward()",
+    "torch.nn.functional.interpolate(torch.ones(1, 1, 2, 2), scale_factor=2.0, mode='bilinear'); "
+    "F.dropout2d(torch.ones(1, 2, 3, 4))",
 ])
 def test_what_is_right_is_not_warned_of(code, always):
     assert not warned(torch, code) and not warned(rushlight, code)

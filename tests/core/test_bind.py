@@ -4,7 +4,8 @@ import pytest
 import rushlight as torch
 from rushlight._src.core.op import OPS, bind
 
-CALLS = [("add", (1, 2), {}), ("add", (1,), {"other": 2}), ("add", (1, 2), {"alpha": 3}), ("softmax", (1, 0), {}), ("softmax", (), {"input": 1, "dim": 0}),
+CALLS = [("add", (1, 2), {}), ("add", (1,), {"other": 2}), ("add", (1, 2), {"alpha": 3}), ("softmax", (1, 0), {}),
+         ("softmax", (), {"input": 1, "dim": 0}),
          ("prims.sum", (1,), {"dims": (0,)}), ("cumsum", (1,), {"dim": 0})]
 
 
@@ -15,7 +16,8 @@ def test_arguments_are_found_as_inspect_finds_them(name, args, kwargs):
     assert list(bind(OPS[name], args, kwargs).items()) == list(bound.arguments.items())
 
 
-@pytest.mark.parametrize("args, kwargs", [((), {}), ((1, 2, 3, 4, 5, 6), {}), ((1,), {"input": 1, "other": 2}), ((1,), {"nothing": 2}), ((1,), {})])
+@pytest.mark.parametrize("args, kwargs", [((), {}), ((1, 2, 3, 4, 5, 6), {}), ((1,), {"input": 1, "other": 2}),
+                                          ((1,), {"nothing": 2}), ((1,), {})])
 def test_what_does_not_fit_is_refused(args, kwargs):
     with pytest.raises(TypeError, match="add"):
         bind(OPS["add"], args, kwargs)

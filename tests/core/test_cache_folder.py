@@ -1,4 +1,5 @@
-"""What lies in the disk cache is run, so it comes from this user alone: owners, permissions, links, damage, and entries of others."""
+"""What lies in the disk cache is run, so it comes from this user alone: owners, permissions, links, damage, and entries
+of others."""
 import os
 import stat
 import threading
@@ -106,7 +107,8 @@ def test_only_what_was_written_under_its_name_is_read(place):
     assert cache.get("object", "one") is None  # signed under another secret
 
 
-@pytest.mark.parametrize("spoil", [lambda p: p.write_bytes(b"short"), lambda p: p.chmod(0o640), lambda p: p.unlink(), lambda p: (p.unlink(), p.symlink_to("/etc/hostname"))],
+@pytest.mark.parametrize("spoil", [lambda p: p.write_bytes(b"short"), lambda p: p.chmod(0o640), lambda p: p.unlink(),
+                                   lambda p: (p.unlink(), p.symlink_to("/etc/hostname"))],
                          ids=["short", "readable", "missing", "link"])
 def test_a_secret_that_is_none_is_replaced(place, spoil, monkeypatch):
     monkeypatch.setattr(folders, "PATIENCE", 0.05)
@@ -165,9 +167,12 @@ def test_without_a_home_the_folder_is_a_private_temporary_one(tmp_path, monkeypa
     monkeypatch.delenv("RUSHLIGHT_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "relative, so ignored")
     monkeypatch.setenv("HOME", home) if home else monkeypatch.delenv("HOME", raising=False)
-    monkeypatch.setattr(os.path, "expanduser", lambda path: home or path)  # as for a user without an entry among those of the system
+    # as for a user without an entry among those of the system
+    monkeypatch.setattr(os.path, "expanduser", lambda path: home or path)
     make = folders.make
-    monkeypatch.setattr(folders, "make", lambda path: make(path) if path.startswith(str(tmp_path)) else make("/proc/none"))  # tests may run as root
+    # tests may run as root
+    monkeypatch.setattr(folders, "make", lambda path: make(path) if path.startswith(str(tmp_path))
+                        else make("/proc/none"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     anew()
     assert cache.directory() == str(tmp_path / f"rushlight-{os.geteuid()}")

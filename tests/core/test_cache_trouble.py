@@ -1,4 +1,5 @@
-"""Compiled training where the machine is difficult: no compiler, caches that are damaged, read-only, full or shared.  All of it gives the same numbers."""
+"""Compiled training where the machine is difficult: no compiler, caches that are damaged, read-only, full or shared.
+All of it gives the same numbers."""
 import os
 import pathlib
 import random
@@ -28,7 +29,8 @@ print("loss", loss.item())
 def start(cache, *flags, **environment):
     place = pathlib.Path(__file__).parents[2]
     settings = {**os.environ, "PYTHONPATH": str(place), "RUSHLIGHT_CACHE": str(cache), **environment}
-    return subprocess.Popen([sys.executable, "-c", SCRIPT, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=settings)
+    return subprocess.Popen([sys.executable, "-c", SCRIPT, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, env=settings)
 
 
 def loss(process):

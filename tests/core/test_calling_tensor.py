@@ -7,7 +7,8 @@ import torch as judge
 
 import rushlight as torch
 
-ARGUMENTS = {"size": lambda t: (3,), "sizes": lambda t: (2, 3), "list": lambda t: ([1, 2],), "nested": lambda t: (([1, 2], [3, 4]),), "Size": lambda t: (t.Size([2, 2]),),
+ARGUMENTS = {"size": lambda t: (3,), "sizes": lambda t: (2, 3), "list": lambda t: ([1, 2],),
+             "nested": lambda t: (([1, 2], [3, 4]),), "Size": lambda t: (t.Size([2, 2]),),
              "tensor": lambda t: (t.tensor([1, 2]),), "array": lambda t: (np.ones(2),), "range": lambda t: (range(3),)}
 
 
@@ -19,7 +20,8 @@ def test_as_in_pytorch(name):
         assert found.tolist() == expected.tolist()
 
 
-@pytest.mark.skipif(os.environ.get("RUSHLIGHT_NATIVE") == "0", reason="the hot path as plain Python calls the class itself")
+@pytest.mark.skipif(os.environ.get("RUSHLIGHT_NATIVE") == "0",
+                    reason="the hot path as plain Python calls the class itself")
 def test_without_arguments():
     class Plain(torch.Tensor):
         pass

@@ -40,7 +40,8 @@ def test_what_nothing_heeds_says_so_once(told):
         assert not seen
         with config.patch({"triton.cudagraphs": True}), config.patch("triton.cudagraphs", True):
             assert config.triton.cudagraphs is True
-    assert [str(w.message).split(" = ")[0] for w in seen] == ["torch._inductor.config.triton.cudagraphs"] and "no effect" in str(seen[0].message)
+    assert [str(w.message).split(" = ")[0]
+            for w in seen] == ["torch._inductor.config.triton.cudagraphs"] and "no effect" in str(seen[0].message)
     assert config.triton.cudagraphs is False and seen[0].filename == __file__
 
 

@@ -7,12 +7,16 @@ torch = pytest.importorskip("torch")
 
 
 def seen(t):
-    return t.are_deterministic_algorithms_enabled(), t.is_deterministic_algorithms_warn_only_enabled(), t.get_deterministic_debug_mode()
+    return (t.are_deterministic_algorithms_enabled(), t.is_deterministic_algorithms_warn_only_enabled(),
+            t.get_deterministic_debug_mode())
 
 
 def test_levels_are_torchs():
-    for call in (lambda t: t.use_deterministic_algorithms(True), lambda t: t.use_deterministic_algorithms(True, warn_only=True), lambda t: t.use_deterministic_algorithms(False),
-                 lambda t: t.set_deterministic_debug_mode("error"), lambda t: t.set_deterministic_debug_mode(1), lambda t: t.set_deterministic_debug_mode("default")):
+    for call in (lambda t: t.use_deterministic_algorithms(True),
+                 lambda t: t.use_deterministic_algorithms(True, warn_only=True),
+                 lambda t: t.use_deterministic_algorithms(False),
+                 lambda t: t.set_deterministic_debug_mode("error"), lambda t: t.set_deterministic_debug_mode(1),
+                 lambda t: t.set_deterministic_debug_mode("default")):
         call(rl)
         call(torch)
         assert seen(rl) == seen(torch)

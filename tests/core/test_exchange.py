@@ -25,8 +25,10 @@ def test_capsules_are_taken():
     assert x[0, 0] == 5
 
 
-@pytest.mark.parametrize("text", ["[np.ones(2), np.ones(2)]", "[np.float64(1), 2]", "[np.int32(1)]", "[np.int32(1), 2]", "[np.float16(1), np.float32(2)]", "[1, np.ones(())]",
-                                  "[[np.ones(2)], [np.zeros(2)]]", "[t.tensor(1.0, dtype=t.float64)]", "[t.tensor([1], dtype=t.int32)]", "[t.ones(2), t.ones(2)]", "[True, 1]",
+@pytest.mark.parametrize("text", ["[np.ones(2), np.ones(2)]", "[np.float64(1), 2]", "[np.int32(1)]", "[np.int32(1), 2]",
+                                  "[np.float16(1), np.float32(2)]", "[1, np.ones(())]",
+                                  "[[np.ones(2)], [np.zeros(2)]]", "[t.tensor(1.0, dtype=t.float64)]",
+                                  "[t.tensor([1], dtype=t.int32)]", "[t.ones(2), t.ones(2)]", "[True, 1]",
                                   "[np.bool_(True)]", "[np.array(['a'])]", "[[], []]", "[1, 2.5, 1j]", "[np.ones(0)]"])
 @pytest.mark.filterwarnings("ignore")
 def test_entries_of_lists_decide_the_dtype(text):

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from rushlight._src.core import expr
 from rushlight._src.core.dtypes import float32
-from rushlight._src.core.expr import (Facts, add, evaluate, eq, floor_divide, index, load, lt, maximum, minimum, modulo, multiply, nonnegative,
+from rushlight._src.core.expr import (Facts, add, evaluate, eq, floor_divide, index, load, lt, maximum, minimum, modulo,
+                                      multiply, nonnegative,
                                  show, size, substitute)
 
 S, T = size("s"), size("t")
@@ -22,7 +23,8 @@ def integers():
         st.tuples(st.just(modulo), inner, st.integers(1, 9) | st.sampled_from([S, T]))), max_leaves=8)
 
 
-PLAIN = {add: lambda a, b: a + b, multiply: lambda a, b: a * b, floor_divide: lambda a, b: a // b, modulo: lambda a, b: a % b,
+PLAIN = {add: lambda a, b: a + b, multiply: lambda a, b: a * b, floor_divide: lambda a, b: a // b,
+         modulo: lambda a, b: a % b,
          maximum: max, minimum: min}
 
 

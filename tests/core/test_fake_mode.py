@@ -7,7 +7,8 @@ import pytest
 import rushlight as torch
 from rushlight import nn
 from rushlight._guards import detect_fake_mode
-from rushlight._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorDeviceMismatchError, FakeTensorMode, is_fake
+from rushlight._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensor,
+                                               FakeTensorDeviceMismatchError, FakeTensorMode, is_fake)
 from rushlight.nn import functional as F
 from rushlight.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
@@ -15,11 +16,17 @@ HUGE = 1 << 40
 
 
 @pytest.mark.parametrize("make, shape", [
-    (lambda t: t.zeros(HUGE), (HUGE,)), (lambda t: t.rand(HUGE, device="cpu") * 2, (HUGE,)), (lambda t: t.ones(4, HUGE).sum(1), (4,)), (lambda t: t.tensor([1.0, 2.0], device="cpu").exp(), (2,)),
-    (lambda t: t.full((2, 3), 1.0, device="cpu"), (2, 3)), (lambda t: t.arange(6).reshape(2, 3).float() @ t.randn(3, 4), (2, 4)), (lambda t: F.conv2d(t.ones(1, 3, 8, 8), t.ones(2, 3, 3, 3)), (1, 2, 6, 6)),
-    (lambda t: t.zeros(3, 4)[1:, None].add_(1), (2, 1, 4)), (lambda t: t.cat([t.zeros(2), t.ones(3)]), (5,)), (lambda t: torch.nn.Linear(3, HUGE)(t.ones(2, 3)), (2, HUGE)),
-    (lambda t: t.hann_window(8), (8,)), (lambda t: t.stack([t.eye(3), t.tril(t.ones(3, 3))]), (2, 3, 3)), (lambda t: F.one_hot(t.tensor([0, 2]), 3), (2, 3)),
-    (lambda t: F.scaled_dot_product_attention(*3 * (t.randn(1, 2, 8, 4),)), (1, 2, 8, 4)), (lambda t: t.zeros_like(t.ones(3)).new_ones(2), (2,))])
+    (lambda t: t.zeros(HUGE), (HUGE,)), (lambda t: t.rand(HUGE, device="cpu") * 2, (HUGE,)),
+    (lambda t: t.ones(4, HUGE).sum(1), (4,)), (lambda t: t.tensor([1.0, 2.0], device="cpu").exp(), (2,)),
+    (lambda t: t.full((2, 3), 1.0, device="cpu"), (2, 3)),
+    (lambda t: t.arange(6).reshape(2, 3).float() @ t.randn(3, 4), (2, 4)),
+    (lambda t: F.conv2d(t.ones(1, 3, 8, 8), t.ones(2, 3, 3, 3)), (1, 2, 6, 6)),
+    (lambda t: t.zeros(3, 4)[1:, None].add_(1), (2, 1, 4)), (lambda t: t.cat([t.zeros(2), t.ones(3)]), (5,)),
+    (lambda t: torch.nn.Linear(3, HUGE)(t.ones(2, 3)), (2, HUGE)),
+    (lambda t: t.hann_window(8), (8,)), (lambda t: t.stack([t.eye(3), t.tril(t.ones(3, 3))]), (2, 3, 3)),
+    (lambda t: F.one_hot(t.tensor([0, 2]), 3), (2, 3)),
+    (lambda t: F.scaled_dot_product_attention(*3 * (t.randn(1, 2, 8, 4),)), (1, 2, 8, 4)),
+    (lambda t: t.zeros_like(t.ones(3)).new_ones(2), (2,))])
 @pytest.mark.parametrize("where", ["cpu", "cuda:0"])
 def test_nothing_is_computed(make, shape, where):
     with FakeTensorMode():
@@ -50,7 +57,8 @@ def test_devices():
     with FakeTensorMode():
         a, b = torch.empty(3, 4, device="cuda"), torch.ones(3, 4)
         assert (a.device.index, a.get_device(), a.is_cuda, b.is_cpu) == (0, 0, True, True)
-        assert (a @ torch.empty(4, 2, device="cuda")).device == a.device == (a + torch.tensor(1.0)).device == b.cuda().device
+        assert (a @ torch.empty(4, 2, device="cuda")).device == a.device == (
+            a + torch.tensor(1.0)).device == b.cuda().device
         assert a.cpu().device == b.device and torch.zeros_like(b, device="cuda").is_cuda
         with pytest.raises(FakeTensorDeviceMismatchError, match="cuda:0 and cpu"):
             a + b
@@ -58,9 +66,12 @@ def test_devices():
 
 
 @pytest.mark.parametrize("ask, error", [
-    (lambda x: x.sum().item(), DataDependentOutputException), (lambda x: bool(x.sum() > 0), DataDependentOutputException), (lambda x: x.tolist(), DataDependentOutputException),
-    (lambda x: x.nonzero(), DynamicOutputShapeException), (lambda x: x[x > 0], DynamicOutputShapeException), (lambda x: x.unique(), DynamicOutputShapeException),
-    (lambda x: torch.equal(x, x), DataDependentOutputException), (lambda x: x.numpy(), RuntimeError), (lambda x: x + torch.ones(3), RuntimeError)])
+    (lambda x: x.sum().item(), DataDependentOutputException),
+    (lambda x: bool(x.sum() > 0), DataDependentOutputException), (lambda x: x.tolist(), DataDependentOutputException),
+    (lambda x: x.nonzero(), DynamicOutputShapeException), (lambda x: x[x > 0], DynamicOutputShapeException),
+    (lambda x: x.unique(), DynamicOutputShapeException),
+    (lambda x: torch.equal(x, x), DataDependentOutputException), (lambda x: x.numpy(), RuntimeError),
+    (lambda x: x + torch.ones(3), RuntimeError)])
 def test_elements_are_refused(ask, error):
     with FakeTensorMode():
         with pytest.raises(error):
@@ -83,14 +94,17 @@ def test_modules_gradients_and_copies():
         model(torch.randn(2, 3, 8, 8)).sum().backward()
         optimizer.step()
         weight = model[0].weight
-        assert isinstance(weight, nn.Parameter) and isinstance(weight.grad, FakeTensor) and optimizer.state[weight]["exp_avg"].shape == weight.shape
+        assert isinstance(weight, nn.Parameter) and isinstance(weight.grad,
+                                                               FakeTensor) and optimizer.state[weight][
+                                                                   "exp_avg"].shape == weight.shape
         assert isinstance(_get_current_dispatch_mode(), FakeTensorMode) and isinstance(mode, TorchDispatchMode)
     real = nn.Linear(3, 4)
     parameters = {name: mode.from_tensor(p) for name, p in real.named_parameters()}
     with mode:
         assert torch.func.functional_call(real, parameters, (torch.randn(2, 3),)).shape == (2, 4)
     copied = copy.deepcopy(weight)
-    assert isinstance(copied, nn.Parameter) and copied.fake_mode is mode and detect_fake_mode([copied]) is mode and (copied + 1).shape == weight.shape
+    assert isinstance(copied, nn.Parameter) and copied.fake_mode is mode and detect_fake_mode([copied]) is mode and (
+        copied + 1).shape == weight.shape
 
 
 def test_views_and_writes():
@@ -102,7 +116,8 @@ def test_views_and_writes():
         x.t_()
         assert x.stride() == (1, 4) and x._version == 2 == y._version
     z = torch.empty(4, 4, device="meta")  # of which the same holds
-    assert all(v._base is z and v.untyped_storage()._cdata == z.untyped_storage()._cdata for v in (z.t(), z.view(16), z[:, 1:], z.diagonal(), z.expand(2, 4, 4)))
+    assert all(v._base is z and v.untyped_storage()._cdata == z.untyped_storage()._cdata
+               for v in (z.t(), z.view(16), z[:, 1:], z.diagonal(), z.expand(2, 4, 4)))
     assert z.chunk(2)[1].storage_offset() == 8 and z.add_(1)._version == 1
 
 
@@ -140,7 +155,8 @@ def test_sizes_stay_numbers_whatever_the_shape_env():
         torch.randn(3, 4).nonzero()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        modes = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True), FakeTensorMode(shape_env=ShapeEnv(assume_static_by_default=True))
+        modes = FakeTensorMode(shape_env=ShapeEnv(),
+                               static_shapes=True), FakeTensorMode(shape_env=ShapeEnv(assume_static_by_default=True))
     for mode in modes:
         assert mode.from_tensor(torch.ones(3, 4)).t().shape == (4, 3) and mode.shape_env.guards == []
     with pytest.raises(AttributeError, match="sizes are static here"):

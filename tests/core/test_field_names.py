@@ -24,7 +24,8 @@ def test_a_subclass_with_attributes_of_its_own():
     image.output, image.step = 3, "two"
     copied = copy.deepcopy(image)
     assert torch.equal((image * 2).as_subclass(torch.Tensor), torch.tensor([0.0, 2.0, 4.0, 6.0]))
-    assert copied.output == 3 and copied.step == "two" and copied.meta == {"of": "meta"} and copied.offset == {"of": "offset"}
+    assert copied.output == 3 and copied.step == "two" and copied.meta == {"of": "meta"} and copied.offset == {
+        "of": "offset"}
     image.requires_grad_(True)
     (image * image).sum().backward()
     assert image.grad.tolist() == [0.0, 2.0, 4.0, 6.0]

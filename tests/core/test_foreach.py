@@ -45,7 +45,8 @@ def test_every_name_of_torch():
 
 
 @pytest.mark.parametrize("wrong, error", [
-    (lambda t, a, b: t._foreach_add(a, b[:1]), RuntimeError), (lambda t, a, b: t._foreach_exp(a[0]), TypeError), (lambda t, a, b: t._foreach_exp([]), RuntimeError),
+    (lambda t, a, b: t._foreach_add(a, b[:1]), RuntimeError), (lambda t, a, b: t._foreach_exp(a[0]), TypeError),
+    (lambda t, a, b: t._foreach_exp([]), RuntimeError),
     (lambda t, a, b: t._foreach_frobnicate(a), AttributeError)])
 def test_wrong_lists(wrong, error):
     for t in (rushlight, torch):
@@ -67,4 +68,6 @@ def test_in_one_graph():
     a, b = lists(rushlight)
     wanted = step([v.clone() for v in a], b)
     found = rushlight.compile(step, fullgraph=True)(a, b)
-    assert [v.tolist() for v in found] == [v.tolist() for v in wanted] and [(2 * a[0]).tolist(), (3 * a[1]).tolist()] == [v.tolist() for v in wanted]
+    assert [v.tolist() for v in found] == [v.tolist() for v in wanted] and [(2 * a[0]).tolist(),
+                                                                            (3 * a[1]).tolist()] == [
+                                                                                v.tolist() for v in wanted]

@@ -49,8 +49,10 @@ def test_the_child_finds_every_lock_free(name):
 
 def test_every_lock_of_the_package_is_among_them():
     root = Path(rushlight.__file__).parent
-    lines = [(path.relative_to(root), line) for path in root.rglob("*.py") for line in path.read_text().splitlines() if re.search(r"threading\.R?Lock\(\)", line)]
-    assert len(lines) > 4 and all("guarded(" in line for _, line in lines), [line for line in lines if "guarded(" not in line[1]]
+    lines = [(path.relative_to(root), line) for path in root.rglob("*.py") for line in path.read_text().splitlines()
+             if re.search(r"threading\.R?Lock\(\)", line)]
+    assert len(lines) > 4 and all("guarded(" in line for _, line in lines), [line for line in lines
+                                                                             if "guarded(" not in line[1]]
 
 
 BUSY = """
@@ -92,5 +94,6 @@ os._exit(0)
 
 
 def test_children_of_a_busy_process_work(tmp_path):
-    run = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, timeout=300, env={**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)})
+    run = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, timeout=300,
+                         env={**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)})
     assert run.stdout.strip() == str([0] * 10), run.stderr[-2000:]

@@ -68,7 +68,8 @@ def recorded():
 
 
 def interrupted(function, at: int) -> bool:
-    """Whether an exception came: at the call with this number, where CPython looks for signals (at the beginning of functions, and after calls of C's)."""
+    """Whether an exception came: at the call with this number, where CPython looks for signals (at the beginning of
+    functions, and after calls of C's)."""
     left = at
 
     def profile(frame, event, argument):

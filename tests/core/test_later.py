@@ -13,15 +13,19 @@ def in_a_new_process(text):
 
 
 def test_nothing_is_imported_before():
-    assert in_a_new_process("import sys, rushlight; print([m for m in ('rushlight.func', 'rushlight.fx', 'rushlight.nn.utils.fusion') if m in sys.modules])") == "[]"
+    assert in_a_new_process(
+        "import sys, rushlight; print([m for m in ('rushlight.func', 'rushlight.fx', 'rushlight.nn.utils.fusion') if "
+        "m in sys.modules])") == "[]"
 
 
 def test_a_function_wins_over_the_module_of_its_name():
-    text = "from rushlight.nn import utils; print(callable(utils.weight_norm)); utils.remove_weight_norm; print(callable(utils.weight_norm))"
+    text = ("from rushlight.nn import utils; print(callable(utils.weight_norm)); utils.remove_weight_norm; "
+            "print(callable(utils.weight_norm))")
     assert in_a_new_process(text).split() == ["True", "True"]
 
 
-@pytest.mark.parametrize("module, name", [(torch, "nonsense"), (torch.nn, "nonsense"), (torch.nn.utils, "no.name"), (torch, "__main__"), (torch.jit, "no_mobile")])
+@pytest.mark.parametrize("module, name", [(torch, "nonsense"), (torch.nn, "nonsense"), (torch.nn.utils, "no.name"),
+                                          (torch, "__main__"), (torch.jit, "no_mobile")])
 def test_other_names_are_no_attributes(module, name):
     with pytest.raises(AttributeError, match=name):
         getattr(module, name)

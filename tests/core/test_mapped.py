@@ -22,7 +22,8 @@ def outcomes(call):
 
 
 @pytest.mark.parametrize("shared", [None, False, True])
-@pytest.mark.parametrize("dtype, size", [("uint8", 5), ("int32", 3), ("float64", 2), ("int16", 0), ("int64", 9), ("uint8", -1)])
+@pytest.mark.parametrize("dtype, size", [("uint8", 5), ("int32", 3), ("float64", 2), ("int16", 0), ("int64", 9),
+                                         ("uint8", -1)])
 def test_a_file_as_a_tensor(tmp_path, shared, dtype, size):
     def call(library):
         path = tmp_path / library.__name__
@@ -40,7 +41,8 @@ def test_a_file_as_a_tensor(tmp_path, shared, dtype, size):
 def test_files_that_are_not_there(tmp_path):
     ours, theirs = outcomes(lambda library: library.from_file(str(tmp_path / "none"), size=3).tolist())
     assert ours == theirs == "RuntimeError"
-    ours, theirs = outcomes(lambda library: library.from_file(str(tmp_path / library.__name__), shared=True, size=3).tolist())
+    ours, theirs = outcomes(lambda library: library.from_file(str(tmp_path / library.__name__), shared=True,
+                                                              size=3).tolist())
     assert ours == theirs == [0.0, 0.0, 0.0]
     for given in ({"device": "meta"}, {"pin_memory": True}, {"layout": rl.sparse_coo}):
         with pytest.raises(RuntimeError):
@@ -48,7 +50,9 @@ def test_files_that_are_not_there(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["Byte", "Bool", "Short", "Int", "Long", "Float", "ComplexFloat"])
-@pytest.mark.parametrize("given", [(), ("little",), ("big",), ("native",), ("middle",), ("little", 1), ("big", 1, 3), ("little", 9), ("little", 1, 17), ("little", 0), ("big", -1, 1)])
+@pytest.mark.parametrize("given", [(), ("little",), ("big",), ("native",), ("middle",), ("little", 1), ("big", 1, 3),
+                                   ("little", 9), ("little", 1, 17), ("little", 0), ("big", -1, 1)])
 def test_a_storage_of_a_buffer(name, given):
-    ours, theirs = outcomes(lambda library: getattr(library, f"{name}Storage").from_buffer(bytes(range(16)), *given).tolist())
+    ours, theirs = outcomes(lambda library: getattr(library, f"{name}Storage").from_buffer(bytes(range(16)),
+                                                                                           *given).tolist())
     assert ours == theirs

@@ -1,4 +1,5 @@
-"""Unsigned integers and floats of one byte beside torch: how they are made, converted, stored, printed and compared, and what they refuse."""
+"""Unsigned integers and floats of one byte beside torch: how they are made, converted, stored, printed and compared,
+and what they refuse."""
 import io
 
 import numpy as np
@@ -22,7 +23,8 @@ def outcome(program, t):
 def numbers():
     random = np.random.default_rng(0)
     near = [0.0, -0.0, np.nan, np.inf, -np.inf, 240, 248, 448, 464, 465, 480, -500, 57344, 61440, 65536]
-    return np.concatenate([random.normal(size=2000) * scale for scale in (1e-6, 1e-3, 0.1, 10, 300, 1e5)] + [near]).astype(np.float32)
+    return np.concatenate([random.normal(size=2000) * scale for scale in (1e-6, 1e-3, 0.1, 10, 300, 1e5)]
+                          + [near]).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", BYTES)
@@ -31,16 +33,19 @@ def test_rounding_and_back(name):
     wanted = torch.from_numpy(x).to(getattr(torch, name)).view(torch.uint8).numpy()
     assert np.array_equal(rushlight.from_numpy(x).to(getattr(rushlight, name)).view(rushlight.uint8).numpy(), wanted)
     wanted = torch.from_numpy(codes).view(getattr(torch, name)).float().numpy()
-    assert np.array_equal(rushlight.from_numpy(codes).view(getattr(rushlight, name)).float().numpy(), wanted, equal_nan=True)
+    assert np.array_equal(rushlight.from_numpy(codes).view(getattr(rushlight, name)).float().numpy(), wanted,
+                          equal_nan=True)
 
 
 PROGRAMS = {
     "cast": lambda t, d: t.tensor([0.0, 1, 2, 3.3, 100]).to(d),
     "numbers": lambda t, d: t.tensor([0, 1, 2], dtype=d),
     "zeros": lambda t, d: (t.zeros(2, dtype=d), t.full((2,), 3, dtype=d), t.empty(0, dtype=d)),
-    "compare": lambda t, d: (t.tensor([0, 1, 2], dtype=d) == 1, t.equal(t.tensor([3, 1], dtype=d), t.tensor([3, 1], dtype=d))),
+    "compare": lambda t, d: (t.tensor([0, 1, 2], dtype=d) == 1,
+                             t.equal(t.tensor([3, 1], dtype=d), t.tensor([3, 1], dtype=d))),
     "bits": lambda t, d: t.tensor([3, 1, 2], dtype=d).view(t.uint8).tolist(),
-    "moved": lambda t, d: (t.cat([t.tensor([3, 1], dtype=d)] * 2), t.tensor([3, 1, 2], dtype=d)[t.tensor([0, 2])], t.tensor([[3, 1]], dtype=d).t().contiguous()),
+    "moved": lambda t, d: (t.cat([t.tensor([3, 1], dtype=d)] * 2), t.tensor([3, 1, 2], dtype=d)[t.tensor([0, 2])],
+                           t.tensor([[3, 1]], dtype=d).t().contiguous()),
     "written": lambda t, d: t.zeros(3, dtype=d).copy_(t.tensor([1.0, 2, 3])),
     "item": lambda t, d: t.tensor([3], dtype=d).item(),
     "type": lambda t, d: t.tensor([3], dtype=d).type(),
@@ -70,12 +75,14 @@ def test_bytes_are_not_computed_with(name):
 @pytest.mark.parametrize("name", BYTES)
 def test_compiled_casts_round(name):
     x = rushlight.linspace(0.1, 9.3, 7)
-    assert rushlight.compile(lambda x: x.to(getattr(rushlight, name)).float() * 2)(x).tolist() == (x.to(getattr(rushlight, name)).float() * 2).tolist()
+    assert rushlight.compile(lambda x: x.to(getattr(rushlight, name)).float()
+                             * 2)(x).tolist() == (x.to(getattr(rushlight, name)).float() * 2).tolist()
 
 
 def test_the_largest_numbers():
     assert rushlight.tensor([2**64 - 1, 2**63], dtype=rushlight.uint64).tolist() == [2**64 - 1, 2**63]
-    assert rushlight.tensor([-1.0, 3e9, 1e19]).to(rushlight.uint64).tolist() == torch.tensor([-1.0, 3e9, 1e19]).to(torch.uint64).tolist()
+    assert rushlight.tensor([-1.0, 3e9, 1e19]).to(rushlight.uint64).tolist() == torch.tensor([-1.0, 3e9, 1e19]).to(
+        torch.uint64).tolist()
     assert rushlight.from_numpy(np.array([65535], np.uint16)).to(rushlight.int64).tolist() == [65535]
 
 
@@ -86,4 +93,5 @@ def test_files_both_ways(name):
         writer.save({"x": writer.tensor([[3.0, 1], [2, 4]]).to(getattr(writer, name)).t()}, file)
         file.seek(0)
         found = reader.load(file)["x"]
-        assert found.dtype == getattr(reader, name) and found.float().tolist() == [[3, 2], [1, 4]] and found.stride() == (1, 2)
+        assert found.dtype == getattr(reader, name) and found.float().tolist() == [
+            [3, 2], [1, 4]] and found.stride() == (1, 2)

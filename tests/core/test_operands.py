@@ -19,7 +19,9 @@ def schemas():
     for schema in torch._C._jit_get_all_schemas():
         if schema.name.startswith("aten::") and "Dimname" not in schema.overload_name and "Dimname" not in str(schema):
             for argument in schema.arguments:
-                found[schema.name[6:]][argument.name].add(str(argument.type).replace("Optional[", "").removesuffix("]") if str(argument.type).startswith("Optional") else str(argument.type))
+                found[schema.name[6:]][argument.name].add(str(argument.type).replace("Optional[", "").removesuffix("]")
+                                                          if str(argument.type).startswith("Optional")
+                                                          else str(argument.type))
     return found
 
 
@@ -41,20 +43,33 @@ def test_kinds_are_those_of_the_schemas():
     assert compared > 400
 
 
-ARGUMENTS = {"a bool": True, "a float": 1.0, "nothing": None, "a text": "a", "a complex number": 1j, "a list of bools": [True], "a list of floats": [1.0], "beyond 64 bits": 1 << 63,
-             "several beyond 64 bits": [1 << 63], "NumPy's float": np.float64(1.0), "NumPy's int": np.int64(1), "a truth of NumPy": np.bool_(True), "a tensor": "tensor", "a list": [1]}
+ARGUMENTS = {"a bool": True, "a float": 1.0, "nothing": None, "a text": "a", "a complex number": 1j,
+             "a list of bools": [True], "a list of floats": [1.0], "beyond 64 bits": 1 << 63,
+             "several beyond 64 bits": [1 << 63], "NumPy's float": np.float64(1.0), "NumPy's int": np.int64(1),
+             "a truth of NumPy": np.bool_(True), "a tensor": "tensor", "a list": [1]}
 CALLS = {
-    "mode": lambda t, x, v: t.mode(x, v), "keepdim": lambda t, x, v: t.mode(x, 0, v), "unsqueeze": lambda t, x, v: x.unsqueeze(v), "roll": lambda t, x, v: t.roll(x, v), "tile": lambda t, x, v: x.tile(v),
-    "pad": lambda t, x, v: t.nn.functional.pad(x, v), "chunk": lambda t, x, v: x.chunk(v), "sum": lambda t, x, v: x.sum(0, v), "mm": lambda t, x, v: t.mm(x, v), "topk": lambda t, x, v: x.topk(v),
-    "momentum": lambda t, x, v: t.nn.functional.batch_norm(x, None, None, training=True, momentum=v), "gelu": lambda t, x, v: t.nn.functional.gelu(x, approximate=v), "abs": lambda t, x, v: t.abs(v),
-    "diagonal": lambda t, x, v: x.diagonal(v), "expand": lambda t, x, v: x[:1, :1].expand(v, 3), "flatten": lambda t, x, v: x.flatten(v), "sort": lambda t, x, v: t.sort(x, 0, v), "tril": lambda t, x, v: x.tril(v),
+    "mode": lambda t, x, v: t.mode(x, v), "keepdim": lambda t, x, v: t.mode(x, 0, v),
+    "unsqueeze": lambda t, x, v: x.unsqueeze(v), "roll": lambda t, x, v: t.roll(x, v),
+    "tile": lambda t, x, v: x.tile(v),
+    "pad": lambda t, x, v: t.nn.functional.pad(x, v), "chunk": lambda t, x, v: x.chunk(v),
+    "sum": lambda t, x, v: x.sum(0, v), "mm": lambda t, x, v: t.mm(x, v), "topk": lambda t, x, v: x.topk(v),
+    "momentum": lambda t, x, v: t.nn.functional.batch_norm(x, None, None, training=True, momentum=v),
+    "gelu": lambda t, x, v: t.nn.functional.gelu(x, approximate=v), "abs": lambda t, x, v: t.abs(v),
+    "diagonal": lambda t, x, v: x.diagonal(v), "expand": lambda t, x, v: x[:1, :1].expand(v, 3),
+    "flatten": lambda t, x, v: x.flatten(v), "sort": lambda t, x, v: t.sort(x, 0, v), "tril": lambda t, x, v: x.tril(v),
 }
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_what_is_given_for_a_parameter(call):
     for name, value in ARGUMENTS.items():
-        if call in ("abs", "mm") and name == "a tensor" or (call, name) in {("momentum", "nothing"), ("momentum", "a tensor"), ("momentum", "beyond 64 bits"), ("roll", "a bool"), ("keepdim", "a truth of NumPy"), ("sum", "a truth of NumPy"), ("sort", "a truth of NumPy")}:
+        if call in ("abs", "mm") and name == "a tensor" or (call, name) in {("momentum", "nothing"),
+                                                                            ("momentum", "a tensor"),
+                                                                            ("momentum", "beyond 64 bits"),
+                                                                            ("roll", "a bool"),
+                                                                            ("keepdim", "a truth of NumPy"),
+                                                                            ("sum", "a truth of NumPy"),
+                                                                            ("sort", "a truth of NumPy")}:
             continue
         kinds = []
         for t in (torch, rl):

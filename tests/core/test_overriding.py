@@ -1,4 +1,5 @@
-"""Classes and modes that answer operators: ``__torch_function__``, ``__torch_dispatch__``, ``TorchFunctionMode``, ``TorchDispatchMode``."""
+"""Classes and modes that answer operators: ``__torch_function__``, ``__torch_dispatch__``, ``TorchFunctionMode``,
+``TorchDispatchMode``."""
 import pytest
 
 import rushlight as torch
@@ -25,7 +26,8 @@ class Wrapper(torch.Tensor):
 
     @staticmethod
     def __new__(cls, inner):
-        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, requires_grad=inner.requires_grad)
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype,
+                                                   requires_grad=inner.requires_grad)
 
     def __init__(self, inner):
         self.inner = inner.detach()

@@ -9,7 +9,8 @@ def both(text):
     return [repr(eval(text, {"t": library})) for library in (rl, torch)]
 
 
-@pytest.mark.parametrize("text", ["t.ones(2, 2).max(0)", "t.tensor([3.0, 1.0]).sort()", "t.aminmax(t.ones(2))", "t.frexp(t.ones(1))"])
+@pytest.mark.parametrize("text", ["t.ones(2, 2).max(0)", "t.tensor([3.0, 1.0]).sort()", "t.aminmax(t.ones(2))",
+                                  "t.frexp(t.ones(1))"])
 def test_named_results_print_a_field_a_line(text):
     ours, theirs = both(text)
     assert ours == theirs
@@ -24,14 +25,16 @@ def test_limits_of_floats_print_six_digits(dtype):
 def test_classes_of_users_say_their_names():
     for t in (torch, rl):
         Mine = type("Mine", (t.Tensor,), {})
-        assert repr(t.ones(2).as_subclass(Mine)) == "Mine([1., 1.])" and repr(t.ones(2).as_subclass(Mine) * 2) == "Mine([2., 2.])"
+        assert repr(t.ones(2).as_subclass(Mine)) == "Mine([1., 1.])" and repr(t.ones(2).as_subclass(Mine)
+                                                                              * 2) == "Mine([2., 2.])"
 
 
 def test_steps_are_of_classes_with_their_names():
     for t in (torch, rl):
         x = t.ones(2, requires_grad=True)
         y = x * 2
-        assert type(y.grad_fn).__name__ == "MulBackward0" and type(y.grad_fn.next_functions[0][0]).__name__ == "AccumulateGrad"
+        assert type(y.grad_fn).__name__ == "MulBackward0" and type(y.grad_fn.next_functions[0][
+            0]).__name__ == "AccumulateGrad"
         assert isinstance(y.grad_fn, t.autograd.graph.Node) and y.grad_fn == y.grad_fn
 
 

@@ -28,16 +28,21 @@ class Foreign:
 
 
 def plain(value):
-    return value.tolist() if hasattr(value, "tolist") else [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+    return value.tolist() if hasattr(value, "tolist") else [plain(v) for v in value] if isinstance(
+        value, (list, tuple)) else value
 
 
 PROGRAMS = {
     "repeated sequences": lambda t: ([0] * t.tensor(3), (1,) * t.tensor(2), "ab" * t.tensor(2)),
-    "reflected": lambda t: [t.ones(2) + Foreign(), t.ones(2) - Foreign(), t.ones(2) * Foreign(), t.ones(2) / Foreign(), t.ones(2) // Foreign(), t.ones(2) ** Foreign(), t.ones(2) % Foreign()],
-    "compared": lambda t: [t.ones(2) == Foreign(), t.ones(2) < Foreign(), t.ones(2) == "a", t.ones(2) != None, t.ones(2) == [1, 1], t.ones(2) == object()],  # noqa: E711
-    "copied": lambda t: (lambda x, y: (y.data_ptr() == x.data_ptr(), y.stride(), y.requires_grad, y.is_leaf, y.note, y.grad))(*copy_of(t)),
+    "reflected": lambda t: [t.ones(2) + Foreign(), t.ones(2) - Foreign(), t.ones(2) * Foreign(), t.ones(2) / Foreign(),
+                            t.ones(2) // Foreign(), t.ones(2) ** Foreign(), t.ones(2) % Foreign()],
+    "compared": lambda t: [t.ones(2) == Foreign(), t.ones(2) < Foreign(), t.ones(2) == "a", t.ones(2) != None,
+                           t.ones(2) == [1, 1], t.ones(2) == object()],  # noqa: E711
+    "copied": lambda t: (lambda x, y: (y.data_ptr() == x.data_ptr(), y.stride(), y.requires_grad, y.is_leaf, y.note,
+                                       y.grad))(*copy_of(t)),
     "copied results": lambda t: (lambda y: (y.requires_grad, y.is_leaf))(copy.copy(t.ones(2, requires_grad=True) * 2)),
-    "pickled results": lambda t: (lambda y: (y, y.requires_grad, y.is_leaf))(pickle.loads(pickle.dumps(t.ones(2, requires_grad=True) * 2))),
+    "pickled results": lambda t: (lambda y: (y, y.requires_grad,
+                                             y.is_leaf))(pickle.loads(pickle.dumps(t.ones(2, requires_grad=True) * 2))),
     "size repeated": lambda t: (repr(t.Size([1]) * 2), repr(2 * t.Size([1, 2]))),
     "byte below zero": lambda t: t.tensor(-1, dtype=t.uint8),
     "lists of lists": lambda t: t.arange(6).view(2, 3)[[[0, 1], [1, 0]]],
@@ -58,9 +63,12 @@ def test_as_in_torch(name):
 
 
 @pytest.mark.parametrize("error, use", [
-    (TypeError, lambda t: t.ones(2) + "a"), (TypeError, lambda t: t.ones(2) * "a"), (TypeError, lambda t: "a" + t.ones(2)), (TypeError, lambda t: t.ones(2) - {}),
-    (TypeError, lambda t: t.add(t.ones(2), "a")), (TypeError, lambda t: t.ones(2) * object()), (TypeError, lambda t: t.ones(2) + [1, 2]), (TypeError, lambda t: [1, 2] + t.ones(2)),
-    (TypeError, lambda t: t.ones(3).__delitem__(0)), (RuntimeError, lambda t: t.tensor(object())), (TypeError, lambda t: t.tensor([1, "a"])), (TypeError, lambda t: t.ones(2) < None),
+    (TypeError, lambda t: t.ones(2) + "a"), (TypeError, lambda t: t.ones(2) * "a"),
+    (TypeError, lambda t: "a" + t.ones(2)), (TypeError, lambda t: t.ones(2) - {}),
+    (TypeError, lambda t: t.add(t.ones(2), "a")), (TypeError, lambda t: t.ones(2) * object()),
+    (TypeError, lambda t: t.ones(2) + [1, 2]), (TypeError, lambda t: [1, 2] + t.ones(2)),
+    (TypeError, lambda t: t.ones(3).__delitem__(0)), (RuntimeError, lambda t: t.tensor(object())),
+    (TypeError, lambda t: t.tensor([1, "a"])), (TypeError, lambda t: t.ones(2) < None),
     (RuntimeError, lambda t: t.tensor(300, dtype=t.uint8))])
 def test_errors(error, use):
     for t in LIBRARIES:

@@ -6,7 +6,8 @@ import pytest
 from rushlight._src.core import pytree
 
 Point = namedtuple("Point", "x y")
-TREES = [1, (1, [2, {"a": 3, "b": (4,)}]), OrderedDict(b=1, a=2), defaultdict(list, {"k": [1, 2]}), deque([1, (2, 3)], maxlen=5), Point(1, [2]), (), {}]
+TREES = [1, (1, [2, {"a": 3, "b": (4,)}]), OrderedDict(b=1, a=2), defaultdict(list, {"k": [1, 2]}),
+         deque([1, (2, 3)], maxlen=5), Point(1, [2]), (), {}]
 
 
 @pytest.mark.parametrize("tree", TREES, ids=repr)
@@ -69,7 +70,8 @@ def test_nesting_as_text(tree):
     text = ours.treespec_dumps(spec)
     assert text == judge.treespec_dumps(judge.tree_structure(tree)) and ours.treespec_loads(text) == spec
     found = judge.tree_structure(tree)
-    assert (spec.num_nodes, spec.num_children, spec.num_leaves) == (found.num_nodes, found.num_children, found.num_leaves)
+    assert (spec.num_nodes, spec.num_children, spec.num_leaves) == (found.num_nodes, found.num_children,
+                                                                    found.num_leaves)
     assert spec.unflatten(spec.flatten_up_to(tree)) == tree
 
 
@@ -79,11 +81,13 @@ def test_questions_about_trees():
     import torch.utils._pytree as judge
 
     from rushlight.utils import _pytree as ours
-    for name in ("tree_is_leaf", "is_namedtuple", "is_namedtuple_class", "is_namedtuple_instance", "is_structseq", "is_structseq_class", "is_structseq_instance"):
+    for name in ("tree_is_leaf", "is_namedtuple", "is_namedtuple_class", "is_namedtuple_instance", "is_structseq",
+                 "is_structseq_class", "is_structseq_instance"):
         for value in (Point, Point(1, 2), (1,), time.localtime(), time.struct_time, 3, [1], None):
             if not (name == "tree_is_leaf" and isinstance(value, time.struct_time) or value is None):
                 assert getattr(ours, name)(value) == getattr(judge, name)(value), (name, value)
-    assert ours.arg_tree_leaves(1, [2], k={"a": 3}) == [1, 2, 3] and ours.treespec_dict(a=ours.treespec_leaf()) == ours.tree_structure({"a": 1})
+    assert ours.arg_tree_leaves(1, [2], k={"a": 3}) == [1, 2, 3] and ours.treespec_dict(
+        a=ours.treespec_leaf()) == ours.tree_structure({"a": 1})
     with pytest.raises(ValueError, match="protocol"):
         ours.treespec_loads("[2, {}]")
     with pytest.raises(ValueError, match="Both"):

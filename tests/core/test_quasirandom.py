@@ -50,10 +50,13 @@ def test_refusals():
 
 @pytest.mark.parametrize("steps", ["d3 d5", "d1 d1 d2", "f4 d4", "d4 r0 d4", "d2 f3 d4", "b2 b2", "d7 r0 f5 d4"])
 def test_a_scrambled_sequence_goes_on_as_pytorchs(steps):
-    """Scrambling draws from another stream, so PyTorch's matrices and shift are taken over; d draws, f skips, r begins anew."""
+    """Scrambling draws from another stream, so PyTorch's matrices and shift are taken over; d draws, f skips, r begins
+    anew."""
     for dimension in (1, 2, 7, 100):
-        theirs, ours = (library.quasirandom.SobolEngine(dimension, scramble=True, seed=5) for library in (torch, rushlight))
-        ours.sobolstate, ours.shift = rushlight.tensor(theirs.sobolstate.numpy()), rushlight.tensor(theirs.shift.numpy())
+        theirs, ours = (library.quasirandom.SobolEngine(dimension, scramble=True, seed=5)
+                        for library in (torch, rushlight))
+        ours.sobolstate, ours.shift = rushlight.tensor(theirs.sobolstate.numpy()), rushlight.tensor(
+            theirs.shift.numpy())
         ours.reset()
         for name, n in steps.split():
             call = {"d": "draw", "f": "fast_forward", "r": "reset", "b": "draw_base2"}[name]

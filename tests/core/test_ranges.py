@@ -1,4 +1,5 @@
-"""Numbers that a tensor of whole numbers cannot hold are refused, as by torch; whole numbers below 0 wrap around in unsigned dtypes."""
+"""Numbers that a tensor of whole numbers cannot hold are refused, as by torch; whole numbers below 0 wrap around in
+unsigned dtypes."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -17,7 +18,8 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("dtype, value", [("uint8", 300), ("uint8", -256), ("uint8", -1.5), ("int8", 127.5), ("int32", INF), ("int32", NAN), ("int64", 1e20),
+@pytest.mark.parametrize("dtype, value", [("uint8", 300), ("uint8", -256), ("uint8", -1.5), ("int8", 127.5),
+                                          ("int32", INF), ("int32", NAN), ("int64", 1e20),
                                           ("int64", -INF), ("int16", -40000)])
 @pytest.mark.parametrize("name", CALLS)
 def test_refused(name, dtype, value):
@@ -26,7 +28,8 @@ def test_refused(name, dtype, value):
             CALLS[name](library, value, getattr(library, dtype))
 
 
-@pytest.mark.parametrize("dtype, value", [("uint8", 255), ("uint8", -1), ("uint8", -255), ("int8", -128), ("int32", 2.7), ("int64", -2 ** 63), ("bool", 7), ("float16", 1e5)])
+@pytest.mark.parametrize("dtype, value", [("uint8", 255), ("uint8", -1), ("uint8", -255), ("int8", -128),
+                                          ("int32", 2.7), ("int64", -2 ** 63), ("bool", 7), ("float16", 1e5)])
 @pytest.mark.parametrize("name", ["tensor", "tensor of a list"])
 def test_held(name, dtype, value):
     ours, theirs = (CALLS[name](library, value, getattr(library, dtype)) for library in (rushlight, torch))

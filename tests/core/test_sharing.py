@@ -1,4 +1,5 @@
-"""Memory that processes share: what a child writes its parent sees, however the child was started and the tensor handed over."""
+"""Memory that processes share: what a child writes its parent sees, however the child was started and the tensor handed
+over."""
 import multiprocessing
 import os
 

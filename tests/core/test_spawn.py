@@ -39,7 +39,8 @@ def test_an_error_has_its_traceback_and_ends_the_others():
     with pytest.raises(multiprocessing.ProcessRaisedException, match="KeyError: 'the second'") as caught:
         while not context.join(timeout=20):
             pass
-    assert caught.value.error_index == 1 and "in fails" in str(caught.value) and not any(p.is_alive() for p in context.processes)
+    assert caught.value.error_index == 1 and "in fails" in str(caught.value) and not any(p.is_alive()
+                                                                                         for p in context.processes)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 

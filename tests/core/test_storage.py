@@ -9,15 +9,20 @@ import rushlight
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 PROGRAMS = {
-    "of a tensor": lambda t: (lambda s: (s.size(), len(s), s.tolist(), s[1], str(s.dtype), s.nbytes(), s.element_size(), s.type()))(t.arange(6.0).view(2, 3)[1:].storage()),
+    "of a tensor": lambda t: (lambda s: (s.size(), len(s), s.tolist(), s[1], str(s.dtype), s.nbytes(), s.element_size(),
+                                         s.type()))(t.arange(6.0).view(2, 3)[1:].storage()),
     "shared": lambda t: (lambda x, s: (s.fill_(3), x.tolist()))(*(lambda x: (x, x.storage()))(t.zeros(2)))[1],
     "written": lambda t: (lambda x, s: (s.__setitem__(0, 9), x.tolist()))(*(lambda x: (x, x.storage()))(t.zeros(2)))[1],
-    "made": lambda t: (t.FloatStorage([1, 2]).tolist(), t.LongStorage(3).size(), t.TypedStorage([1, 2, 3]).tolist(), t.ByteStorage([1, 255]).float().tolist()),
-    "kinds": lambda t: (isinstance(t.ones(1).storage(), t.FloatStorage), isinstance(t.ones(1).storage(), t.LongStorage), isinstance(t.ones(1).storage(), t.storage.TypedStorage)),
+    "made": lambda t: (t.FloatStorage([1, 2]).tolist(), t.LongStorage(3).size(), t.TypedStorage([1, 2, 3]).tolist(),
+                       t.ByteStorage([1, 255]).float().tolist()),
+    "kinds": lambda t: (isinstance(t.ones(1).storage(), t.FloatStorage), isinstance(t.ones(1).storage(), t.LongStorage),
+                        isinstance(t.ones(1).storage(), t.storage.TypedStorage)),
     "printed": lambda t: repr(t.FloatStorage([1, 2])),
-    "bytes": lambda t: (lambda s: (s.fill_(1).tolist(), s.clone().nbytes(), s.element_size(), s.is_cuda))(t.UntypedStorage(4)),
+    "bytes": lambda t: (lambda s: (s.fill_(1).tolist(), s.clone().nbytes(), s.element_size(),
+                                   s.is_cuda))(t.UntypedStorage(4)),
     "copied": lambda t: t.ones(3).storage().clone().copy_(t.FloatStorage([1, 2, 3])).tolist(),
-    "same memory": lambda t: (lambda x: x.storage().data_ptr() == x[1:].storage().data_ptr() == x.untyped_storage().data_ptr())(t.ones(3)),
+    "same memory": lambda t: (lambda x: x.storage().data_ptr() == x[1:].storage().data_ptr()
+                              == x.untyped_storage().data_ptr())(t.ones(3)),
 }
 
 
@@ -34,9 +39,11 @@ def test_deprecation():
 
 def test_storages_without_data():
     x = rushlight.ones(4, 5, device="meta")
-    for storage in (x.untyped_storage(), rushlight.UntypedStorage(80, device="meta"), rushlight.TypedStorage([1, 2, 3], dtype=rushlight.int16, device="meta")):
+    for storage in (x.untyped_storage(), rushlight.UntypedStorage(80, device="meta"),
+                    rushlight.TypedStorage([1, 2, 3], dtype=rushlight.int16, device="meta")):
         assert storage.device.type == "meta" and storage.data_ptr() == 0 and storage.nbytes() in (6, 80)
-        for read in (lambda s: s[0], lambda s: s.tolist(), lambda s: s.cpu(), lambda s: rushlight.UntypedStorage(s.nbytes()).copy_(s.untyped())):
+        for read in (lambda s: s[0], lambda s: s.tolist(), lambda s: s.cpu(),
+                     lambda s: rushlight.UntypedStorage(s.nbytes()).copy_(s.untyped())):
             with pytest.raises(NotImplementedError, match="Not available|Cannot copy out"):
                 read(storage)
         with pytest.raises(RuntimeError, match="only available on CPU"):

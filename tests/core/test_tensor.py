@@ -11,15 +11,19 @@ torch = pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize("expression", [
-    "t.tensor([1.0, 2.5, -3.0])", "t.arange(12).reshape(3, 4)", "t.tensor([[1e-5, 1.0], [3e8, 2.0]])", "t.zeros(0, 3)", "t.tensor(3)",
-    "t.tensor([True, False])", "t.ones(2, 2, dtype=t.float64)", "t.arange(2000)", "t.ones(3, requires_grad=True) * 2", "t.tensor([float('nan'), float('inf'), 1.0])",
+    "t.tensor([1.0, 2.5, -3.0])", "t.arange(12).reshape(3, 4)", "t.tensor([[1e-5, 1.0], [3e8, 2.0]])", "t.zeros(0, 3)",
+    "t.tensor(3)",
+    "t.tensor([True, False])", "t.ones(2, 2, dtype=t.float64)", "t.arange(2000)", "t.ones(3, requires_grad=True) * 2",
+    "t.tensor([float('nan'), float('inf'), 1.0])",
     "t.ones(2, 3, 4)", "t.tensor([1+2j, 3-1j])"])
 def test_printing(expression):
     ours, theirs = (repr(eval(expression, {"t": t})) for t in (rl, torch))
-    assert ours.replace("MulBackward0", "").split("grad_fn")[0] == theirs.replace("MulBackward0", "").split("grad_fn")[0]
+    assert ours.replace("MulBackward0", "").split("grad_fn")[0] == theirs.replace("MulBackward0",
+                                                                                  "").split("grad_fn")[0]
 
 
-INDICES = ["0", "-1", "1:", "::2", "..., 0", ":, 1:3", "None, 0", "[0, 2]", "[0, 2], [1, 3]", ":, [1, 0]", "x > 5", "t.tensor([2, 0])", "1, ..., None", "[[0], [1]], [1, 2]",
+INDICES = ["0", "-1", "1:", "::2", "..., 0", ":, 1:3", "None, 0", "[0, 2]", "[0, 2], [1, 3]", ":, [1, 0]", "x > 5",
+           "t.tensor([2, 0])", "1, ..., None", "[[0], [1]], [1, 2]",
            "t.tensor([True, False, True])", "slice(None), t.tensor([[0, 1], [2, 3]])"]
 
 
@@ -43,9 +47,12 @@ def test_assignment(index):
 
 
 @pytest.mark.parametrize("expression,error", [
-    ("x[5]", IndexError), ("x[0, 0, 0]", IndexError), ("x.view(5)", RuntimeError), ("x + t.ones(7)", RuntimeError), ("x.sum(3)", IndexError), ("x @ x", RuntimeError),
-    ("t.zeros(-1)", RuntimeError), ("len(t.tensor(1))", TypeError), ("bool(x)", RuntimeError), ("x.item()", RuntimeError), ("t.tensor('a')", TypeError), ("t.cat([])", (RuntimeError, ValueError)),
-    ("x.permute(0, 0)", RuntimeError), ("t.empty(1 << 50)", RuntimeError), ("x.expand(2, 2)", RuntimeError), ("t.tensor([[1], [1, 2]])", ValueError), ("x.to('cuda:7')", (RuntimeError, AssertionError)),
+    ("x[5]", IndexError), ("x[0, 0, 0]", IndexError), ("x.view(5)", RuntimeError), ("x + t.ones(7)", RuntimeError),
+    ("x.sum(3)", IndexError), ("x @ x", RuntimeError),
+    ("t.zeros(-1)", RuntimeError), ("len(t.tensor(1))", TypeError), ("bool(x)", RuntimeError),
+    ("x.item()", RuntimeError), ("t.tensor('a')", TypeError), ("t.cat([])", (RuntimeError, ValueError)),
+    ("x.permute(0, 0)", RuntimeError), ("t.empty(1 << 50)", RuntimeError), ("x.expand(2, 2)", RuntimeError),
+    ("t.tensor([[1], [1, 2]])", ValueError), ("x.to('cuda:7')", (RuntimeError, AssertionError)),
     ("x.squeeze(5)", IndexError), ("t.arange(3)[t.tensor([7])]", IndexError)])
 def test_errors(expression, error):
     for t in (rl, torch):
@@ -77,10 +84,12 @@ def test_copy_and_pickle():
 
 
 def test_promotion_matches_torch():
-    names = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+    names = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
+             "complex64", "complex128"]
     for a in names:
         for b in names:
-            assert str(rl.promote_types(getattr(rl, a), getattr(rl, b))) == str(torch.promote_types(getattr(torch, a), getattr(torch, b)))
+            assert str(rl.promote_types(getattr(rl, a), getattr(rl, b))) == str(torch.promote_types(getattr(torch, a),
+                                                                                                    getattr(torch, b)))
         for scalar in (True, 2, 2.5, 1j):
             if a == "float16" and scalar == 1j:
                 continue  # there is no complex type of half precision here
@@ -130,7 +139,8 @@ def test_overlapping_writes_are_refused(write):
 def test_shapes_hold_whole_numbers():
     import numpy as np
 
-    assert rl.Size([rl.tensor(3), np.int64(4), 5]) == (3, 4, 5) and all(type(n) is int for n in rl.Size([rl.tensor(3), np.int64(4)]))
+    assert rl.Size([rl.tensor(3), np.int64(4), 5]) == (3, 4, 5) and all(type(n) is int
+                                                                        for n in rl.Size([rl.tensor(3), np.int64(4)]))
     for wrong in (rl.ones(3), [1.5], ["a"]):
         with pytest.raises(TypeError, match="takes an iterable of 'int'"):
             rl.Size(wrong)

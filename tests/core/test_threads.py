@@ -22,9 +22,13 @@ def elsewhere(function):
 
 def shown(torch):
     """What a thread can see of what was chosen."""
-    return [str(x) for x in (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"),
-                             torch.is_autocast_cache_enabled(), torch.get_default_device(), torch.ones(2).device, torch.get_default_dtype(),
-                             torch.is_anomaly_enabled(), (torch.ones(2, 2, requires_grad=True) @ torch.ones(2, 2)).dtype, torch.ones(1, requires_grad=True).mul(2).requires_grad)]
+    return [str(x) for x in (torch.is_grad_enabled(), torch.is_inference_mode_enabled(),
+                             torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"),
+                             torch.is_autocast_cache_enabled(), torch.get_default_device(), torch.ones(2).device,
+                             torch.get_default_dtype(),
+                             torch.is_anomaly_enabled(),
+                             (torch.ones(2, 2, requires_grad=True) @ torch.ones(2, 2)).dtype,
+                             torch.ones(1, requires_grad=True).mul(2).requires_grad)]
 
 
 def refused(tensor):
@@ -38,8 +42,10 @@ def blocks(torch):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             return refused(function) if function is torch.ones else function(*args, **(kwargs or {}))
 
-    return {"no_grad": torch.no_grad, "inference": torch.inference_mode, "autocast": lambda: torch.autocast("cpu", dtype=torch.float16, cache_enabled=False),
-            "device": lambda: torch.device("meta"), "mode": Wrong, "hooks": lambda: torch.autograd.graph.saved_tensors_hooks(refused, refused),
+    return {"no_grad": torch.no_grad, "inference": torch.inference_mode,
+            "autocast": lambda: torch.autocast("cpu", dtype=torch.float16, cache_enabled=False),
+            "device": lambda: torch.device("meta"), "mode": Wrong,
+            "hooks": lambda: torch.autograd.graph.saved_tensors_hooks(refused, refused),
             "anomaly": torch.autograd.detect_anomaly, "enabled": lambda: torch.set_grad_enabled(False)}
 
 
@@ -55,11 +61,13 @@ def test_other_threads_see_what_they_see_in_pytorch(name):
 
 def test_defaults_belong_to_threads_or_to_the_process_as_in_pytorch():
     def chosen(torch):
-        torch.set_default_device("meta"), torch.set_default_dtype(torch.float64), torch.set_autocast_dtype("cpu", torch.float16)
+        torch.set_default_device("meta"), torch.set_default_dtype(torch.float64), torch.set_autocast_dtype(
+            "cpu", torch.float16)
         try:
             return shown(torch)[:9], elsewhere(lambda: shown(torch))
         finally:
-            torch.set_default_device("cpu"), torch.set_default_dtype(torch.float32), torch.set_autocast_dtype("cpu", torch.bfloat16)
+            torch.set_default_device("cpu"), torch.set_default_dtype(torch.float32), torch.set_autocast_dtype(
+                "cpu", torch.bfloat16)
 
     assert chosen(torch) == chosen(judge)
 
@@ -140,6 +148,7 @@ def test_blocks_and_transforms_of_many_threads_at_once():
         elif k % 4 == 2:
             assert torch.func.grad(lambda q: (q * q).sum())(x + k).tolist() == [[2.0 * (1 + k)] * 4] * 4
         else:
-            assert torch.func.vmap(torch.func.grad(lambda q: (q * q).sum()))(x + k).tolist() == [[2.0 * (1 + k)] * 4] * 4
+            assert torch.func.vmap(torch.func.grad(lambda q: (q * q).sum()))(x + k).tolist() == [[2.0 * (1 + k)]
+                                                                                                 * 4] * 4
 
     assert not hammered(work)

@@ -1,4 +1,5 @@
-"""Subclasses that hold a tensor and answer operators (``_make_wrapper_subclass``): nothing ever shows the memory that they do not have."""
+"""Subclasses that hold a tensor and answer operators (``_make_wrapper_subclass``): nothing ever shows the memory that
+they do not have."""
 import copy
 
 import pytest
@@ -15,14 +16,16 @@ def wrapper(lib):
 
         @staticmethod
         def __new__(cls, elem, requires_grad=False):
-            made = lib.Tensor._make_wrapper_subclass(cls, elem.size(), strides=elem.stride(), dtype=elem.dtype, device=elem.device, requires_grad=requires_grad)
+            made = lib.Tensor._make_wrapper_subclass(cls, elem.size(), strides=elem.stride(), dtype=elem.dtype,
+                                                     device=elem.device, requires_grad=requires_grad)
             made.elem = elem.detach() if requires_grad else elem
             return made
 
         @classmethod
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             inside = lib.utils._pytree.tree_map(lambda e: e.elem if isinstance(e, cls) else e, (args, kwargs or {}))
-            return lib.utils._pytree.tree_map(lambda e: cls(e) if isinstance(e, lib.Tensor) else e, func(*inside[0], **inside[1]))
+            return lib.utils._pytree.tree_map(lambda e: cls(e) if isinstance(e, lib.Tensor) else e,
+                                              func(*inside[0], **inside[1]))
 
     return Wrapped
 
@@ -45,13 +48,21 @@ def squared(x):
 
 
 PROGRAMS = {
-    "number": lambda lib, W: (lambda x: (x.item(), float(x), bool(x), int(x)))(W(lib.ones((), dtype=lib.float64) * 3)), "list": lambda lib, W: W(grid(lib)).tolist(), "array": lambda lib, W: W(grid(lib)).numpy(),
-    "data": lambda lib, W: W(grid(lib)).data, "copy": lambda lib, W: copy.copy(W(grid(lib))), "deep copy": lambda lib, W: copy.deepcopy(W(grid(lib))), "element": lambda lib, W: W(grid(lib))[0, 1].item(),
-    "in place": lambda lib, W: W(grid(lib)).add_(1), "views": lambda lib, W: [W(grid(lib)).view(4), W(grid(lib)).t(), W(grid(lib)).detach(), list(W(grid(lib)))],
-    "gradient": lambda lib, W: lib.func.grad(squared)(W(grid(lib))), "vmap": lambda lib, W: lib.vmap(lambda v: v * 2)(W(grid(lib))), "copied from": lambda lib, W: (lambda y: (y.copy_(W(grid(lib))), y)[1])(lib.zeros(2, 2, dtype=lib.float64)),
-    "hessian": lambda lib, W: lib.autograd.functional.hessian(squared, W(grid(lib))), "hessian at once": lambda lib, W: lib.autograd.functional.hessian(squared, W(grid(lib)), vectorize=True),
-    "checked": lambda lib, W: lib.autograd.gradcheck(lambda x: (x * x).sum(0), (W(grid(lib), requires_grad=True),)), "compared": lambda lib, W: [lib.allclose(W(grid(lib)), W(grid(lib))), lib.equal(W(grid(lib)), W(grid(lib)))],
-    "checked twice": lambda lib, W: lib.autograd.gradcheck(lambda x: lib.autograd.functional.jacobian(lambda y: (y * y).sum(0), x, create_graph=True), (W(grid(lib), requires_grad=True),)),
+    "number": lambda lib, W: (lambda x: (x.item(), float(x), bool(x), int(x)))(W(lib.ones((), dtype=lib.float64) * 3)),
+    "list": lambda lib, W: W(grid(lib)).tolist(), "array": lambda lib, W: W(grid(lib)).numpy(),
+    "data": lambda lib, W: W(grid(lib)).data, "copy": lambda lib, W: copy.copy(W(grid(lib))),
+    "deep copy": lambda lib, W: copy.deepcopy(W(grid(lib))), "element": lambda lib, W: W(grid(lib))[0, 1].item(),
+    "in place": lambda lib, W: W(grid(lib)).add_(1),
+    "views": lambda lib, W: [W(grid(lib)).view(4), W(grid(lib)).t(), W(grid(lib)).detach(), list(W(grid(lib)))],
+    "gradient": lambda lib, W: lib.func.grad(squared)(W(grid(lib))),
+    "vmap": lambda lib, W: lib.vmap(lambda v: v * 2)(W(grid(lib))),
+    "copied from": lambda lib, W: (lambda y: (y.copy_(W(grid(lib))), y)[1])(lib.zeros(2, 2, dtype=lib.float64)),
+    "hessian": lambda lib, W: lib.autograd.functional.hessian(squared, W(grid(lib))),
+    "hessian at once": lambda lib, W: lib.autograd.functional.hessian(squared, W(grid(lib)), vectorize=True),
+    "checked": lambda lib, W: lib.autograd.gradcheck(lambda x: (x * x).sum(0), (W(grid(lib), requires_grad=True),)),
+    "compared": lambda lib, W: [lib.allclose(W(grid(lib)), W(grid(lib))), lib.equal(W(grid(lib)), W(grid(lib)))],
+    "checked twice": lambda lib, W: lib.autograd.gradcheck(lambda x: lib.autograd.functional.jacobian(lambda y: (y * y)
+                                                                                                      .sum(0), x, create_graph=True), (W(grid(lib), requires_grad=True),)),
 }
 
 

@@ -24,7 +24,8 @@ def test_memory_faults_where_the_host_reads_it():
     assert found.returncode < 0 and "read" not in found.stdout, found.stderr
 
 
-@pytest.mark.parametrize("start, end", [("cpu", "fake:0"), ("fake:0", "cpu"), ("fake:0", "fake:1"), ("fake:1", "fake:1"), ("cpu", "cpu")])
+@pytest.mark.parametrize("start, end", [("cpu", "fake:0"), ("fake:0", "cpu"), ("fake:0", "fake:1"),
+                                        ("fake:1", "fake:1"), ("cpu", "cpu")])
 def test_copies(start, end):
     x = rl.arange(24.0).reshape(4, 6).to(start).requires_grad_()
     for view in (lambda t: t, lambda t: t.t(), lambda t: t[::2, 1:], lambda t: t[:0], lambda t: t.expand(2, 4, 6)):
@@ -66,10 +67,12 @@ def test_saved_and_loaded():
     for new in (True, False):
         file = io.BytesIO()
         rl.save(model.state_dict(), file, _use_new_zipfile_serialization=new)
-        for said, where in ((None, "fake:1"), ("cpu", "cpu"), ("fake:0", "fake:0"), ({"fake:1": "fake:0"}, "fake:0"), (lambda storage, location: storage, "cpu")):
+        for said, where in ((None, "fake:1"), ("cpu", "cpu"), ("fake:0", "fake:0"), ({"fake:1": "fake:0"}, "fake:0"),
+                            (lambda storage, location: storage, "cpu")):
             file.seek(0)
             found = rl.load(file, map_location=said)
-            assert {str(t.device) for t in found.values()} == {where} and found["weight"].tolist() == model.weight.tolist()
+            assert {str(t.device)
+                    for t in found.values()} == {where} and found["weight"].tolist() == model.weight.tolist()
     twin = copy.deepcopy(model)
     assert twin.weight.device == model.weight.device and twin.weight.tolist() == model.weight.tolist() and twin.weight.data_ptr() != model.weight.data_ptr()
 
@@ -77,7 +80,8 @@ def test_saved_and_loaded():
 def test_storages():
     x = rl.arange(6, dtype=rl.uint8, device="fake")
     storage = x.untyped_storage()
-    assert storage.device == x.device and storage.tolist() == list(range(6)) and storage.cpu().device == rl.device("cpu") and storage[2] == 2
+    assert storage.device == x.device and storage.tolist() == list(range(6)) and storage.cpu().device == rl.device(
+        "cpu") and storage[2] == 2
     storage.resize_(64)
     assert storage.nbytes() == 64 and x.tolist() == list(range(6)) and storage.clone().device == x.device
     x.resize_(3, 3)

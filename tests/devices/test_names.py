@@ -10,9 +10,11 @@ from rushlight import nn
 
 def test_accelerator(fake):
     a = rl.accelerator
-    assert a.is_available() and a.device_count() == 2 and a.current_accelerator() == rl.device("fake") and a.current_device_index() == 0
+    assert a.is_available() and a.device_count() == 2 and a.current_accelerator() == rl.device(
+        "fake") and a.current_device_index() == 0
     with a.device_index(1):
-        assert a.current_device_index() == 1 and rl.ones(1, device="fake").device == rl.device("fake:1") and rl.ones(1, device=0).device == rl.device("fake:0")
+        assert a.current_device_index() == 1 and rl.ones(1, device="fake").device == rl.device("fake:1") and rl.ones(
+            1, device=0).device == rl.device("fake:0")
     a.set_device_index(1)
     assert rl.device(1) == rl.device("fake:1") and a.current_stream().device == rl.device("fake:1")
     a.set_device_index(0)
@@ -20,12 +22,14 @@ def test_accelerator(fake):
     a.reset_peak_memory_stats()
     x = rl.ones(1000, device="fake")
     assert a.memory_allocated() - before == 4096 and a.max_memory_allocated() >= a.memory_allocated() and a.memory_reserved() >= a.memory_allocated()
-    assert a.memory_stats()["allocated_bytes.all.current"] == a.memory_allocated() and a.get_memory_info()[0] < a.get_memory_info()[1]
+    assert a.memory_stats()["allocated_bytes.all.current"] == a.memory_allocated() and a.get_memory_info()[
+        0] < a.get_memory_info()[1]
     del x
     assert a.memory_allocated() == before
     a.empty_cache(), a.synchronize(), a.synchronize("fake:1")
     assert rl.float32 in a.get_device_capability()["supported_dtypes"]
-    assert rl.get_device_module() is rl.get_device_module("fake:1") is rl.fake and rl.get_device_module(rl.device("cpu")) is rl.cpu
+    assert rl.get_device_module() is rl.get_device_module("fake:1") is rl.fake and rl.get_device_module(
+        rl.device("cpu")) is rl.cpu
     with pytest.raises(RuntimeError, match="already been registered"):
         rl._register_device_module("fake", rl.cpu)
 
@@ -60,7 +64,8 @@ def test_without_accelerator():
 
 def test_methods():
     x = rl.ones(2)
-    assert x.fake().device == rl.device("fake:0") and x.fake(1).is_fake and not x.is_fake and x.fake("fake:1").cpu().is_cpu
+    assert x.fake().device == rl.device("fake:0") and x.fake(1).is_fake and not x.is_fake and x.fake(
+        "fake:1").cpu().is_cpu
     with pytest.raises(RuntimeError, match="Invalid device, must be fake device"):
         x.fake("cpu")
     model = nn.Linear(2, 2).fake(1)
@@ -97,7 +102,8 @@ def test_copies_that_do_not_block():
 
 def test_streams_and_events():
     stream, first = rl.Stream("fake"), rl.accelerator.current_stream()
-    assert stream != first and first == rl.accelerator.current_stream("fake:0") and hash(first) == hash(rl.accelerator.current_stream())
+    assert stream != first and first == rl.accelerator.current_stream("fake:0") and hash(first) == hash(
+        rl.accelerator.current_stream())
     x = rl.arange(3.0).pin_memory()
     with stream:
         assert rl.accelerator.current_stream() == stream
@@ -126,7 +132,8 @@ def test_streams_and_events():
 
 
 def test_extensions_are_loaded(tmp_path):
-    (tmp_path / "seen_extension.py").write_text("import rushlight as rl\n\n\ndef activate():\n    rl.seen = 1\n\n\ndef fail():\n    raise KeyError('lost')\n")
+    (tmp_path / "seen_extension.py").write_text(
+        "import rushlight as rl\n\n\ndef activate():\n    rl.seen = 1\n\n\ndef fail():\n    raise KeyError('lost')\n")
     info = tmp_path / "seen_extension-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: seen-extension\nVersion: 1.0\n")
@@ -135,7 +142,8 @@ def test_extensions_are_loaded(tmp_path):
         import os
         (info / "entry_points.txt").write_text(f"[torch.backends]\nseen = seen_extension:{entry}\n")
         path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-        return subprocess.run([sys.executable, "-c", f"import rushlight as rl; print({ask})"], env={**os.environ, "PYTHONPATH": path, **environment}, capture_output=True, text=True)
+        return subprocess.run([sys.executable, "-c", f"import rushlight as rl; print({ask})"],
+                              env={**os.environ, "PYTHONPATH": path, **environment}, capture_output=True, text=True)
 
     assert run("activate", "rl.seen").stdout.strip() == "1"
     assert run("activate", "hasattr(rl, 'seen')", TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout.strip() == "False"

@@ -1,4 +1,5 @@
-"""Every operator's samples on a device that the host may not touch: the numbers of the processor, on the operands' device, with gradients there."""
+"""Every operator's samples on a device that the host may not touch: the numbers of the processor, on the operands'
+device, with gradients there."""
 import numpy as np
 import pytest
 
@@ -33,8 +34,10 @@ def test_samples(name, index):
 
 
 FACTORIES = {
-    "zeros": ((2, 3),), "ones": ((2, 3),), "full": ((2, 3), 7.0), "empty": ((2, 3),), "arange": (5,), "linspace": (0, 1, 5), "logspace": (0, 1, 5), "eye": (3,), "rand": (2, 3),
-    "randn": (2, 3), "randint": (10, (2, 3)), "randperm": (5,), "tensor": ([1, 2],), "tril_indices": (3, 3), "hann_window": (8,), "scalar_tensor": (2.0,), "as_tensor": ([1, 2],)}
+    "zeros": ((2, 3),), "ones": ((2, 3),), "full": ((2, 3), 7.0), "empty": ((2, 3),), "arange": (5,),
+    "linspace": (0, 1, 5), "logspace": (0, 1, 5), "eye": (3,), "rand": (2, 3),
+    "randn": (2, 3), "randint": (10, (2, 3)), "randperm": (5,), "tensor": ([1, 2],), "tril_indices": (3, 3),
+    "hann_window": (8,), "scalar_tensor": (2.0,), "as_tensor": ([1, 2],)}
 
 
 @pytest.mark.parametrize("name", FACTORIES)
@@ -58,9 +61,11 @@ def test_one_stream_of_random_numbers_for_a_seed():
 
 def test_mixtures():
     a, b, c = rl.ones(2, device="fake:0"), rl.ones(2, device="fake:1"), rl.ones(2)
-    for call in (lambda: a + b, lambda: a + c, lambda: c * b, lambda: rl.cat([a, c]), lambda: rl.stack([a[0], c[0]]), lambda: a @ c, lambda: rl.where(a > 0, a, b),
+    for call in (lambda: a + b, lambda: a + c, lambda: c * b, lambda: rl.cat([a, c]), lambda: rl.stack([a[0], c[0]]),
+                 lambda: a @ c, lambda: rl.where(a > 0, a, b),
                  lambda: rl.nn.functional.linear(a, rl.ones(2, 2)), lambda: a.add_(c)):
-        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, but found at least two devices"):
+        with pytest.raises(RuntimeError,
+                           match="Expected all tensors to be on the same device, but found at least two devices"):
             call()
     two = rl.tensor(2.0, requires_grad=True)
     made = a * two
@@ -72,4 +77,5 @@ def test_mixtures():
 def test_default_devices_leave_tensors_of_others_alone():
     x = rl.rand(4, 4)
     with rl.device("fake"):
-        assert x.bernoulli_().device == x.tril().device == (2.0**x).device == rl.zeros_like(x).device == x.unique().device == rl.device("cpu")
+        assert x.bernoulli_().device == x.tril().device == (2.0**x).device == rl.zeros_like(
+            x).device == x.unique().device == rl.device("cpu")

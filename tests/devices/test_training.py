@@ -21,7 +21,8 @@ class Small(nn.Module):
 class Images(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8 * 4 * 4, 11))
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+                                  nn.Flatten(), nn.Linear(8 * 4 * 4, 11))
 
     def forward(self, x):
         return self.body(x)
@@ -52,8 +53,10 @@ def losses(kind, where, make, compiled=False, steps=3):
 
 
 OPTIMIZERS = {
-    "SGD": lambda p: rl.optim.SGD(p, 0.1, momentum=0.9), "AdamW": lambda p: rl.optim.AdamW(p, 0.01), "single": lambda p: rl.optim.Adam(p, 0.01, foreach=False),
-    "fused": lambda p: rl.optim.Adam(p, 0.01, fused=True), "RMSprop": lambda p: rl.optim.RMSprop(p, 0.01), "Adagrad": lambda p: rl.optim.Adagrad(p, 0.01)}
+    "SGD": lambda p: rl.optim.SGD(p, 0.1, momentum=0.9), "AdamW": lambda p: rl.optim.AdamW(p, 0.01),
+    "single": lambda p: rl.optim.Adam(p, 0.01, foreach=False),
+    "fused": lambda p: rl.optim.Adam(p, 0.01, fused=True), "RMSprop": lambda p: rl.optim.RMSprop(p, 0.01),
+    "Adagrad": lambda p: rl.optim.Adagrad(p, 0.01)}
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -64,7 +67,8 @@ def test_optimizers(name):
 @pytest.mark.parametrize("kind", [Small, Images])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_models(kind, compiled):
-    assert losses(kind, "fake:0", OPTIMIZERS["SGD"], compiled) == pytest.approx(losses(kind, "cpu", OPTIMIZERS["SGD"], compiled), rel=1e-6)
+    assert losses(kind, "fake:0", OPTIMIZERS["SGD"],
+                  compiled) == pytest.approx(losses(kind, "cpu", OPTIMIZERS["SGD"], compiled), rel=1e-6)
 
 
 def test_sizes_that_vary():
@@ -119,7 +123,9 @@ def test_packed_sequences():
     x, lengths = [rl.randn(n, 3) for n in (2, 4, 1)], [2, 4, 1]
     packed = nn.utils.rnn.pack_padded_sequence(nn.utils.rnn.pad_sequence(x), lengths, enforce_sorted=False)
     wanted = nn.utils.rnn.pad_packed_sequence(rnn(packed)[0])
-    there = nn.utils.rnn.pack_padded_sequence(nn.utils.rnn.pad_sequence([v.to("fake") for v in x]), lengths, enforce_sorted=False)
-    assert there.batch_sizes.is_cpu and there.sorted_indices.is_fake and packed.to("fake").data.tolist() == there.data.tolist()
+    there = nn.utils.rnn.pack_padded_sequence(nn.utils.rnn.pad_sequence([v.to("fake") for v in x]), lengths,
+                                              enforce_sorted=False)
+    assert there.batch_sizes.is_cpu and there.sorted_indices.is_fake and packed.to(
+        "fake").data.tolist() == there.data.tolist()
     found = nn.utils.rnn.pad_packed_sequence(rnn.to("fake")(there)[0])
     assert found[0].is_fake and found[0].tolist() == wanted[0].tolist() and found[1].tolist() == wanted[1].tolist()

@@ -1,4 +1,5 @@
-"""Checkpoints in folders: PyTorch reads ours and we read its, an older one stays whole until a newer one is, and metadata run nothing."""
+"""Checkpoints in folders: PyTorch reads ours and we read its, an older one stays whole until a newer one is, and
+metadata run nothing."""
 from __future__ import annotations
 
 import os
@@ -27,8 +28,10 @@ def judge():
 
 def state(torch):
     tensors = {kind: torch.arange(12).reshape(3, 4).to(getattr(torch, kind)) for kind in KINDS}
-    return {"tensors": tensors, "strided": torch.arange(6.0).reshape(2, 3).t(), "column": torch.arange(6.0).reshape(2, 3)[:, 1], "scalar": torch.tensor(2.5),
-            "empty": torch.empty(0, 3), "nested": [torch.ones(2), {"x": torch.zeros(1), "n": 3}], "numbers": [1, 2.5, "a"], "none": None}
+    return {"tensors": tensors, "strided": torch.arange(6.0).reshape(2, 3).t(),
+            "column": torch.arange(6.0).reshape(2, 3)[:, 1], "scalar": torch.tensor(2.5),
+            "empty": torch.empty(0, 3), "nested": [torch.ones(2), {"x": torch.zeros(1), "n": 3}],
+            "numbers": [1, 2.5, "a"], "none": None}
 
 
 def zeroed(torch, value):
@@ -41,7 +44,8 @@ def zeroed(torch, value):
 
 def same(mine, other) -> bool:
     if hasattr(mine, "tolist"):
-        return mine.tolist() == other.tolist() and str(mine.dtype) == str(other.dtype) and tuple(mine.shape) == tuple(other.shape)
+        return mine.tolist() == other.tolist() and str(mine.dtype) == str(other.dtype) and tuple(mine.shape) == tuple(
+            other.shape)
     if isinstance(mine, dict):
         return mine.keys() == other.keys() and all(same(mine[k], other[k]) for k in mine)
     if isinstance(mine, (list, tuple)):
@@ -71,7 +75,8 @@ def test_metadata_are_pytorchs(tmp_path, judge):
         with open(tmp_path / name / ".metadata", "rb") as file:
             found.append(pickle.load(file))
     ours, theirs = found
-    assert ours.state_dict_metadata == theirs.state_dict_metadata and list(ours.state_dict_metadata) == list(theirs.state_dict_metadata)
+    assert ours.state_dict_metadata == theirs.state_dict_metadata and list(ours.state_dict_metadata) == list(
+        theirs.state_dict_metadata)
     assert ours.planner_data == theirs.planner_data and ours.version == theirs.version and ours.storage_data.keys() == theirs.storage_data.keys()
 
 
@@ -106,7 +111,8 @@ def test_objects_with_states(tmp_path):
     other = rl.nn.Linear(2, 2)
     dcp.load({"model": other}, checkpoint_id=tmp_path, no_dist=True)
     assert rl.equal(model.weight, other.weight)
-    assert same(state_dict_loader._load_state_dict_from_keys("model", checkpoint_id=tmp_path), {"model": dict(model.state_dict())})
+    assert same(state_dict_loader._load_state_dict_from_keys("model", checkpoint_id=tmp_path),
+                {"model": dict(model.state_dict())})
 
 
 def test_several_files(tmp_path):
@@ -155,7 +161,8 @@ while True:
 
 @pytest.mark.parametrize("wait", (0.0, 0.003, 0.011, 0.02))
 def test_killed_at_any_moment(wait, tmp_path):
-    """A process that saves again and again is killed: the folder holds the last checkpoint that was whole, or the next one."""
+    """A process that saves again and again is killed: the folder holds the last checkpoint that was whole, or the next
+    one."""
     import time
     child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
@@ -179,7 +186,8 @@ class Hostile:
         return self.reduced
 
 
-@pytest.mark.parametrize("value", (Hostile((os.system, ("true",))), Hostile((eval, ("1",))), Hostile((exec, ("1",))), Hostile((getattr, (1, "real")))))
+@pytest.mark.parametrize("value", (Hostile((os.system, ("true",))), Hostile((eval, ("1",))), Hostile((exec, ("1",))),
+                                   Hostile((getattr, (1, "real")))))
 def test_metadata_run_nothing(value, tmp_path):
     dcp.save({"w": rl.ones(1)}, checkpoint_id=tmp_path, no_dist=True)
     for kind in (value, {"a": value}):
@@ -223,7 +231,8 @@ def test_safetensors(tmp_path, judge):
     safetensors = pytest.importorskip("safetensors.torch")
     value = {"a": rl.arange(6.0).reshape(2, 3), "b": rl.ones(2, dtype=rl.bfloat16)}
     dcp.save(value, storage_writer=hf_storage.HuggingFaceStorageWriter(str(tmp_path), {"a": 1, "b": 2}), no_dist=True)
-    assert sorted(os.listdir(tmp_path)) == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"]
+    assert sorted(os.listdir(tmp_path)) == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                                            "model.safetensors.index.json"]
     assert safetensors.load_file(tmp_path / "model-00001-of-00002.safetensors")["a"].tolist() == value["a"].tolist()
     found = {k: rl.zeros_like(v) for k, v in value.items()}
     dcp.load(found, storage_reader=hf_storage.HuggingFaceStorageReader(str(tmp_path)), no_dist=True)

@@ -1,4 +1,5 @@
-"""Models in parallel over one process and one device: DistributedDataParallel and its hooks, parts of arguments, copies of modules."""
+"""Models in parallel over one process and one device: DistributedDataParallel and its hooks, parts of arguments, copies
+of modules."""
 from collections import namedtuple
 
 import pytest
@@ -30,13 +31,17 @@ def test_gradients_are_those_of_the_module(group):
         each(x).square().sum().backward()
     for a, b in zip(plain.parameters(), model.parameters()):
         assert torch.equal(a.grad, b.grad)
-    assert list(model.state_dict()) == [f"module.{name}" for name in plain.state_dict()] and isinstance(dist.GradBucket, type)
+    assert list(model.state_dict()) == [f"module.{name}" for name in plain.state_dict()] and isinstance(dist.GradBucket,
+                                                                                                        type)
 
 
-@pytest.mark.parametrize("hook", [default_hooks.allreduce_hook, default_hooks.bf16_compress_hook, default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook)])
+@pytest.mark.parametrize("hook", [default_hooks.allreduce_hook, default_hooks.bf16_compress_hook,
+                                  default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook)])
 def test_hooks_see_gradients(group, hook):
     seen, model, x = [], DistributedDataParallel(network(), bucket_cap_mb=1e-6), torch.randn(5, 3)
-    model.register_comm_hook(None, lambda state, bucket: seen.append((bucket.index(), bucket.is_last(), bucket.parameters()[0].shape)) or hook(state, bucket))
+    model.register_comm_hook(None, lambda state, bucket: seen.append((bucket.index(), bucket.is_last(),
+                                                                      bucket.parameters()[0].shape))
+                             or hook(state, bucket))
     with model.no_sync():
         model(x).sum().backward()
     assert seen == []

@@ -19,7 +19,8 @@ def of(lib, path):
 
 def test_results_carry_gradients(lib):
     functional, x = of(lib, "nn.functional"), lib.arange(4.0, requires_grad=True)
-    y = functional.all_reduce(x * 2) + functional.all_gather(x)[0] + functional.all_to_all_single(lib.empty(4), x * 1) + functional.broadcast(x * 3, 0)
+    y = (functional.all_reduce(x * 2) + functional.all_gather(x)[0] + functional.all_to_all_single(lib.empty(4), x * 1)
+         + functional.broadcast(x * 3, 0))
     y.sum().backward()
     assert y.tolist() == [0, 7, 14, 21] and x.grad.tolist() == [7] * 4
 
@@ -27,7 +28,9 @@ def test_results_carry_gradients(lib):
 def test_collectives_that_return(lib):
     functional, x = of(lib, "_functional_collectives"), lib.arange(4.0)
     group = lib.distributed.group.WORLD
-    for found in (functional.all_reduce(x, "sum", group), functional.all_gather_tensor(x, 0, group), functional.reduce_scatter_tensor(x, "sum", 0, group), functional.all_to_all_single(x, None, None, group)):
+    for found in (functional.all_reduce(x, "sum", group), functional.all_gather_tensor(x, 0, group),
+                  functional.reduce_scatter_tensor(x, "sum", 0, group),
+                  functional.all_to_all_single(x, None, None, group)):
         found = functional.wait_tensor(found)
         assert found.tolist() == x.tolist() and found.data_ptr() != x.data_ptr()
 
@@ -35,9 +38,12 @@ def test_collectives_that_return(lib):
 def test_meshes(lib):
     tools = of(lib, "device_mesh")
     mesh = tools.init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
-    assert (mesh.ndim, mesh.shape, mesh.size(), mesh.size(0), mesh.mesh_dim_names, mesh.mesh.tolist()) == (2, (1, 1), 1, 1, ("data", "model"), [[0]])
-    assert mesh["data"].shape == (1,) and mesh.get_local_rank("model") == 0 and list(mesh.get_coordinate()) == [0, 0] and mesh["data"].get_group().size() == 1 and mesh.get_rank() == 0
-    for use, error in ((lambda: mesh["none"], KeyError), (lambda: mesh.get_group(), RuntimeError), (lambda: tools.init_device_mesh("cpu", (1,), mesh_dim_names=("a", "b")), RuntimeError),
+    assert (mesh.ndim, mesh.shape, mesh.size(), mesh.size(0), mesh.mesh_dim_names,
+            mesh.mesh.tolist()) == (2, (1, 1), 1, 1, ("data", "model"), [[0]])
+    assert mesh["data"].shape == (1,) and mesh.get_local_rank("model") == 0 and list(mesh.get_coordinate()) == [
+        0, 0] and mesh["data"].get_group().size() == 1 and mesh.get_rank() == 0
+    for use, error in ((lambda: mesh["none"], KeyError), (lambda: mesh.get_group(), RuntimeError),
+                       (lambda: tools.init_device_mesh("cpu", (1,), mesh_dim_names=("a", "b")), RuntimeError),
                        (lambda: tools.init_device_mesh("cpu", (1, 1), mesh_dim_names=("a", "a")), RuntimeError)):
         with pytest.raises(error):
             use()
@@ -50,7 +56,8 @@ def test_checkpointed_modules(lib):
     names, x = list(model.state_dict()), lib.ones(4, 2)
     expected = lib.autograd.grad(model(x).sum(), list(model.parameters()))
     tools.apply_activation_checkpointing(model, check_fn=lambda m: isinstance(m, lib.nn.Linear))
-    assert isinstance(model[0], tools.CheckpointWrapper) and model[0].out_features == 3 and list(model.state_dict()) == names and not isinstance(model[1], tools.CheckpointWrapper)
+    assert isinstance(model[0], tools.CheckpointWrapper) and model[0].out_features == 3 and list(
+        model.state_dict()) == names and not isinstance(model[1], tools.CheckpointWrapper)
     for a, b in zip(lib.autograd.grad(model(x).sum(), list(model.parameters())), expected):
         assert lib.equal(a, b)
     model.load_state_dict(model.state_dict())

@@ -15,7 +15,8 @@ SAMPLES = torch.randn(12, 6, generator=torch.Generator().manual_seed(1))
 
 def network(buffers=False):
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(6, 40), *([torch.nn.BatchNorm1d(40)] if buffers else []), torch.nn.ReLU(), torch.nn.Linear(40, 2))
+    return torch.nn.Sequential(torch.nn.Linear(6, 40), *([torch.nn.BatchNorm1d(40)] if buffers else []),
+                               torch.nn.ReLU(), torch.nn.Linear(40, 2))
 
 
 class Branches(torch.nn.Module):
@@ -39,7 +40,8 @@ def trained(model, batches, steps=5):
     return [p.detach() for p in model.parameters()]
 
 
-WAYS = {"plain": {}, "many buckets": {"bucket_cap_mb": 1e-6}, "views": {"gradient_as_bucket_view": True}, "seeking": {"find_unused_parameters": True}, "static": {"static_graph": True}}
+WAYS = {"plain": {}, "many buckets": {"bucket_cap_mb": 1e-6}, "views": {"gradient_as_bucket_view": True},
+        "seeking": {"find_unused_parameters": True}, "static": {"static_graph": True}}
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -108,9 +110,12 @@ def test_hooks(name):
         model = DistributedDataParallel(models[rank])
         if name in ("powerSGD", "batched"):
             hook = powerSGD_hook.powerSGD_hook if name == "powerSGD" else powerSGD_hook.batched_powerSGD_hook
-            model.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2 if name == "powerSGD" else 16, start_powerSGD_iter=2), hook)
+            model.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2
+                                                                 if name == "powerSGD" else 16, start_powerSGD_iter=2),
+                                     hook)
         else:
-            model.register_comm_hook(None, default_hooks.fp16_compress_hook if name == "float16" else default_hooks.bf16_compress_hook)
+            model.register_comm_hook(None, default_hooks.fp16_compress_hook if name == "float16"
+                                     else default_hooks.bf16_compress_hook)
         return trained(model, SAMPLES[6 * rank:6 * rank + 6])
     first, second = threads.run(2, member)
     assert all(torch.equal(a, b) for a, b in zip(first, second))  # all processes step alike

@@ -30,7 +30,8 @@ def outcome(program, t, dist):
         value = program(t, dist, t.arange(4.0))
     except Exception as error:  # noqa: BLE001 - the type is what is compared
         return type(error).__name__
-    return [v.tolist() if hasattr(v, "tolist") else str(v) if not isinstance(v, (int, list, dict, type(None))) else v for v in (value if isinstance(value, list) else [value])]
+    return [v.tolist() if hasattr(v, "tolist") else str(v) if not isinstance(v, (int, list, dict, type(None))) else v
+            for v in (value if isinstance(value, list) else [value])]
 
 
 def filled(call):
@@ -43,7 +44,8 @@ def filled(call):
 
 
 PROGRAMS = {
-    "sizes": lambda t, d, x: [d.get_rank(), d.get_world_size(), d.get_backend(), d.get_process_group_ranks(d.group.WORLD), d.get_global_rank(d.group.WORLD, 0)],
+    "sizes": lambda t, d, x: [d.get_rank(), d.get_world_size(), d.get_backend(),
+                              d.get_process_group_ranks(d.group.WORLD), d.get_global_rank(d.group.WORLD, 0)],
     "all_reduce": lambda t, d, x: [d.all_reduce(x), x],
     "average": lambda t, d, x: [d.all_reduce(x, op=d.ReduceOp.AVG), x],
     "bits of floats": lambda t, d, x: d.all_reduce(x, op=d.ReduceOp.BAND),
@@ -87,7 +89,8 @@ def test_as_in_pytorch(name, groups):
 
 
 STORE = {
-    "values": lambda s: [s.set("a", "b"), s.get("a"), s.add("n", 3), s.add("n", 2), s.get("n"), s.check(["a"]), s.check(["a", "z"]), s.delete_key("a"), s.check(["a"])],
+    "values": lambda s: [s.set("a", "b"), s.get("a"), s.add("n", 3), s.add("n", 2), s.get("n"), s.check(["a"]),
+                         s.check(["a", "z"]), s.delete_key("a"), s.check(["a"])],
     "compare": lambda s: [s.compare_set("q", "", "x"), s.compare_set("q", "y", "z"), s.compare_set("q", "x", "z")],
     "timeout": lambda s: [s.set_timeout(T), s.get("nothing")],
     "wait": lambda s: s.wait(["nothing"], T),
@@ -95,7 +98,8 @@ STORE = {
 
 
 @pytest.mark.parametrize("name", STORE)
-@pytest.mark.parametrize("make", [lambda d: d.HashStore(), lambda d: d.PrefixStore("p", d.HashStore())], ids=["memory", "prefix"])
+@pytest.mark.parametrize("make", [lambda d: d.HashStore(), lambda d: d.PrefixStore("p", d.HashStore())],
+                         ids=["memory", "prefix"])
 def test_stores(name, make):
     def run(dist):
         try:
@@ -118,8 +122,12 @@ def test_addresses(how, tmp_path, monkeypatch):
         ours.destroy_process_group()
 
 
-@pytest.mark.parametrize("options", [{"init_method": "env://"}, {"init_method": "nothing://x", "rank": 0, "world_size": 1}, {"backend": "nccl", "init_method": "tcp://localhost:29513", "rank": 0, "world_size": 1},
-                                     {"backend": "nonsense", "init_method": "tcp://localhost:29514", "rank": 0, "world_size": 1},
+@pytest.mark.parametrize("options", [{"init_method": "env://"},
+                                     {"init_method": "nothing://x", "rank": 0, "world_size": 1},
+                                     {"backend": "nccl", "init_method": "tcp://localhost:29513", "rank": 0,
+                                      "world_size": 1},
+                                     {"backend": "nonsense", "init_method": "tcp://localhost:29514", "rank": 0,
+                                      "world_size": 1},
                                      {"init_method": "tcp://localhost:1"}])
 def test_refusals(options, monkeypatch):
     for name in ("RANK", "WORLD_SIZE"):

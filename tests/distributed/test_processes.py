@@ -78,7 +78,8 @@ def bereaved(rank, path, method):
     if rank:
         os.kill(os.getpid(), signal.SIGKILL)
     begun = time.monotonic()
-    for what in (lambda: dist.all_reduce(torch.ones(1)), lambda: dist.recv(torch.ones(1), 1), lambda: dist.all_reduce(torch.ones(1), async_op=True).wait()):
+    for what in (lambda: dist.all_reduce(torch.ones(1)), lambda: dist.recv(torch.ones(1), 1),
+                 lambda: dist.all_reduce(torch.ones(1), async_op=True).wait()):
         with pytest.raises(RuntimeError, match="Connection closed by peer: rank 1 of the group has ended"):
             what()
     assert time.monotonic() - begun < 30
@@ -94,24 +95,28 @@ def test_a_rank_that_is_killed_is_noticed(tmp_path):
 
 
 def launched(*arguments, script):
-    return subprocess.run([sys.executable, "-m", "rushlight.distributed.run", *arguments, str(script[0]), *script[1:]], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-m", "rushlight.distributed.run", *arguments, str(script[0]), *script[1:]],
+                          capture_output=True, text=True, timeout=120)
 
 
 def test_the_launcher(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    again = launched("--standalone", "--nproc-per-node", "2", "--max-restarts", "1", "--log-dir", str(tmp_path / "logs"), "-r", "3", script=(program, "1"))
+    again = launched("--standalone", "--nproc-per-node", "2", "--max-restarts", "1", "--log-dir",
+                     str(tmp_path / "logs"), "-r", "3", script=(program, "1"))
     assert again.returncode == 0, again.stderr
     logs = sorted((tmp_path / "logs").rglob("stdout.log"))
     assert [log.read_text() for log in logs] == ["rank 0 [2.0, 2.0]\n", "rank 1 [2.0, 2.0]\n"] * 2
     failed = launched("--standalone", "--nproc_per_node=2", script=(program, "1"))
-    assert failed.returncode == 1 and "ValueError: this rank fails" in failed.stderr.split("Root Cause")[1] and "rank      : 1 (local_rank: 1)" in failed.stderr.split("Root Cause")[1]
+    assert failed.returncode == 1 and "ValueError: this rank fails" in failed.stderr.split("Root Cause")[
+        1] and "rank      : 1 (local_rank: 1)" in failed.stderr.split("Root Cause")[1]
 
 
 def test_two_machines_meet(tmp_path):
     program, port = tmp_path / "program.py", free_port()
     program.write_text(PROGRAM)
-    command = [sys.executable, "-m", "rushlight.distributed.run", "--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "x", str(program), "0"]
+    command = [sys.executable, "-m", "rushlight.distributed.run", "--nnodes", "2", "--nproc-per-node", "1",
+               "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "x", str(program), "0"]
     agents = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = sorted(agent.communicate(timeout=120)[0] for agent in agents)
     assert [agent.returncode for agent in agents] == [0, 0] and said == ["rank 0 [2.0, 2.0]\n", "rank 1 [2.0, 2.0]\n"]

@@ -52,7 +52,9 @@ def test_the_ring_forgets_and_reads_plain_data():
         return pickle.loads(recorder.dump())
     with settings.set(flight_buffer=4):
         found = threads.run(2, member)
-    assert [e["collective_seq_id"] for e in found[0]["entries"]] == [4, 5, 6, 7] and all(e["state"] == "completed" and e["duration_ms"] >= 0 for e in found[1]["entries"])
+    assert [e["collective_seq_id"] for e in found[0]["entries"]] == [4, 5, 6, 7] and all(e["state"] == "completed"
+                                                                                         and e["duration_ms"] >= 0
+                                                                                         for e in found[1]["entries"])
     assert found[0]["pg_config"]["0"]["ranks"] == "[0, 1]" and found[0]["version"] == "2.10"
 
 

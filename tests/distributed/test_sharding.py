@@ -1,4 +1,5 @@
-"""Tensors over several processes, here threads: operators on parts, layers split, parameters split, and checkpoints of them."""
+"""Tensors over several processes, here threads: operators on parts, layers split, parameters split, and checkpoints of
+them."""
 from __future__ import annotations
 
 import datetime
@@ -12,10 +13,12 @@ import rushlight.distributed.checkpoint as dcp
 from rushlight._src.core.settings import settings
 from rushlight.distributed import threads
 from rushlight.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_module, distribute_tensor, init_device_mesh, transfer
+from rushlight.distributed.tensor import (DTensor, Partial, Replicate, Shard, distribute_module, distribute_tensor,
+                                          init_device_mesh, transfer)
 from rushlight.distributed.tensor.experimental import local_map, register_sharding
 from rushlight.distributed.tensor.layout import boxes
-from rushlight.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, PrepareModuleOutput, RowwiseParallel, SequenceParallel, loss_parallel,
+from rushlight.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, PrepareModuleOutput,
+                                                   RowwiseParallel, SequenceParallel, loss_parallel,
                                                   parallelize_module)
 
 PATIENCE = datetime.timedelta(seconds=20)
@@ -32,7 +35,7 @@ def run(count, function, *args):
     return threads.run(count, function, *args, timeout=PATIENCE)
 
 
-# --- grids ------------------------------------------------------------------------------------------------------------------------
+# --- grids ------------------------------------------------------------------------------------------------------------
 def test_grids():
     def look(rank):
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
@@ -42,13 +45,15 @@ def test_grids():
             mesh["nothing"]
         with pytest.raises(RuntimeError):
             mesh.get_group()
-        return (mesh.get_coordinate(), ranks(mesh.get_group("data")), ranks(mesh["model"].get_group()), mesh["data"].get_local_rank(), mesh["model"].mesh.tolist(),
+        return (mesh.get_coordinate(), ranks(mesh.get_group("data")), ranks(mesh["model"].get_group()),
+                mesh["data"].get_local_rank(), mesh["model"].mesh.tolist(),
                 ranks(flat.get_group()), mesh["all"].size(), mesh["data", "model"] is mesh, repr(mesh))
     found = run(4, look)
-    assert found[2] == ([1, 0], [0, 2], [2, 3], 1, [2, 3], [0, 1, 2, 3], 4, True, "DeviceMesh((data=2, model=2), 'cpu')")
+    assert found[2] == ([1, 0], [0, 2], [2, 3], 1, [2, 3], [0, 1, 2, 3], 4, True,
+                        "DeviceMesh((data=2, model=2), 'cpu')")
 
 
-# --- tensors ------------------------------------------------------------------------------------------------------------------------
+# --- tensors ----------------------------------------------------------------------------------------------------------
 EACH = [(Replicate(),), (Shard(0),), (Shard(1),), (Partial(),)]
 
 
@@ -66,24 +71,30 @@ def test_every_way_to_every_other(shape):
             lengths, offsets = boxes(shape, after, (2, 2))[rank]
             assert tuple(moved.to_local().shape) == lengths
             if not any(p.is_partial() for p in after):
-                assert rl.equal(moved.to_local(), x[offsets[0]:offsets[0] + lengths[0], offsets[1]:offsets[1] + lengths[1]])
+                assert rl.equal(moved.to_local(),
+                                x[offsets[0]:offsets[0] + lengths[0], offsets[1]:offsets[1] + lengths[1]])
     run(4, check)
 
 
 def test_cheapest_way():
     """What is split along an inner dimension of the grid goes first; terms become parts without becoming whole."""
-    steps = [(k, type(a).__name__, type(b).__name__) for k, a, b, _ in transfer.route((8, 8), (Partial(), Partial()), (Shard(0), Shard(0)), (2, 2))]
+    steps = [(k, type(a).__name__, type(b).__name__)
+             for k, a, b, _ in transfer.route((8, 8), (Partial(), Partial()), (Shard(0), Shard(0)), (2, 2))]
     assert steps == [(0, "Partial", "Shard"), (1, "Partial", "Shard")]
-    assert transfer.cost((8, 8), (Partial(),), (Shard(0),), (2,)) < transfer.cost((8, 8), (Partial(),), (Replicate(),), (2,))
-    assert transfer.cost((8, 8), (Shard(0),), (Shard(1),), (2,)) < transfer.cost((8, 8), (Shard(0),), (Replicate(),), (2,))
+    assert transfer.cost((8, 8), (Partial(),), (Shard(0),), (2,)) < transfer.cost((8, 8), (Partial(),), (Replicate(),),
+                                                                                  (2,))
+    assert transfer.cost((8, 8), (Shard(0),), (Shard(1),), (2,)) < transfer.cost((8, 8), (Shard(0),), (Replicate(),),
+                                                                                 (2,))
 
 
 def test_products_follow_placements():
     """The three rows of a product, without a redistribution."""
     def check(rank):
         mesh = init_device_mesh("cpu", (2,))
-        a, b = rl.randn(4, 6, generator=rl.Generator().manual_seed(0)), rl.randn(6, 8, generator=rl.Generator().manual_seed(1))
-        for first, second, result in ((Shard(0), Replicate(), Shard(0)), (Replicate(), Shard(1), Shard(1)), (Shard(1), Shard(0), Partial())):
+        a, b = rl.randn(4, 6, generator=rl.Generator().manual_seed(0)), rl.randn(6, 8, generator=rl.Generator()
+                                                                                 .manual_seed(1))
+        for first, second, result in ((Shard(0), Replicate(), Shard(0)), (Replicate(), Shard(1), Shard(1)),
+                                      (Shard(1), Shard(0), Partial())):
             x, y = distribute_tensor(a, mesh, [first]), distribute_tensor(b, mesh, [second])
             rl.distributed.barrier()
             before = sum(transfer.COUNTS.values())
@@ -117,7 +128,8 @@ def test_gradients_and_parameters():
     loss = (x @ weight).square().sum()
     loss.backward()
     for rank, (value, gradient, local, total) in enumerate(run(2, train)):
-        assert rl.allclose(gradient, weight.grad) and rl.allclose(value, (weight - 0.1 * weight.grad).detach()) and total == float(loss)
+        assert rl.allclose(gradient, weight.grad) and rl.allclose(value, (weight - 0.1 * weight.grad)
+                                                                  .detach()) and total == float(loss)
         assert rl.allclose(local, x.grad[rank:rank + 1])
 
 
@@ -134,7 +146,8 @@ def test_what_is_refused():
         with pytest.raises(RuntimeError, match="its part"):
             DTensor.from_local(rl.ones(3), mesh, [Shard(0)], shape=(4,), stride=(1,))
         with pytest.raises((IndexError, RuntimeError)):
-            rl.nn.functional.embedding(distribute_tensor(rl.tensor([9]), mesh, [Replicate()]), distribute_tensor(rl.ones(4, 2), mesh, [Shard(0)]))
+            rl.nn.functional.embedding(distribute_tensor(rl.tensor([9]), mesh, [Replicate()]),
+                                       distribute_tensor(rl.ones(4, 2), mesh, [Shard(0)]))
         with pytest.raises(NotImplementedError, match="view"):
             (x.clone().requires_grad_() * 2).reshape(2, 2).mul_(3)
         with pytest.raises(NotImplementedError, match="view"):
@@ -152,7 +165,8 @@ def test_random_numbers_are_those_of_one_process():
             rl.manual_seed(3)
         rl.distributed.barrier()
         x = distribute_tensor(rl.ones(4, 5), mesh, [Shard(1)])
-        found = [rl.nn.functional.dropout(x, 0.5), rl.rand_like(x), x.clone().normal_(), rl.distributed.tensor.randn(3, 3, device_mesh=mesh, placements=[Shard(0)])]
+        found = [rl.nn.functional.dropout(x, 0.5), rl.rand_like(x), x.clone().normal_(),
+                 rl.distributed.tensor.randn(3, 3, device_mesh=mesh, placements=[Shard(0)])]
         return [v.full_tensor() for v in found]
 
     rl.manual_seed(3)
@@ -172,9 +186,10 @@ def test_what_reads_elements_is_counted(caplog):
     assert "nonzero runs on whole tensors" in caplog.text and transfer.COUNTS["whole: nonzero"] >= 2
 
 
-# --- layers ---------------------------------------------------------------------------------------------------------------------------
+# --- layers -----------------------------------------------------------------------------------------------------------
 def model():
-    made = rl.nn.Sequential(rl.nn.Linear(6, 10), rl.nn.GELU(), rl.nn.Linear(10, 4), rl.nn.LayerNorm(4), rl.nn.Linear(4, 3))
+    made = rl.nn.Sequential(rl.nn.Linear(6, 10), rl.nn.GELU(), rl.nn.Linear(10, 4), rl.nn.LayerNorm(4),
+                            rl.nn.Linear(4, 3))
     generator = rl.Generator().manual_seed(0)
     for parameter in made.parameters():
         parameter.data = rl.randn(parameter.shape, generator=generator) * 0.3
@@ -244,7 +259,8 @@ def test_losses_are_those_of_one_process(way, count):
 
 def test_parameters_are_parts_between_uses():
     def check(rank):
-        net = fully_shard(model(), reshard_after_forward=True, mp_policy=MixedPrecisionPolicy(param_dtype=rl.bfloat16, reduce_dtype=rl.float32))
+        net = fully_shard(model(), reshard_after_forward=True,
+                          mp_policy=MixedPrecisionPolicy(param_dtype=rl.bfloat16, reduce_dtype=rl.float32))
         assert all(isinstance(p, DTensor) and p.placements == (Shard(0),) for p in net.parameters())
         out = net(INPUTS)
         assert out.dtype is rl.bfloat16 and all(isinstance(p, DTensor) for p in net.parameters())
@@ -259,7 +275,8 @@ def test_parameters_are_parts_between_uses():
         assert all(rl.equal(p.grad.full_tensor(), b) for p, b in zip(net.parameters(), before))
         net.set_requires_gradient_sync(True)
         net(INPUTS).float().sum().backward()
-        return [rl.allclose(p.grad.full_tensor(), 3 * b, rtol=0.05, atol=0.05) for p, b in zip(net.parameters(), before)]
+        return [rl.allclose(p.grad.full_tensor(), 3 * b, rtol=0.05, atol=0.05)
+                for p, b in zip(net.parameters(), before)]
     assert all(map(all, run(2, check)))
 
 
@@ -268,7 +285,8 @@ def test_sequences_and_classes():
     def check(rank):
         mesh, net = init_device_mesh("cpu", (2,)), rl.nn.Sequential(rl.nn.LayerNorm(6), rl.nn.Linear(6, 4))
         net.load_state_dict(plain.state_dict())
-        parallelize_module(net, mesh, {"0": SequenceParallel(), "1": ColwiseParallel(input_layouts=Shard(1), use_local_output=False)})
+        parallelize_module(net, mesh, {"0": SequenceParallel(),
+                                       "1": ColwiseParallel(input_layouts=Shard(1), use_local_output=False)})
         part = x[:, rank * 2:rank * 2 + 2]
         scores = net(part)
         assert scores.placements == (Shard(2),)
@@ -303,8 +321,10 @@ def test_modules_that_are_prepared():
     def check(rank):
         mesh = init_device_mesh("cpu", (2,))
         net = rl.nn.Identity()
-        parallelize_module(net, mesh, PrepareModuleInput(input_layouts=(Shard(0),), desired_input_layouts=(Replicate(),)))
-        parallelize_module(net, mesh, PrepareModuleOutput(output_layouts=(Replicate(),), desired_output_layouts=(Shard(1),)))
+        parallelize_module(net, mesh, PrepareModuleInput(input_layouts=(Shard(0),),
+                                                         desired_input_layouts=(Replicate(),)))
+        parallelize_module(net, mesh, PrepareModuleOutput(output_layouts=(Replicate(),),
+                                                          desired_output_layouts=(Shard(1),)))
         return net(rl.arange(8.0).reshape(4, 2)[rank * 2:rank * 2 + 2]).tolist()
     assert run(2, check) == [[[0.0], [2.0], [4.0], [6.0]], [[1.0], [3.0], [5.0], [7.0]]]
 
@@ -325,7 +345,8 @@ def test_functions_and_rules_of_users():
     def check(rank):
         mesh = init_device_mesh("cpu", (2,))
         x = distribute_tensor(rl.arange(4.0), mesh, [Shard(0)])
-        mapped = local_map(lambda a, k: a * k, out_placements=[Shard(0)], in_placements=([Shard(0)], None), device_mesh=mesh)(x, 3)
+        mapped = local_map(lambda a, k: a * k, out_placements=[Shard(0)], in_placements=([Shard(0)], None),
+                           device_mesh=mesh)(x, 3)
         doubled = rl.ops.sharding_tests.twice(x)
         return mapped.full_tensor().tolist(), doubled.placements == (Shard(0),), doubled.full_tensor().tolist()
     assert run(2, check) == [([0.0, 3.0, 6.0, 9.0], True, [0.0, 2.0, 4.0, 6.0])] * 2
@@ -338,18 +359,20 @@ def test_modules_are_distributed():
     assert all(run(2, check))
 
 
-# --- checkpoints ----------------------------------------------------------------------------------------------------------------------
+# --- checkpoints ------------------------------------------------------------------------------------------------------
 def test_checkpoints_are_split_otherwise(tmp_path):
     """Saved from 4 processes in rows, loaded into 2 in columns, and into one."""
     x = rl.arange(35.0).reshape(7, 5)
 
     def save(rank):
         mesh = init_device_mesh("cpu", (2, 2))
-        dcp.save({"x": distribute_tensor(x, mesh, [Shard(0), Shard(1)]), "y": distribute_tensor(x, mesh, [Replicate(), Shard(0)]), "n": 3}, checkpoint_id=tmp_path)
+        dcp.save({"x": distribute_tensor(x, mesh, [Shard(0), Shard(1)]),
+                  "y": distribute_tensor(x, mesh, [Replicate(), Shard(0)]), "n": 3}, checkpoint_id=tmp_path)
 
     def load(rank):
         mesh = init_device_mesh("cpu", (2,))
-        state = {"x": distribute_tensor(rl.zeros(7, 5), mesh, [Shard(1)]), "y": distribute_tensor(rl.zeros(7, 5), mesh, [Replicate()]), "n": 0}
+        state = {"x": distribute_tensor(rl.zeros(7, 5), mesh, [Shard(1)]),
+                 "y": distribute_tensor(rl.zeros(7, 5), mesh, [Replicate()]), "n": 0}
         dcp.load(state, checkpoint_id=tmp_path)
         return state["x"].full_tensor(), state["y"].full_tensor(), state["n"]
 

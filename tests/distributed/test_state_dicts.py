@@ -9,7 +9,8 @@ import rushlight as torch
 
 def trained(library, steps=1, wrap=lambda model: model, kind="AdamW"):
     library.manual_seed(0)
-    model = library.nn.Sequential(library.nn.Linear(3, 4), library.nn.Tanh(), library.nn.BatchNorm1d(4), library.nn.Linear(4, 2))
+    model = library.nn.Sequential(library.nn.Linear(3, 4), library.nn.Tanh(), library.nn.BatchNorm1d(4),
+                                  library.nn.Linear(4, 2))
     for parameter in model.parameters():
         parameter.data.copy_((library.arange(parameter.numel()) * 5 % 7).reshape(parameter.shape) / 7 - 0.4)
     model[3].bias.requires_grad_(False)
@@ -32,10 +33,12 @@ def plain(value):
 
 
 def module_of(library):
-    return library.distributed.checkpoint.state_dict if library is torch else __import__("torch.distributed.checkpoint.state_dict", fromlist=["x"])
+    return library.distributed.checkpoint.state_dict if library is torch else __import__(
+        "torch.distributed.checkpoint.state_dict", fromlist=["x"])
 
 
-OPTIONS = ({}, {"ignore_frozen_params": True}, {"flatten_optimizer_state_dict": True}, {"full_state_dict": True, "cpu_offload": True})
+OPTIONS = ({}, {"ignore_frozen_params": True}, {"flatten_optimizer_state_dict": True},
+           {"full_state_dict": True, "cpu_offload": True})
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -45,7 +48,9 @@ def test_states_are_pytorchs(options, steps):
     for library in (judge, torch):
         helpers = module_of(library)
         model, optimizer = trained(library, steps)
-        found[library] = [plain(part) for part in helpers.get_state_dict(model, optimizer, options=helpers.StateDictOptions(**options))]
+        found[library] = [plain(part)
+                          for part in helpers.get_state_dict(model, optimizer,
+                                                             options=helpers.StateDictOptions(**options))]
     assert found[torch][0] == found[judge][0]
     ours, theirs = found[torch][1], found[judge][1]
     assert set(ours) == set(theirs)
@@ -62,7 +67,8 @@ def test_states_are_loaded_into_wrapped_models(flat):
     state = copy.deepcopy(helpers.get_state_dict(model, optimizer, options=options))
     for wrap in (torch.compile, torch.nn.DataParallel):
         other, fresh = trained(torch, 0, wrap)
-        missing = helpers.set_state_dict(other, fresh, model_state_dict=state[0], optim_state_dict=state[1], options=options)
+        missing = helpers.set_state_dict(other, fresh, model_state_dict=state[0], optim_state_dict=state[1],
+                                         options=options)
         assert not missing.missing_keys and not missing.unexpected_keys
         again = helpers.get_state_dict(other, fresh, options=options)
         assert plain(again) == plain(state)
@@ -78,5 +84,8 @@ def test_states_of_parts():
     helpers = module_of(torch)
     model, optimizer = trained(torch, 1)
     assert list(helpers.get_model_state_dict(model, submodules={model[3]})) == ["3.weight", "3.bias"]
-    assert list(helpers.get_model_state_dict(model, submodules={model[3]}, options=helpers.StateDictOptions(keep_submodule_prefixes=False))) == ["weight", "bias"]
-    assert list(helpers.get_optimizer_state_dict(model, optimizer, submodules={model[0]})["state"]) == ["0.weight", "0.bias"]
+    assert list(helpers.get_model_state_dict(model, submodules={model[3]},
+                                             options=helpers.StateDictOptions(keep_submodule_prefixes=False))) == [
+                                                 "weight", "bias"]
+    assert list(helpers.get_optimizer_state_dict(model, optimizer,
+                                                 submodules={model[0]})["state"]) == ["0.weight", "0.bias"]

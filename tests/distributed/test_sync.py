@@ -13,7 +13,8 @@ def test_batch_normalisation_over_all_ranks():
     expected = whole(given)
     weights = torch.arange(1.0 * x.numel(), dtype=torch.float64).reshape(x.shape).sin()
     (expected * weights).sum().backward()
-    models = [torch.nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(torch.nn.BatchNorm1d(4, dtype=torch.float64))).double() for _ in range(2)]
+    models = [torch.nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(torch.nn.BatchNorm1d(4, dtype=torch.float64)))
+              .double() for _ in range(2)]
 
     def member(rank):
         rows = slice(0, 4) if rank == 0 else slice(4, 9)

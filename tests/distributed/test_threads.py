@@ -21,8 +21,10 @@ def given(rank, shape, dtype):
     return ((torch.arange(numel) * 7 + rank * 3) % 5).reshape(shape).to(dtype)
 
 
-OPS = {"SUM": sum, "PRODUCT": lambda xs: functools.reduce(operator.mul, xs), "MIN": lambda xs: functools.reduce(torch.minimum, xs), "MAX": lambda xs: functools.reduce(torch.maximum, xs),
-       "BAND": lambda xs: functools.reduce(operator.and_, xs), "BOR": lambda xs: functools.reduce(operator.or_, xs), "BXOR": lambda xs: functools.reduce(operator.xor, xs)}
+OPS = {"SUM": sum, "PRODUCT": lambda xs: functools.reduce(operator.mul, xs),
+       "MIN": lambda xs: functools.reduce(torch.minimum, xs), "MAX": lambda xs: functools.reduce(torch.maximum, xs),
+       "BAND": lambda xs: functools.reduce(operator.and_, xs), "BOR": lambda xs: functools.reduce(operator.or_, xs),
+       "BXOR": lambda xs: functools.reduce(operator.xor, xs)}
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -30,7 +32,8 @@ def test_reductions_of_all_dtypes(size):
     def member(rank):
         for name in TYPES:
             for op in OPS:
-                if name == "bool" or op.startswith("B") and name in FLOATS or name.startswith("uint") and name != "uint8":
+                if name == "bool" or op.startswith("B") and name in FLOATS or name.startswith(
+                        "uint") and name != "uint8":
                     continue
                 dtype = getattr(torch, name)
                 x = given(rank, (37,), dtype)
@@ -71,8 +74,10 @@ def test_collectives(size, shape):
         exchanged = [torch.empty(shape) for _ in range(size)]
         dist.all_to_all(exchanged, [make(rank * size + k) for k in range(size)])
         expected_share = sum(make(r + rank) for r in range(size))
-        pairs = [(x, total), (sent, everyone[1]), (reduced, total if rank == 1 else everyone[rank]), (whole, torch.stack(everyone)), (part, make(rank + 1)),
-                 (share, expected_share), (share_of_whole, expected_share), (torch.stack(found), whole), (torch.stack(exchanged), torch.stack([make(r * size + rank) for r in range(size)]))]
+        pairs = [(x, total), (sent, everyone[1]), (reduced, total if rank == 1 else everyone[rank]),
+                 (whole, torch.stack(everyone)), (part, make(rank + 1)),
+                 (share, expected_share), (share_of_whole, expected_share), (torch.stack(found), whole),
+                 (torch.stack(exchanged), torch.stack([make(r * size + rank) for r in range(size)]))]
         assert all(torch.equal(a, b) for a, b in pairs) and torch.allclose(average, total / size)
         assert collected is None or torch.equal(torch.stack(collected), whole)
     threads.run(size, member)
@@ -81,7 +86,8 @@ def test_collectives(size, shape):
 def test_splits_strides_and_whole_numbers():
     def member(rank):
         output, splits = torch.empty(3 if rank == 0 else 6, 2, dtype=torch.int64), [1, 2] if rank == 0 else [2, 4]
-        dist.all_to_all_single(output, torch.arange(6).reshape(3, 2) + 100 * rank if rank == 0 else torch.arange(12).reshape(6, 2) + 100, [1, 2] if rank == 0 else [2, 4], splits)
+        dist.all_to_all_single(output, torch.arange(6).reshape(3, 2) + 100 * rank if rank == 0
+                               else torch.arange(12).reshape(6, 2) + 100, [1, 2] if rank == 0 else [2, 4], splits)
         turned = torch.arange(6.0).reshape(2, 3).t()
         dist.all_reduce(turned)
         every_other = torch.ones(3, 4)
@@ -90,7 +96,8 @@ def test_splits_strides_and_whole_numbers():
         dist.all_reduce(complex_sum)
         return output[:, 0].tolist(), turned.tolist(), every_other[0].tolist(), complex_sum.tolist()
     turned, rest = [[0.0, 6.0], [2.0, 8.0], [4.0, 10.0]], [2.0, 1.0, 2.0, 1.0]
-    assert threads.run(2, member) == [([0, 100, 102], turned, rest, [2 + 1j]), ([2, 4, 104, 106, 108, 110], turned, rest, [2 + 1j])]
+    assert threads.run(2, member) == [([0, 100, 102], turned, rest, [2 + 1j]),
+                                      ([2, 4, 104, 106, 108, 110], turned, rest, [2 + 1j])]
 
 
 def test_messages():
@@ -98,7 +105,8 @@ def test_messages():
         large, small, found = torch.full((300_000,), rank + 1.0), torch.tensor([float(rank)]), []
         works = [dist.isend(large, 1 - rank, tag=1), dist.isend(small, 1 - rank, tag=2)]
         a, b = torch.empty(1), torch.empty(300_000)
-        assert dist.recv(a, 1 - rank, tag=2) == 1 - rank and dist.recv(b, tag=1) == 1 - rank  # in the other order, and from anyone
+        # in the other order, and from anyone
+        assert dist.recv(a, 1 - rank, tag=2) == 1 - rank and dist.recv(b, tag=1) == 1 - rank
         for work in works:
             work.wait()
         p, q = torch.empty(2), torch.full((2,), rank + 5.0)
@@ -110,7 +118,8 @@ def test_messages():
         else:
             found.append(dist.recv_object_list(objects))
         return a.item(), b[-1].item(), p.tolist(), objects, found
-    assert threads.run(2, member) == [(1.0, 2.0, [6.0, 6.0], [{"a": 1}, "text"], [1]), (0.0, 1.0, [5.0, 5.0], [None, None], [])]
+    assert threads.run(2, member) == [(1.0, 2.0, [6.0, 6.0], [{"a": 1}, "text"], [1]),
+                                      (0.0, 1.0, [5.0, 5.0], [None, None], [])]
 
 
 def test_objects_and_groups():
@@ -129,10 +138,13 @@ def test_objects_and_groups():
             y, z = torch.ones(2), torch.ones(3)
             dist.all_reduce(y)
             dist.all_reduce(z)
-        return every[2], some, one[0], told, x.item(), dist.get_rank(pair), dist.get_process_group_ranks(mine), len(all_of_them), y.tolist()
+        return every[2], some, one[0], told, x.item(), dist.get_rank(pair), dist.get_process_group_ranks(mine), len(
+            all_of_them), y.tolist()
     found = threads.run(3, member)
-    assert [f[1] for f in found] == [None, None, ["", "x", "xx"]] and [f[2] for f in found] == [10, 20, 30] and [f[4] for f in found] == [4.0, 2.0, 4.0]
-    assert [f[5] for f in found] == [0, -1, 1] and all(f[0] == {"rank": 2} and f[3] == ["a", 1] and f[7] == 3 and f[8] == [3.0, 3.0] for f in found)
+    assert [f[1] for f in found] == [None, None, ["", "x", "xx"]] and [f[2] for f in found] == [10, 20, 30] and [
+        f[4] for f in found] == [4.0, 2.0, 4.0]
+    assert [f[5] for f in found] == [0, -1, 1] and all(f[0] == {"rank": 2} and f[3] == ["a", 1] and f[7] == 3
+                                                       and f[8] == [3.0, 3.0] for f in found)
     assert [f[6] for f in found] == [[0], [1], [2]]
 
 
@@ -141,7 +153,8 @@ def test_works():
         x, y = torch.ones(3), torch.ones(2)
         first, second = dist.all_reduce(x, async_op=True), dist.all_reduce(y, async_op=True)
         doubled = second.get_future().then(lambda future: future.value()[0] * 2).wait()
-        return first.wait(), first.is_completed(), first.is_success(), x.tolist(), doubled.tolist(), second.result()[0] is y
+        return first.wait(), first.is_completed(), first.is_success(), x.tolist(), doubled.tolist(), second.result()[
+            0] is y
     assert threads.run(2, member) == [(True, True, True, [2.0] * 3, [4.0] * 2, True)] * 2
 
 

@@ -125,7 +125,8 @@ class Block(nn.Module):
     def __init__(self, d=16, heads=2):
         super().__init__()
         self.n1, self.n2, self.heads = nn.LayerNorm(d), nn.LayerNorm(d), heads
-        self.qkv, self.o, self.f1, self.f2 = nn.Linear(d, 3 * d), nn.Linear(d, d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+        self.qkv, self.o, self.f1, self.f2 = nn.Linear(d, 3 * d), nn.Linear(d, d), nn.Linear(d, 4 * d), nn.Linear(
+            4 * d, d)
 
     def forward(self, x):
         b, t, d = x.shape
@@ -218,7 +219,9 @@ def test_a_whole_and_its_parts_are_two_sizes(forget, monkeypatch):
     def chunks(sizes):
         for n in sizes:
             x = rl.arange(n)
-            assert [part.tolist() for part in x.chunk(3)] == [part.tolist() for part in np.split(x.numpy(), (-(-n // 3), 2 * -(-n // 3)))]
+            assert [part.tolist() for part in x.chunk(3)] == [part.tolist()
+                                                              for part in np.split(x.numpy(), (-(-n // 3), 2
+                                                                                               * -(-n // 3)))]
 
     chunks(range(20, 60, 5))
     counts = plans_made(monkeypatch, lambda: chunks((101, 122, 83, 94)))

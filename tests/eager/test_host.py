@@ -23,7 +23,8 @@ def programs_of(call, caplog):
     with caplog.at_level(logging.DEBUG, logger=log.name):
         caplog.clear()
         result = call()
-    return result, [r.getMessage().split("\n", 1)[1] for r in caplog.records if r.name == log.name and "def program(" in r.getMessage()]
+    return result, [r.getMessage().split("\n", 1)[1] for r in caplog.records if r.name == log.name
+                    and "def program(" in r.getMessage()]
 
 
 def loaded(text):
@@ -51,7 +52,8 @@ def test_backward_programs_and_random_numbers(caplog):
     loss, (forward,) = programs_of(lambda: f(x), caplog)
     names = forward.split("def program(")[1].split(")")[0]
     assert "seed" in names or "s0" in names
-    again = loaded(forward)(*[seed if n in ("s0", "seed0") else position if n in ("s1", "position0") else x.detach() for n in names.split(", ")])
+    again = loaded(forward)(*[seed if n in ("s0", "seed0") else position if n in ("s1", "position0") else x.detach()
+                              for n in names.split(", ")])
     assert torch.equal(again[0], loss.detach())
     _, backward = programs_of(loss.backward, caplog)
     assert any("def program(" in text for text in backward)

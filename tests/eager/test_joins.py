@@ -13,7 +13,8 @@ DTYPES = ("float32", "float64", "float16", "bool", "int64", "complex64")
 def parts(generator, count, rank, at):
     """Arrays that differ in one size."""
     sizes = generator.integers(1, 4, rank)
-    return [generator.normal(size=[int(generator.integers(1, 6)) if k == at else int(s) for k, s in enumerate(sizes)]) for _ in range(count)]
+    return [generator.normal(size=[int(generator.integers(1, 6)) if k == at else int(s) for k, s in enumerate(sizes)])
+            for _ in range(count)]
 
 
 def test_any_lengths_along_any_dimension():

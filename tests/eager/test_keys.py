@@ -14,7 +14,8 @@ from rushlight._src.core.native import calls
 from rushlight._src.core.op import OPS
 from tests.ops.test_samples import SAMPLED, arguments, build
 
-VALUES = [0, 1, 2, True, False, 0.0, -0.0, 1.0, 2.0, math.nan, -math.nan, math.inf, complex(0, 0), complex(0, -0.0), complex(-0.0, 0), complex(1, 0), "1", "0.0", None, torch.float32,
+VALUES = [0, 1, 2, True, False, 0.0, -0.0, 1.0, 2.0, math.nan, -math.nan, math.inf, complex(0, 0), complex(0, -0.0),
+          complex(-0.0, 0), complex(1, 0), "1", "0.0", None, torch.float32,
           (), (1,), (True,), (1.0,), (0.0,), (-0.0,), (0.0, (1, True)), (0.0, (1, 1))]
 
 
@@ -28,9 +29,11 @@ def test_values_share_a_key_if_they_are_of_one_type_and_the_same_bits():
 def bare(part):
     """The values in a part of a key that equal values of other types."""
     if type(part) is tuple:
-        named = len(part) == 2 and isinstance(part[0], type) and part[0] is not int and (type(part[1]) is part[0] or isinstance(part[1], str))
+        named = len(part) == 2 and isinstance(part[0], type) and part[0] is not int and (type(part[1]) is part[0]
+                                                                                         or isinstance(part[1], str))
         return [] if named else [value for p in part for value in bare(p)]
-    return [] if isinstance(part, (int, str, type(None), type, Meta, Size, dtype, device)) and type(part) is not bool else [part]
+    return [] if isinstance(part, (int, str, type(None), type, Meta, Size, dtype,
+                                   device)) and type(part) is not bool else [part]
 
 
 def test_no_operator_has_a_plan_whose_key_is_vague():
@@ -107,7 +110,8 @@ def test_sizes_are_ints_whatever_asked_for_them():
     metas = [Meta((True, 19), (19, True), torch.float32), Meta.of((1, 19), torch.float32)]
     assert metas[0] is metas[1]
     assert [type(n) for n in (*metas[0].shape, *metas[0].strides, metas[0].numel)] == [int] * 5
-    assert [type(n) for n in (*torch.ones(19)[True].shape, *torch.ones(23).view(torch.Size([True, 23])).shape)] == [int] * 4
+    assert [type(n) for n in (*torch.ones(19)[True].shape,
+                              *torch.ones(23).view(torch.Size([True, 23])).shape)] == [int] * 4
 
 
 def test_an_interrupt_leaves_no_meta_behind_that_lacks_something():

@@ -37,7 +37,8 @@ def test_results_lie_where_residuals_lay_once_they_are_read():
 
 def layers(depth=6, width=256):
     torch.manual_seed(0)
-    return torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.GELU()) for _ in range(depth)))
+    return torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.GELU())
+                                 for _ in range(depth)))
 
 
 def gradients(model, x):
@@ -119,7 +120,8 @@ def test_an_error_midway_leaves_nothing_behind():
 def in_place(*slots, size=64, later=64):
     """Where a value lies that step 1 writes, beside one that it reads last."""
     read, written = Temporary(size), Temporary(later)
-    steps = [Launch(0, 1, 1, [(read, 0)]), Launch(0, 1, 1, [(read, 0), (written, 0), *((read, at) for at in slots)]), Launch(0, 1, 1, [(written, 0)])]
+    steps = [Launch(0, 1, 1, [(read, 0)]), Launch(0, 1, 1, [(read, 0), (written, 0), *((read, at) for at in slots)]),
+             Launch(0, 1, 1, [(written, 0)])]
     layout = Layout(steps, 0, [], replaceable=[(1, (written, 0), (read, 0))])
     return layout.at[read] == layout.at[written]
 
@@ -132,15 +134,18 @@ def test_a_value_takes_the_place_of_one_that_is_read_for_the_last_time():
 
 def test_a_chain_of_elementwise_kernels_needs_one_place():
     values = [Temporary(64) for _ in range(5)]
-    steps = [Launch(0, 1, 1, [(a, 0), (b, 0)]) for a, b in zip(values, values[1:])] + [Launch(0, 1, 1, [(values[-1], 0)])]
+    steps = [Launch(0, 1, 1, [(a, 0), (b, 0)])
+             for a, b in zip(values, values[1:])] + [Launch(0, 1, 1, [(values[-1], 0)])]
     layout = Layout(steps, 0, [], replaceable=[(k, (b, 0), (a, 0)) for k, (a, b) in enumerate(zip(values, values[1:]))])
     assert layout.size == 64 and len(set(layout.at.values())) == 1
 
 
 def test_residuals_are_overwritten_in_place():
     residuals, made = Parts(0, [(0, M)], M, full=True), [Temporary(M), Temporary(M)]
-    steps = [Launch(0, 1, 1, [(0, 0), (made[0], 0)]), Launch(0, 1, 1, [(made[0], 0), (made[1], 0)]), Launch(0, 1, 1, [(made[1], 0)])]
-    layout = Layout(steps, 1, [], None, residuals, replaceable=[(0, (made[0], 0), (0, 0)), (1, (made[1], 0), (made[0], 0))])
+    steps = [Launch(0, 1, 1, [(0, 0), (made[0], 0)]), Launch(0, 1, 1, [(made[0], 0), (made[1], 0)]),
+             Launch(0, 1, 1, [(made[1], 0)])]
+    layout = Layout(steps, 1, [], None, residuals,
+                    replaceable=[(0, (made[0], 0), (0, 0)), (1, (made[1], 0), (made[0], 0))])
     assert layout.at == {made[0]: (0, 0), made[1]: (0, 0)} and not layout.size
 
 
@@ -156,7 +161,8 @@ def test_only_kernels_that_read_where_they_write_work_in_place():
         x = trace.input(Meta.of((64, 64), torch.float32))
         with trace:
             result = body(x)
-        return [len(step.replaceable) for step in compile_graph(Graph(trace.inputs, trace.nodes, [result.node]), "test").steps]
+        return [len(step.replaceable) for step in compile_graph(Graph(trace.inputs, trace.nodes, [result.node]),
+                                                                "test").steps]
 
     assert pairs(lambda x: P.exp(x)) == [1]
     assert pairs(lambda x: P.add(x, P.permute(x, dims=(1, 0)))) == [0]

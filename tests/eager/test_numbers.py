@@ -1,4 +1,5 @@
-"""Numbers are run-time values: what was planned for some of them serves all others, and what is decided by a number is decided anew."""
+"""Numbers are run-time values: what was planned for some of them serves all others, and what is decided by a number is
+decided anew."""
 import itertools
 import math
 from types import SimpleNamespace
@@ -36,16 +37,20 @@ def takes_float(call):
 
 
 def entries():
-    """Each float that PyTorch's database gives an operator: (name, function of torch, arguments, keywords, place of the float)."""
+    """Each float that PyTorch's database gives an operator: (name, function of torch, arguments, keywords, place of the
+    float)."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("expecttest")
     from torch.testing._internal.common_methods_invocations import op_db
 
     from tests.ops.database import function
-    random = ("dropout", "normal", "bernoulli", "uniform", "exponential", "geometric", "cauchy", "rrelu", "rand", "multinomial", "lowrank", "attention")
+    random = ("dropout", "normal", "bernoulli", "uniform", "exponential", "geometric", "cauchy", "rrelu", "rand",
+              "multinomial", "lowrank", "attention")
     for info in op_db:
         seen = {"scale_factor"}  # which decides sizes
-        if torch.float32 not in info.supported_dtypes("cpu") or any(word in info.name for word in random) or not takes_float(function(info.name)):
+        if torch.float32 not in info.supported_dtypes("cpu") or any(word in info.name
+                                                                    for word in random) or not takes_float(
+                                                                            function(info.name)):
             continue
         torch.manual_seed(0)
         for sample in itertools.islice(info.sample_inputs("cpu", torch.float32), 8):
@@ -66,7 +71,8 @@ def results(function, input, args, kwargs):
     if hasattr(input, "is_floating_point") and input.is_floating_point():
         input = input.detach().clone().requires_grad_()
     out = function(input, *args, **kwargs)
-    out = [y for y in (out if isinstance(out, (tuple, list)) else [out]) if hasattr(y, "is_floating_point") and y.is_floating_point()]
+    out = [y for y in (out if isinstance(out, (tuple, list)) else [out]) if hasattr(y, "is_floating_point")
+           and y.is_floating_point()]
     live = [y for y in out if y.requires_grad]
     if live:
         sum((y * y).sum() for y in live).backward()
@@ -105,7 +111,8 @@ def test_every_number_of_the_database_is_a_run_time_value(made):
             if type(got) is str or type(wanted) is str:
                 same = got == wanted
             else:
-                same = len(got) == len(wanted) and all(np.allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-5, equal_nan=True) for a, b in zip(got, wanted))
+                same = len(got) == len(wanted) and all(np.allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-5,
+                                                                   equal_nan=True) for a, b in zip(got, wanted))
             if not same:
                 wrong.append(f"{info.name} {at}={value}: {got}, not {wanted}")
         if made:
@@ -154,7 +161,8 @@ def test_special_numbers(value):
         x.clamp(max=known), F.threshold(x, known, 1.0), F.threshold(x, 0.5, known)
     torch = pytest.importorskip("torch")
     y = torch.tensor([1.0, -1.0, 0.0])
-    for mine, theirs in ((x.clamp(max=value), y.clamp(max=value)), (F.threshold(x, value, 1.0), torch.nn.functional.threshold(y, value, 1.0)),
+    for mine, theirs in ((x.clamp(max=value), y.clamp(max=value)),
+                         (F.threshold(x, value, 1.0), torch.nn.functional.threshold(y, value, 1.0)),
                          (F.threshold(x, 0.5, value), torch.nn.functional.threshold(y, 0.5, value))):
         assert mine.numpy().tobytes() == theirs.numpy().tobytes()
 
@@ -189,8 +197,10 @@ def test_transforms_choose_by_the_number():
     x = rl.tensor([1.0, 2.0, 3.0])
     for p in (2.5, 3.5, 4.5, 5.5, 1.0, 2.0, 3.0, math.inf, 6.5):
         wanted, = rl.autograd.grad(rl.linalg.vector_norm(v := x.clone().requires_grad_(), p), v)
-        np.testing.assert_allclose(rl.func.grad(lambda a: rl.linalg.vector_norm(a, p))(x).numpy(), wanted.numpy(), rtol=1e-5)  # noqa: B023 - called at once
-        np.testing.assert_allclose(rl.vmap(rl.func.grad(lambda a: rl.linalg.vector_norm(a, p)))(x[None])[0].numpy(), wanted.numpy(), rtol=1e-5)  # noqa: B023
+        np.testing.assert_allclose(rl.func.grad(lambda a: rl.linalg.vector_norm(a, p))(x).numpy(), wanted.numpy(),
+                                   rtol=1e-5)  # noqa: B023 - called at once
+        np.testing.assert_allclose(rl.vmap(rl.func.grad(lambda a: rl.linalg.vector_norm(a, p)))(x[None])[0].numpy(),
+                                   wanted.numpy(), rtol=1e-5)  # noqa: B023
 
 
 def test_the_scale_of_attention_is_a_run_time_number(made):
@@ -202,8 +212,10 @@ def test_the_scale_of_attention_is_a_run_time_number(made):
         if at == KNOWN:
             made.clear()
         ours = [rl.from_numpy(x.detach().numpy()).requires_grad_() for x in (q, k, v)]
-        found, wanted = (package.nn.functional.scaled_dot_product_attention(*x, scale=scale) for package, x in ((rl, ours), (torch, theirs)))
+        found, wanted = (package.nn.functional.scaled_dot_product_attention(*x, scale=scale)
+                         for package, x in ((rl, ours), (torch, theirs)))
         assert np.allclose(found.detach().numpy(), wanted.detach().numpy(), atol=1e-5)
-        for gradient, right in zip(rl.autograd.grad(found.square().sum(), ours), torch.autograd.grad(wanted.square().sum(), theirs)):
+        for gradient, right in zip(rl.autograd.grad(found.square().sum(), ours),
+                                   torch.autograd.grad(wanted.square().sum(), theirs)):
             assert np.allclose(gradient.numpy(), right.numpy(), atol=1e-4)
     assert not made

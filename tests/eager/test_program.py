@@ -19,7 +19,8 @@ class Block(nn.Module):
     def __init__(self, dropout=0.0):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(16), nn.LayerNorm(16)
-        self.qkv, self.out, self.up, self.down = nn.Linear(16, 48), nn.Linear(16, 16), nn.Linear(16, 32), nn.Linear(32, 16)
+        self.qkv, self.out, self.up, self.down = nn.Linear(16, 48), nn.Linear(16, 16), nn.Linear(16, 32), nn.Linear(
+            32, 16)
         self.dropout = dropout
 
     def forward(self, x):
@@ -135,7 +136,8 @@ def test_a_value_is_computed_once():
         x = torch.randn(4, 8)
         np.testing.assert_allclose(operator(x, *weights).numpy(), body(x, *weights).numpy(), rtol=1e-4, atol=1e-5)
         plan, = operator.plans.values()
-        return len(plan.code_owner.labels), max(label.count("nodes") and int(label.split()[0]) for label in plan.code_owner.labels)
+        return len(plan.code_owner.labels), max(label.count("nodes") and int(label.split()[0])
+                                                for label in plan.code_owner.labels)
 
     few, many = steps(5), steps(20)
     assert many[0] <= 4 * few[0] + 4
@@ -182,7 +184,8 @@ def test_what_reads_many_operands_is_computed_by_several_kernels(body):
 
 
 def test_kernels_of_a_scan_by_doubling_stay_small(monkeypatch):
-    """Values read at other places are read from memory: computing them again for each place doubles the work with every step."""
+    """Values read at other places are read from memory: computing them again for each place doubles the work with every
+    step."""
     def scan(a, b):
         for k in (1, 2, 4, 8):
             a, b = torch.cat([a[:k], a[k:] * a[:-k]]), torch.cat([b[:k], a[k:] * b[:-k] + b[k:]])

@@ -1,4 +1,5 @@
-"""Random programs: whole, they compute what they compute operator by operator, gradients and written arguments included."""
+"""Random programs: whole, they compute what they compute operator by operator, gradients and written arguments
+included."""
 import random
 
 import numpy as np
@@ -36,20 +37,29 @@ def write_part(value, other, draw):
 STEPS = {
     "add": lambda a, b, d: a + b, "mul": lambda a, b, d: a * b * 0.3, "sub": lambda a, b, d: a - 2 * b,
     "tanh": lambda a, b, d: torch.tanh(a), "gelu": lambda a, b, d: F.gelu(a), "relu": lambda a, b, d: torch.relu(a),
-    "product": lambda a, b, d: a @ b * 0.3, "transposed product": lambda a, b, d: (a.T @ b).T * 0.3, "t": lambda a, b, d: a.t(),
-    "softmax": lambda a, b, d: torch.softmax(a, pick((0, 1), d)), "centred": lambda a, b, d: a - a.mean(pick((0, 1), d), keepdim=True),
+    "product": lambda a, b, d: a @ b * 0.3, "transposed product": lambda a, b, d: (a.T @ b).T * 0.3,
+    "t": lambda a, b, d: a.t(),
+    "softmax": lambda a, b, d: torch.softmax(a, pick((0, 1), d)),
+    "centred": lambda a, b, d: a - a.mean(pick((0, 1), d), keepdim=True),
     "norm": lambda a, b, d: F.layer_norm(a, (SIZE,)), "linear": lambda a, b, d: F.linear(a, b, b[0]) * 0.3,
-    "joined": lambda a, b, d: torch.cat([a[:, :2], b[:, 2:]], 1), "parts": lambda a, b, d: sum(part * k for k, part in enumerate(a.chunk(3, 1))).repeat(1, 3),
-    "rolled": lambda a, b, d: a.roll(2, 0), "flipped": lambda a, b, d: a.flip(1), "reshaped": lambda a, b, d: a.reshape(3, 2, SIZE).transpose(0, 1).reshape(SIZE, SIZE),
-    "outer": lambda a, b, d: a.sum(0)[:, None] * b.amax(1)[None] * 0.1, "taken": lambda a, b, d: a[torch.arange(SIZE - 1, -1, -1)],
-    "row": write_row, "part": write_part, "dropout": lambda a, b, d: F.dropout(a, 0.4), "masked": lambda a, b, d: torch.where(a > b, a, 0.5 * b),
-    "picture": lambda a, b, d: F.conv2d(a.view(1, 1, SIZE, SIZE), b[:3, :3].reshape(1, 1, 3, 3), padding=1).view(SIZE, SIZE) * 0.3,
-    "sorted": lambda a, b, d: torch.sort(a, 1)[0], "constant": lambda a, b, d: a * b.detach(), "scan": lambda a, b, d: a.cumsum(1) * 0.3,
+    "joined": lambda a, b, d: torch.cat([a[:, :2], b[:, 2:]], 1),
+    "parts": lambda a, b, d: sum(part * k for k, part in enumerate(a.chunk(3, 1))).repeat(1, 3),
+    "rolled": lambda a, b, d: a.roll(2, 0), "flipped": lambda a, b, d: a.flip(1),
+    "reshaped": lambda a, b, d: a.reshape(3, 2, SIZE).transpose(0, 1).reshape(SIZE, SIZE),
+    "outer": lambda a, b, d: a.sum(0)[:, None] * b.amax(1)[None] * 0.1,
+    "taken": lambda a, b, d: a[torch.arange(SIZE - 1, -1, -1)],
+    "row": write_row, "part": write_part, "dropout": lambda a, b, d: F.dropout(a, 0.4),
+    "masked": lambda a, b, d: torch.where(a > b, a, 0.5 * b),
+    "picture": lambda a, b, d: F.conv2d(a.view(1, 1, SIZE, SIZE), b[:3, :3].reshape(1, 1, 3, 3),
+                                        padding=1).view(SIZE, SIZE) * 0.3,
+    "sorted": lambda a, b, d: torch.sort(a, 1)[0], "constant": lambda a, b, d: a * b.detach(),
+    "scan": lambda a, b, d: a.cumsum(1) * 0.3,
 }
 
 
 def program(seed: int, length: int):
-    """A function of three square matrices, the last of which it writes to: (results to differentiate, other results)."""
+    """A function of three square matrices, the last of which it writes to: (results to differentiate, other
+    results)."""
     names = [pick(list(STEPS), random.Random(seed * 1000 + k)) for k in range(length)]
 
     def body(x, y, buffer):
@@ -85,4 +95,5 @@ def test_a_random_program(seed):
         if a is None:  # no way leads there; a program that has other results answers zeros
             assert b is None or not b.any()
         else:
-            np.testing.assert_allclose(b.detach().numpy(), a.detach().numpy(), rtol=1e-7, atol=1e-9, err_msg=f"result {k} of {names}")
+            np.testing.assert_allclose(b.detach().numpy(), a.detach().numpy(), rtol=1e-7, atol=1e-9,
+                                       err_msg=f"result {k} of {names}")

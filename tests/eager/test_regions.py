@@ -1,4 +1,5 @@
-"""Programs that repeat a stretch are planned by one with few of them: the results are those of the whole program, to the bit."""
+"""Programs that repeat a stretch are planned by one with few of them: the results are those of the whole program, to
+the bit."""
 import numpy as np
 import pytest
 
@@ -13,7 +14,8 @@ WIDTH, DEPTH = 20, 9
 class Layer(torch.nn.Module):
     def __init__(self, inner=44, drop=0.0):
         super().__init__()
-        self.norm, self.inner, self.outer = torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, inner), torch.nn.Linear(inner, WIDTH)
+        self.norm, self.inner, self.outer = torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, inner), torch.nn.Linear(
+            inner, WIDTH)
         self.drop = torch.nn.Dropout(drop)
 
     def forward(self, x):
@@ -25,7 +27,8 @@ class Stack(torch.nn.Module):
 
     def __init__(self, layers, call=None):
         super().__init__()
-        self.first, self.layers, self.last = torch.nn.Linear(WIDTH, WIDTH), torch.nn.ModuleList(layers), torch.nn.Linear(WIDTH, 3)
+        self.first, self.layers, self.last = torch.nn.Linear(WIDTH, WIDTH), torch.nn.ModuleList(
+            layers), torch.nn.Linear(WIDTH, 3)
         self.call = call
 
     def forward(self, x):
@@ -69,11 +72,14 @@ def trained(model, x):
 
 def differentiated_twice(model, x):
     (g,) = torch.autograd.grad(model(x).tanh().sum(), x, create_graph=True)
-    return [g.detach().numpy().copy()] + [p.numpy().copy() for p in torch.autograd.grad(g.square().sum(), list(model.parameters()), allow_unused=True) if p is not None]
+    return [g.detach().numpy().copy()] + [p.numpy().copy()
+                                          for p in torch.autograd.grad(g.square().sum(), list(model.parameters()),
+                                                                       allow_unused=True) if p is not None]
 
 
 def compared(run, model, x):
-    """What ``run`` gives planned by stretches; it has to be the same planned as a whole, and nearly what operators one by one give."""
+    """What ``run`` gives planned by stretches; it has to be the same planned as a whole, and nearly what operators one
+    by one give."""
     found = []
     for regions in (True, False):
         torch.compiler.reset()
@@ -265,7 +271,8 @@ def test_dropout(lengthened):
 
 
 class Attention(torch.nn.Module):
-    """Attention with dropout, of which the backward pass draws the same numbers again; ``also``: what it looks at besides."""
+    """Attention with dropout, of which the backward pass draws the same numbers again; ``also``: what it looks at
+    besides."""
 
     def __init__(self):
         super().__init__()
@@ -275,7 +282,8 @@ class Attention(torch.nn.Module):
         q, k, v = (y.unflatten(-1, (2, -1)).transpose(0, 1) for y in self.qkv(x).chunk(3, -1))
         if also is not None:
             k, v = (y.unflatten(-1, (2, -1)).transpose(0, 1) for y in self.qkv(also).chunk(3, -1)[1:])
-        return x + F.dropout(self.out(F.scaled_dot_product_attention(q, k, v, dropout_p=0.2).transpose(0, 1).flatten(1)), 0.1)
+        return x + F.dropout(self.out(F.scaled_dot_product_attention(q, k, v, dropout_p=0.2).transpose(0, 1)
+                                      .flatten(1)), 0.1)
 
 
 def test_attention_with_dropout(lengthened):
@@ -320,7 +328,10 @@ def test_sizes_that_vary():
 
 def test_large_activations_lie_in_one_block(monkeypatch):
     spent, original = [], plan.lengthened_plan
-    monkeypatch.setattr(plan, "lengthened_plan", lambda op, made, backward, mask: (spent.append((made.outline.spent, backward and backward.spends)), original(op, made, backward, mask))[1])
+    monkeypatch.setattr(plan, "lengthened_plan",
+                        lambda op, made, backward, mask: (spent.append((made.outline.spent,
+                                                                        backward and backward.spends)),
+                                                          original(op, made, backward, mask))[1])
     compared(trained, stacked(), torch.randn(4000, WIDTH))
     (nothing, given), (used, end) = spent
     assert nothing is end is None and given == used is not None
@@ -335,7 +346,8 @@ def test_plans_on_disk(tmp_path, monkeypatch, lengthened):
             torch.compiler.reset()
             del made[:]
             found.append(trained(torch.compile(model), x))
-        assert lengthened == ["compiled", "compiled.backward"] and "compiled" not in made and "compiled.backward" not in made
+        assert lengthened == [
+            "compiled", "compiled.backward"] and "compiled" not in made and "compiled.backward" not in made
         found.append(differentiated_twice(torch.compile(model), x))
     for one, other in zip(*found[:2], strict=True):
         np.testing.assert_array_equal(one, other)
@@ -349,7 +361,8 @@ def test_other_dtypes(dtype):
 
     def run(model, x):
         return [y.float().numpy() for y in map(torch.from_numpy, trained(model, x))] if dtype is torch.float64 else [
-            p.float().numpy().copy() for p in torch.autograd.grad(model(x).float().square().mean(), list(model.parameters()))]
+            p.float().numpy().copy()
+            for p in torch.autograd.grad(model(x).float().square().mean(), list(model.parameters()))]
 
     found = []
     for regions in (True, False):

@@ -25,7 +25,8 @@ class Chain(torch.nn.Module):
 
     def __init__(self, count):
         super().__init__()
-        self.steps = torch.nn.ParameterList([torch.nn.Parameter(torch.full((3,), 1 + k / 100), requires_grad=k % 7 != 3) for k in range(count)])
+        self.steps = torch.nn.ParameterList([torch.nn.Parameter(torch.full((3,), 1 + k / 100),
+                                                                requires_grad=k % 7 != 3) for k in range(count)])
 
     def forward(self, x):
         for k, step in enumerate(self.steps):

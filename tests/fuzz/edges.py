@@ -1,9 +1,12 @@
-"""Every entry of PyTorch's operator database at the edges: values, forms and arguments that programs rarely give, beside torch's.
+"""Every entry of PyTorch's operator database at the edges: values, forms and arguments that programs rarely give,
+beside torch's.
 
-A sample is changed in one place: elements become infinities, NaN, zeros of both signs, the least and the greatest numbers; tensors become empty, 0-dim, of size 1 or of another dtype;
-numbers become truths, floats, huge, negative or nothing.  Values (NaN where NaN, the sign of each zero), dtypes, shapes and the types of errors must agree.
+A sample is changed in one place: elements become infinities, NaN, zeros of both signs, the least and the greatest
+numbers; tensors become empty, 0-dim, of size 1 or of another dtype; numbers become truths, floats, huge, negative or
+nothing.  Values (NaN where NaN, the sign of each zero), dtypes, shapes and the types of errors must agree.
 
-``python -m tests.fuzz.edges --most 400`` goes further than the test does; ``--only roll,repeat`` looks at some entries.  Entries run in processes of their own, since PyTorch's may end.
+``python -m tests.fuzz.edges --most 400`` goes further than the test does; ``--only roll,repeat`` looks at some entries.
+Entries run in processes of their own, since PyTorch's may end.
 """
 from __future__ import annotations
 
@@ -28,12 +31,16 @@ import rushlight as rl
 DTYPES = ("float32", "int64", "int32", "bool", "complex64")  # of samples
 OTHERS = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "complex64")
 CONSIDERED, ELEMENTS = 30, 150  # samples of an entry and dtype; elements that one may have
-FLOATS = (0.0, -0.0, 1.0, math.inf, -math.inf, math.nan, -1.0, 0.5, -2.5, 1e-42, -1e-42, 1e30, -1e30, 3.4028234663852886e38, 1.1754943508222875e-38)
-NUMBERS = {int: (-1, 0, 1, 7, -9, 1 << 40, (1 << 63) - 1, -(1 << 63), 1 << 63, True, False, 1.0, 1.5, math.nan, None, "a", 1j),
+FLOATS = (0.0, -0.0, 1.0, math.inf, -math.inf, math.nan, -1.0, 0.5, -2.5, 1e-42, -1e-42, 1e30, -1e30,
+          3.4028234663852886e38, 1.1754943508222875e-38)
+NUMBERS = {int: (-1, 0, 1, 7, -9, 1 << 40, (1 << 63) - 1, -(1 << 63), 1 << 63, True, False, 1.0, 1.5, math.nan, None,
+                 "a", 1j),
            float: (0.0, -0.0, -1.0, 0.5, 1e300, -1e300, 1e-300, math.inf, -math.inf, math.nan, 2, True, None, "a", 1j),
            bool: (True, False, 0, 1, None, 1.0), type(None): (0, -1, True, 0.5)}
 ERRORS = (NotImplementedError, IndexError, TypeError, ValueError, OverflowError, RuntimeError)
-UNIMPLEMENTED = re.compile(r"not implemented for|not supported|unsupported|not support|could not run|not yet implemented|NYI|only supports", re.I)
+UNIMPLEMENTED = re.compile(
+    r"not implemented for|not supported|unsupported|not support|could not run|not yet implemented|NYI|only supports",
+    re.I)
 
 
 def place(package, name):
@@ -61,7 +68,7 @@ def called(package, name, args, kwargs):
     return place(package, name)(*args, **kwargs)
 
 
-# --- changes ---------------------------------------------------------------------------------------------------------------------
+# --- changes ----------------------------------------------------------------------------------------------------------
 def leaves(value, path=()):
     """(path, value) of what is no list, tuple or dict among nested values; lists of numbers count as such, too."""
     if isinstance(value, (list, tuple, dict)):
@@ -92,12 +99,16 @@ def edged(x, shift):
         values = [v for v in (0, 1, -1, 2, -7, info.min, info.max, 3, 40, 64) if info.min <= v <= info.max]
     filled = [values[(k * (1 + shift) + 3 * shift + k // len(values)) % len(values)] for k in range(x.numel())]
     made = torch.tensor(filled, dtype=torch.float64 if x.dtype.is_complex else x.dtype).reshape(x.shape)
-    return torch.complex(made.float(), made.flip(0).float() if made.dim() else made.float()).to(x.dtype) if x.dtype.is_complex else made
+    return torch.complex(made.float(), made.flip(0).float() if made.dim()
+                         else made.float()).to(x.dtype) if x.dtype.is_complex else made
 
 
-FORMS = {"empty": lambda x: x.narrow(0, 0, 0) if x.dim() else x.new_empty(0), "0-dim": lambda x: x.reshape(-1)[:1].sum().to(x.dtype), "size 1": lambda x: x[(slice(0, 1),) * x.dim()],
-         "one more dimension": lambda x: x.unsqueeze(0), "one less": lambda x: x[0], "longer": lambda x: torch.cat([x, x[:1]]),
-         "no last": lambda x: x[..., :0], "as number": lambda x: x.item(), "as list": lambda x: x.tolist(), "None": lambda x: None}
+FORMS = {"empty": lambda x: x.narrow(0, 0, 0) if x.dim() else x.new_empty(0),
+         "0-dim": lambda x: x.reshape(-1)[:1].sum().to(x.dtype), "size 1": lambda x: x[(slice(0, 1),) * x.dim()],
+         "one more dimension": lambda x: x.unsqueeze(0), "one less": lambda x: x[0],
+         "longer": lambda x: torch.cat([x, x[:1]]),
+         "no last": lambda x: x[..., :0], "as number": lambda x: x.item(), "as list": lambda x: x.tolist(),
+         "None": lambda x: None}
 
 
 def changes(sample):
@@ -121,12 +132,15 @@ def changes(sample):
     for path, x in tensors:
         if not x.dtype.is_floating_point and not x.dtype.is_complex and x.dtype is not torch.bool and x.numel():
             for number in (-1, -100, 100, torch.iinfo(x.dtype).min, torch.iinfo(x.dtype).max):
-                yield from attempted(f"{number} in {path}", sample, [path], lambda x: torch.cat([x.reshape(-1)[:-1], torch.full((1,), number, dtype=x.dtype)]).reshape(x.shape))
+                yield from attempted(f"{number} in {path}", sample, [path],
+                                     lambda x: torch.cat([x.reshape(-1)[:-1], torch.full((1,), number, dtype=x.dtype)])
+                                     .reshape(x.shape))
     for path, v in leaves(sample):
         for other in NUMBERS.get(type(v), ()):
             yield f"{other!r} at {path}", changed(sample, path, lambda _: other)
         if isinstance(v, (list, tuple)) and v and not any(isinstance(i, torch.Tensor) for i in v):
-            for name, other in {"none": v[:0], "one": v[:1], "more": v + v[:1], "first": v[0], "as list": list(v)}.items():
+            for name, other in {"none": v[:0], "one": v[:1], "more": v + v[:1], "first": v[0],
+                                "as list": list(v)}.items():
                 yield f"{name} of {path}", changed(sample, path, lambda _: other)
 
 
@@ -140,7 +154,7 @@ def attempted(name, sample, paths, form):
     yield name, made
 
 
-# --- outcomes --------------------------------------------------------------------------------------------------------------------
+# --- outcomes ---------------------------------------------------------------------------------------------------------
 def ours(value):
     """What PyTorch's samples hold, as ours."""
     if isinstance(value, torch.Tensor):
@@ -210,7 +224,8 @@ def difference(theirs, mine, signs=True):
 
 
 def elements_part(a, b, tolerance, signs):
-    """Where two arrays differ first, or None: NaN and infinities as such (of complex numbers that they are not finite), with ``signs`` the sign of zero."""
+    """Where two arrays differ first, or None: NaN and infinities as such (of complex numbers that they are not finite),
+    with ``signs`` the sign of zero."""
     if a.dtype.kind not in "fc":
         same = a == b
     else:
@@ -231,11 +246,14 @@ def told(value):
     return str([(d, s, a.reshape(-1)[:6].tolist()) for d, s, a in value])[:200]
 
 
-# --- the hunt --------------------------------------------------------------------------------------------------------------------
+# --- the hunt ---------------------------------------------------------------------------------------------------------
 def plain(value):
     """Whether samples are of what has a counterpart."""
-    return all(not isinstance(v, torch.Tensor) and (v is None or isinstance(v, (bool, int, float, complex, str, torch.dtype, torch.memory_format, slice)) or v is Ellipsis)
-               or isinstance(v, torch.Tensor) and v.layout is torch.strided for _, v in leaves(value) if not isinstance(v, (list, tuple)))
+    return all(not isinstance(v, torch.Tensor)
+               and (v is None or isinstance(v, (bool, int, float, complex, str, torch.dtype, torch.memory_format,
+                                                slice)) or v is Ellipsis)
+               or isinstance(v, torch.Tensor) and v.layout is torch.strided for _, v in leaves(value)
+               if not isinstance(v, (list, tuple)))
 
 
 def samples(info, rng, count):
@@ -244,8 +262,10 @@ def samples(info, rng, count):
         if kind not in info.supported_dtypes("cpu"):
             continue
         torch.manual_seed(0)
-        made = [([s.input, *s.args], dict(s.kwargs)) for s in itertools.islice(info.sample_inputs("cpu", kind), CONSIDERED)]
-        fitting = [s for s in made if plain(s) and sum(v.numel() for _, v in leaves(s) if isinstance(v, torch.Tensor)) <= ELEMENTS]
+        made = [([s.input, *s.args], dict(s.kwargs))
+                for s in itertools.islice(info.sample_inputs("cpu", kind), CONSIDERED)]
+        fitting = [s for s in made if plain(s) and sum(v.numel() for _, v in leaves(s) if isinstance(v, torch.Tensor))
+                   <= ELEMENTS]
         for s in rng.sample(fitting, min(count, len(fitting))):
             yield dtype, s
 
@@ -253,7 +273,8 @@ def samples(info, rng, count):
 def hunted(info, seed=0, most=60, count=2, kinds="", report=lambda *_: None):
     """Differences of one entry: [(category, dtype, change, text)]."""
     rng, pattern = random.Random(zlib.crc32(info.name.encode()) + seed), re.compile(kinds)
-    cases = [(dtype, name, made) for dtype, sample in samples(info, rng, count) for name, made in changes(sample) if pattern.search(name)]
+    cases = [(dtype, name, made) for dtype, sample in samples(info, rng, count) for name, made in changes(sample)
+             if pattern.search(name)]
     differences = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -265,7 +286,8 @@ def hunted(info, seed=0, most=60, count=2, kinds="", report=lambda *_: None):
                 continue
             mine = outcome(rl, info.name, *mirrored)
             report(dtype, name, "torch")
-            found = difference(outcome(torch, info.name, *made), mine, isinstance(info, (UnaryUfuncInfo, BinaryUfuncInfo)))
+            found = difference(outcome(torch, info.name, *made), mine,
+                               isinstance(info, (UnaryUfuncInfo, BinaryUfuncInfo)))
             if found:
                 differences.append((found[0], dtype, name, found[1]))
     return differences
@@ -276,7 +298,8 @@ def work(names, pipe, options):
     torch.set_num_threads(1)
     for info in [i for i in op_db if (i.name, i.variant_test_name) in names]:
         report = lambda *what: pipe.send(("at", (info.name, info.variant_test_name), what))  # noqa: E731
-        pipe.send(("found", (info.name, info.variant_test_name), hunted(info, options.seed, options.most, options.samples, kinds=options.changes, report=report)))
+        pipe.send(("found", (info.name, info.variant_test_name),
+                   hunted(info, options.seed, options.most, options.samples, kinds=options.changes, report=report)))
     pipe.send(("end", None, None))
 
 
@@ -288,7 +311,8 @@ def main():
     parser.add_argument("--samples", type=int, default=2)
     parser.add_argument("--changes", default="", help="a pattern: which changes")
     options = parser.parse_args()
-    wanted = [(i.name, i.variant_test_name) for i in op_db if compared(i) and (not options.only or i.name in options.only.split(","))]
+    wanted = [(i.name, i.variant_test_name) for i in op_db if compared(i)
+              and (not options.only or i.name in options.only.split(","))]
     total = 0
     while wanted:
         pipe, end = multiprocessing.Pipe()
@@ -320,13 +344,17 @@ def main():
     print(f"{total} differences")
 
 
-SKIPPED = {"empty_like", "new_empty", "new_empty_strided", "empty", "empty_strided", "empty_permuted", "resize_", "resize_as_", "normal", "bernoulli", "multinomial", "cauchy", "exponential",
-           "geometric", "log_normal", "uniform", "rand_like", "randn_like", "randn", "randint", "randint_like", "svd_lowrank", "pca_lowrank", "nn.functional.multi_head_attention_forward"}
+SKIPPED = {"empty_like", "new_empty", "new_empty_strided", "empty", "empty_strided", "empty_permuted", "resize_",
+           "resize_as_", "normal", "bernoulli", "multinomial", "cauchy", "exponential",
+           "geometric", "log_normal", "uniform", "rand_like", "randn_like", "randn", "randint", "randint_like",
+           "svd_lowrank", "pca_lowrank", "nn.functional.multi_head_attention_forward"}
 
 
 def compared(info):
-    return info.name not in SKIPPED and "dropout" not in info.name and not info.name.startswith(("_", "masked.", "signal.")) and "rrelu" not in info.name and \
-        "fractional" not in info.name and place(rl, info.name) is not None and place(torch, info.name) is not None and "sparse" not in info.name
+    return info.name not in SKIPPED and "dropout" not in info.name and not info.name.startswith(("_", "masked.",
+                                                                                                 "signal.")) and "rrelu" not in info.name and \
+        "fractional" not in info.name and place(rl, info.name) is not None and place(
+            torch, info.name) is not None and "sparse" not in info.name
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What could break a hot path that counts references by itself: each function does it and checks that nothing came to harm.
+"""What could break a hot path that counts references by itself: each function does it and checks that nothing came to
+harm.
 
 ``python -m tests.fuzz.hazards [name ...]`` runs them, in this process: a crash takes it down.
 """
@@ -96,8 +97,10 @@ def reference_counts_of_arguments_stay():
     x, y, numbers = rl.ones(3), rl.ones(3, requires_grad=True), [1, 2]
     many = [x, y] * joins.MOST_PLANNED  # these are copied, however often they come
     objects = (x, y, x._storage, x._meta, numbers, rl.float32, None, rl.add, rl.cat)
-    calls = [lambda: x + y, lambda: x + 2.5, lambda: x[1:], lambda: x.reshape(3, 1), lambda: x.sum(0), lambda: rl.cat([x, y]), lambda: x.add_(1), lambda: x.to(rl.float64),
-             lambda: rl.add(x, x, alpha=2), lambda: (x * y).sum().backward(), lambda: x.view(3), lambda: rl.stack([x, x], dim=0), lambda: x.detach(), lambda: x.unbind(0),
+    calls = [lambda: x + y, lambda: x + 2.5, lambda: x[1:], lambda: x.reshape(3, 1), lambda: x.sum(0),
+             lambda: rl.cat([x, y]), lambda: x.add_(1), lambda: x.to(rl.float64),
+             lambda: rl.add(x, x, alpha=2), lambda: (x * y).sum().backward(), lambda: x.view(3),
+             lambda: rl.stack([x, x], dim=0), lambda: x.detach(), lambda: x.unbind(0),
              lambda: rl.cat(many).sum().backward()]
 
     def counted(times):
@@ -117,8 +120,10 @@ def reference_counts_of_arguments_stay():
 @hazard
 def reference_counts_of_refused_calls_stay():
     x, y = rl.ones(3), rl.ones(4, requires_grad=True)
-    calls = [lambda: x + y, lambda: x @ y, lambda: x.view(7), lambda: x[5], lambda: rl.cat([x, None]), lambda: x.add_(y), lambda: x + object(), lambda: x.sum(3),
-             lambda: y.add_(1), lambda: x.sum(dim="a"), lambda: rl.add(x), lambda: rl.add(x, y, nonsense=1), lambda: rl.gather(x, 0, rl.tensor([7])), lambda: x.reshape(object())]
+    calls = [lambda: x + y, lambda: x @ y, lambda: x.view(7), lambda: x[5], lambda: rl.cat([x, None]),
+             lambda: x.add_(y), lambda: x + object(), lambda: x.sum(3),
+             lambda: y.add_(1), lambda: x.sum(dim="a"), lambda: rl.add(x), lambda: rl.add(x, y, nonsense=1),
+             lambda: rl.gather(x, 0, rl.tensor([7])), lambda: x.reshape(object())]
 
     def refused(call):
         try:
@@ -134,7 +139,8 @@ def reference_counts_of_refused_calls_stay():
         for call in calls:
             for _ in range(50):
                 refused(call)
-    assert max(abs(a - b) for a, b in zip(counts, (sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(x._storage)))) < 10
+    assert max(abs(a - b) for a, b in zip(counts, (sys.getrefcount(x), sys.getrefcount(y),
+                                                   sys.getrefcount(x._storage)))) < 10
 
 
 @hazard
@@ -330,7 +336,8 @@ def memory_of_others():
 
 @hazard
 def tensors_without_contents():
-    for call in (lambda e: e + 1, lambda e: e.add_(1), lambda e: e.sum(), lambda e: e[0], lambda e: rl.cat([e, e]), lambda e: 1 + e, lambda e: rl.ones(2) + e):
+    for call in (lambda e: e + 1, lambda e: e.add_(1), lambda e: e.sum(), lambda e: e[0], lambda e: rl.cat([e, e]),
+                 lambda e: 1 + e, lambda e: rl.ones(2) + e):
         empty = rl.Tensor.__new__(rl.Tensor)
         try:
             call(empty)
@@ -356,7 +363,8 @@ def arguments_that_act_while_they_are_read():
 
         __hash__ = None
 
-    for call in (lambda x, s: x[0][s], lambda x, s: x[0].sum(s), lambda x, s: x[0] + s, lambda x, s: rl.cat(x, s), lambda x, s: x[0].reshape(s, 3), lambda x, s: x[0] == s,
+    for call in (lambda x, s: x[0][s], lambda x, s: x[0].sum(s), lambda x, s: x[0] + s, lambda x, s: rl.cat(x, s),
+                 lambda x, s: x[0].reshape(s, 3), lambda x, s: x[0] == s,
                  lambda x, s: rl.zeros(s), lambda x, s: x[0].transpose(s, 0)):
         victim = [rl.ones(3), rl.ones(3)]
         with contextlib.suppress(TypeError, RuntimeError, IndexError, ValueError):

@@ -1,4 +1,5 @@
-"""Random programs, compiled and plain: control flow, containers, closures, exceptions, changes in place and through views.
+"""Random programs, compiled and plain: control flow, containers, closures, exceptions, changes in place and through
+views.
 
     python -m tests.fuzz.programs [how many] [first seed]
 
@@ -124,7 +125,8 @@ class Maker:
         return START + self.body(self.random.randint(4, 10), 0, False) + [f"return {self.result()}"]
 
     def result(self):
-        return self.pick("x", "a, b", "a + b, n", "out, d, k", "[a, n, m]", "{'a': a, 'k': k}", "items, table, m", "box, a", "(x, y), n + m", "a.sum(), out")
+        return self.pick("x", "a, b", "a + b, n", "out, d, k", "[a, n, m]", "{'a': a, 'k': k}", "items, table, m",
+                         "box, a", "(x, y), n + m", "a.sum(), out")
 
     def body(self, count, depth, loop):
         return [self.statement(depth, loop) for _ in range(count)]
@@ -132,16 +134,20 @@ class Maker:
     def inner(self, depth, loop):
         return self.body(self.random.randint(1, 3), depth + 1, loop)
 
-    # --- expressions ------------------------------------------------------------------------------------------------------------
+    # --- expressions --------------------------------------------------------------------------------------------------
     def tensor(self, depth=0):
         r = self.random.random()
         if depth > 2 or r < 0.35:
             return self.pick(*TENSORS)
         t, u, n = self.tensor(depth + 1), self.tensor(depth + 1), self.number(1)
-        return self.pick(f"({t} + {u})", f"({t} * {n})", f"({t} - {u})", f"{t}.sin()", f"{t}.clamp(-3, 3)", f"({t} + {t}.sum())", f"torch.where({t} > 0, {t}, {u})",
-                         f"{t}.view(2, 2).t().reshape(4)", f"{t}[::1]", f"{t}.flip(0)", f"torch.cat([{t}[:2], {u}[2:]])", f"{t}.detach()", f"({t} / 2)", f"abs({t})",
-                         f"torch.stack([{t}, {u}]).mean(0)", f"({t} if {n} > 1 else {u})", f"{t}.clone()", f"{t}.roll({n} % 4)", f"{t}.view(2, 2)[{n} % 2].repeat(2)",
-                         f"sum([{t}, {u}])", f"max([{t}, {u}], key=lambda v: 1)", f"torch.full((4,), {n} * 1.0)", f"({n} - {t})")
+        return self.pick(f"({t} + {u})", f"({t} * {n})", f"({t} - {u})", f"{t}.sin()", f"{t}.clamp(-3, 3)",
+                         f"({t} + {t}.sum())", f"torch.where({t} > 0, {t}, {u})",
+                         f"{t}.view(2, 2).t().reshape(4)", f"{t}[::1]", f"{t}.flip(0)",
+                         f"torch.cat([{t}[:2], {u}[2:]])", f"{t}.detach()", f"({t} / 2)", f"abs({t})",
+                         f"torch.stack([{t}, {u}]).mean(0)", f"({t} if {n} > 1 else {u})", f"{t}.clone()",
+                         f"{t}.roll({n} % 4)", f"{t}.view(2, 2)[{n} % 2].repeat(2)",
+                         f"sum([{t}, {u}])", f"max([{t}, {u}], key=lambda v: 1)", f"torch.full((4,), {n} * 1.0)",
+                         f"({n} - {t})")
 
     def number(self, depth=0):
         r = self.random.random()
@@ -149,27 +155,33 @@ class Maker:
             return self.pick(*NUMBERS, "1", "2", "3", "0", "5")
         p, q = self.number(depth + 1), self.number(depth + 1)
         items = self.pick(*LISTS)
-        return self.pick(f"({p} + {q})", f"({p} - {q})", f"({p} * {q}) % 7", f"({p} // 2)", f"({p} % 5)", f"len({items})", f"x.shape[0]", f"({p} if {q} > 2 else {q})",
-                         f"abs({p})", f"min({p}, {q})", f"max({p}, {q})", f"sum(range({p} % 4))", f"-{p}", f"int({p} / 2)", f"len(table)", f"({p} and {q})", f"({p} or {q})",
-                         f"table.get('k', {p})", "box.value", "len(box)", f"[{p}, {q}][{p} % 2]", f"divmod({p}, 3)[1]", f"({p} > {q})", f"round({p} / 3)")
+        return self.pick(f"({p} + {q})", f"({p} - {q})", f"({p} * {q}) % 7", f"({p} // 2)", f"({p} % 5)",
+                         f"len({items})", f"x.shape[0]", f"({p} if {q} > 2 else {q})",
+                         f"abs({p})", f"min({p}, {q})", f"max({p}, {q})", f"sum(range({p} % 4))", f"-{p}",
+                         f"int({p} / 2)", f"len(table)", f"({p} and {q})", f"({p} or {q})",
+                         f"table.get('k', {p})", "box.value", "len(box)", f"[{p}, {q}][{p} % 2]", f"divmod({p}, 3)[1]",
+                         f"({p} > {q})", f"round({p} / 3)")
 
     def condition(self):
         p, q, t = self.number(1), self.number(1), self.pick(*TENSORS)
-        return self.pick(f"{p} > {q}", f"{p} % 2 == 0", f"{p} == {q}", f"not {p}", f"{p} < 3 and {q} < 5", f"len({self.pick(*LISTS)}) > {p}", f"'k' in {self.pick(*DICTS)}",
-                         f"{t}.sum() > {p}", f"({t} > 0).any()", f"{t} is {self.pick(*TENSORS)}", f"{p} in (1, 2, 3)", f"isinstance({p}, bool)", f"{t}.dim() == 1",
+        return self.pick(f"{p} > {q}", f"{p} % 2 == 0", f"{p} == {q}", f"not {p}", f"{p} < 3 and {q} < 5",
+                         f"len({self.pick(*LISTS)}) > {p}", f"'k' in {self.pick(*DICTS)}",
+                         f"{t}.sum() > {p}", f"({t} > 0).any()", f"{t} is {self.pick(*TENSORS)}", f"{p} in (1, 2, 3)",
+                         f"isinstance({p}, bool)", f"{t}.dim() == 1",
                          f"box == Box({p})", f"{p} <= {q} <= 4", f"out == [{p}]")
 
     def text(self):
         n = self.number(1)
         return self.pick(f"f'{{{n}}}'", f"str({n})", "'k'", "'z'", f"'%d' % ({n})", f"'ab'[{n} % 2]")
 
-    # --- statements -------------------------------------------------------------------------------------------------------------
+    # --- statements ---------------------------------------------------------------------------------------------------
     def statement(self, depth, loop):
         r = self.random.random()
         if depth < 3 and r < 0.3:
             return self.compound(depth, loop)
         if r < 0.5:
-            return self.pick(f"{self.pick(*TENSORS)} = {self.tensor()}", f"{self.pick(*TENSORS)} = {self.tensor()}", f"{self.pick(*NUMBERS)} = {self.number()}")
+            return self.pick(f"{self.pick(*TENSORS)} = {self.tensor()}", f"{self.pick(*TENSORS)} = {self.tensor()}",
+                             f"{self.pick(*NUMBERS)} = {self.number()}")
         if r < 0.62:
             return self.in_place()
         if r < 0.8:
@@ -182,77 +194,131 @@ class Maker:
         """What builtins ask of objects, and iterators that are begun."""
         n, m, t, name, items = self.number(1), self.number(1), self.tensor(1), self.fresh(), self.pick(*LISTS)
         odd = f"odd = Odd({n}); "
-        made = self.pick(f"zip({items}, 'abc')", f"enumerate({items}, {n})", f"map(lambda v: [v], {items})", f"filter(None, {items})", f"iter({items})", "iter(table)", f"reversed({items})",
-                         f"itertools.chain({items}, [{n}])", f"itertools.islice({items}, {n} % 3)", f"itertools.count({n})", "itertools.repeat(1)", f"steps({n})")
-        within = "itertools.islice(it, 9)" if "count" in made or "repeat" in made else "it"  # `in` would ask one that never ends for ever
-        return self.pick(odd + "out.append(bool(odd))", odd + "out.append(len(odd))", odd + f"out.append({m} in odd)", odd + "out.append([1, 2, 3][odd])", odd + "out.append(list(range(odd)))",
-                         odd + "out.append(str(odd))", odd + f"out.append(odd == {m} or odd in [1, 2])", odd + f"out.append([getattr(odd, 'none', {m}), hasattr(odd, 'v'), callable(odd), callable(out)])",
-                         odd + "out.append(1 if odd else 2)", odd + "k = int(odd)", odd + f"out.append([odd.shown, odd.attribute_{name}])", odd + "out.append(list(odd))", odd + "p, q = odd",
-                         f"it = {made}; out.append([next(it, {m}), type(it).__name__, {m} in {within}])", f"it = {made}; k = next(it, {m}); a = {t}; out.append(list(itertools.islice(it, 3)))",
-                         f"it = {made}; torch.compiler.graph_break(); out.append(next(it, {m}))", f"it = {made}; next(it); torch.compiler.graph_break(); out.append(next(it))",
+        made = self.pick(f"zip({items}, 'abc')", f"enumerate({items}, {n})", f"map(lambda v: [v], {items})",
+                         f"filter(None, {items})", f"iter({items})", "iter(table)", f"reversed({items})",
+                         f"itertools.chain({items}, [{n}])", f"itertools.islice({items}, {n} % 3)",
+                         f"itertools.count({n})", "itertools.repeat(1)", f"steps({n})")
+        # `in` would ask one that never ends for ever
+        within = "itertools.islice(it, 9)" if "count" in made or "repeat" in made else "it"
+        return self.pick(odd + "out.append(bool(odd))", odd + "out.append(len(odd))", odd + f"out.append({m} in odd)",
+                         odd + "out.append([1, 2, 3][odd])", odd + "out.append(list(range(odd)))",
+                         odd + "out.append(str(odd))", odd + f"out.append(odd == {m} or odd in [1, 2])",
+                         odd + f"out.append([getattr(odd, 'none', {m}), hasattr(odd, 'v'), callable(odd), "
+                               "callable(out)])",
+                         odd + "out.append(1 if odd else 2)", odd + "k = int(odd)",
+                         odd + f"out.append([odd.shown, odd.attribute_{name}])", odd + "out.append(list(odd))",
+                         odd + "p, q = odd",
+                         f"it = {made}; out.append([next(it, {m}), type(it).__name__, {m} in {within}])",
+                         f"it = {made}; k = next(it, {m}); a = {t}; out.append(list(itertools.islice(it, 3)))",
+                         f"it = {made}; torch.compiler.graph_break(); out.append(next(it, {m}))",
+                         f"it = {made}; next(it); torch.compiler.graph_break(); out.append(next(it))",
                          f"for i, v in zip({items}, range(4)): {items}.append(i)", f"out.append(sum([{n}, {m}], {t}))",
-                         f"out.append(sorted({items}, key=lambda v: -v if isinstance(v, int) else 0)[:2])", f"p, *q = {made if 'count' not in made and 'repeat' not in made else items}; out.append(len(q))",
-                         f"out.append([*zip(*[{items}, {items}])])", f"{name} = functools.partial(helper, n={m}); a = {name}({t}); out.append(hasattr({name}, 'keywords'))")
+                         f"out.append(sorted({items}, key=lambda v: -v if isinstance(v, int) else 0)[:2])",
+                         f"p, *q = {made if 'count' not in made and 'repeat' not in made else items}; "
+                         "out.append(len(q))",
+                         f"out.append([*zip(*[{items}, {items}])])",
+                         f"{name} = functools.partial(helper, n={m}); a = {name}({t}); out.append(hasattr({name}, "
+                         "'keywords'))")
 
     def shared(self):
         """Views that are written, and histories that are cut."""
         t, u, n, name = self.pick(*TENSORS), self.tensor(1), self.number(1), self.fresh()
-        view = self.pick(f"{t}.view(2, 2).diagonal()", f"{t}.view(2, 2).t()[{n} % 2]", f"{t}[1::2]", f"{t}.view(2, 2).unbind(1)[0]", f"{t}.unfold(0, 2, 2)", f"{t}.as_strided((2,), (2,))",
-                         f"{t}[None, 1:].expand(1, 3)", f"{t}.split(2)[1]", f"{t}.view(2, 2)[:, {n} % 2]", f"{t}.squeeze()")
-        write = self.pick(f"add_({n})", "mul_(2)", "zero_()", f"fill_({n})", "clamp_(-1, 1)", "neg_()", "exp_().clamp_(max=9)")
+        view = self.pick(f"{t}.view(2, 2).diagonal()", f"{t}.view(2, 2).t()[{n} % 2]", f"{t}[1::2]",
+                         f"{t}.view(2, 2).unbind(1)[0]", f"{t}.unfold(0, 2, 2)", f"{t}.as_strided((2,), (2,))",
+                         f"{t}[None, 1:].expand(1, 3)", f"{t}.split(2)[1]", f"{t}.view(2, 2)[:, {n} % 2]",
+                         f"{t}.squeeze()")
+        write = self.pick(f"add_({n})", "mul_(2)", "zero_()", f"fill_({n})", "clamp_(-1, 1)", "neg_()",
+                          "exp_().clamp_(max=9)")
         grads = f"{name} = {u}.detach().requires_grad_()"
-        return self.pick(f"v = {view}; v.{write}; out.append(v)", f"{view}.{write}", f"v = {view}; {t} = {t} * 1; v.{write}", f"v = {view}; {t}.add_({n}); out.append(v * 1)",
-                         f"v = {view}; w = v.clone(); v.{write}; out.append(w + v)", Block(("with torch.no_grad():", [f"v = {view}; v.{write}"])),
-                         Block((f"{grads}", []), ("with torch.no_grad():", [f"p = {name} * {n}"]), (f"q = {name} * {n}; out.append([p.requires_grad, q.requires_grad, p])", [])),
-                         Block((f"{grads}", []), ("with torch.enable_grad():", [f"g = ({name} * {n}).sum()", self.pick("torch.compiler.graph_break()", "print(n)", "pass"), "g.backward()"]),
+        return self.pick(f"v = {view}; v.{write}; out.append(v)", f"{view}.{write}",
+                         f"v = {view}; {t} = {t} * 1; v.{write}", f"v = {view}; {t}.add_({n}); out.append(v * 1)",
+                         f"v = {view}; w = v.clone(); v.{write}; out.append(w + v)",
+                         Block(("with torch.no_grad():", [f"v = {view}; v.{write}"])),
+                         Block((f"{grads}", []), ("with torch.no_grad():", [f"p = {name} * {n}"]),
+                               (f"q = {name} * {n}; out.append([p.requires_grad, q.requires_grad, p])", [])),
+                         Block((f"{grads}", []),
+                               ("with torch.enable_grad():",
+                                [f"g = ({name} * {n}).sum()",
+                                 self.pick("torch.compiler.graph_break()", "print(n)", "pass"), "g.backward()"]),
                                (f"out.append({name}.grad)", [])),
-                         Block((f"{grads}; h = {name} * 2", []), ("with torch.no_grad():", [f"h.view(2, 2)[0].{write}"]), (f"h.sum().backward(); out.append({name}.grad)", [])),
+                         Block((f"{grads}; h = {name} * 2", []),
+                               ("with torch.no_grad():", [f"h.view(2, 2)[0].{write}"]),
+                               (f"h.sum().backward(); out.append({name}.grad)", [])),
                          f"{grads}; h = {name} * 2; h[1:].mul_({n}); h.sum().backward(); out.append({name}.grad)")
 
     def data(self):
         """What depends on the elements of tensors."""
         t, u, n, d = self.tensor(1), self.pick(*TENSORS), self.number(1), self.pick(*DICTS)
         name = self.fresh()
-        return self.pick(f"k = ({t} > {n}).sum().item()", f"out.append({t}.sum().item())", f"out.append({t}[{t} > {n}])", f"m = {t}[{t} > 0].shape[0]",
-                         f"a = {t} * {t}[{t} > 0].sum()", f"out.append(torch.nonzero({t} > {n}) + 1)", f"{u} = {t} * {u}.max().item()", f"out.append(f'{{{u}.sum():.2f}} {n}')",
-                         f"print({t}.detach(), {n}, f'{{{u}.sum().item():.3f}}')", f"assert ({t} > {n}).any(), 'none'", f"p, q, *_ = {t}.long().tolist(); k = p - q",
-                         f"{name} = {t}.sum().item(); {d}['v'] = {name} * 2 + {n}", f"{u} = torch.cat([{t}[{t} > 0], {t}[{t} <= 0]])", f"out.append(torch.unique({t}.round()))",
+        return self.pick(f"k = ({t} > {n}).sum().item()", f"out.append({t}.sum().item())",
+                         f"out.append({t}[{t} > {n}])", f"m = {t}[{t} > 0].shape[0]",
+                         f"a = {t} * {t}[{t} > 0].sum()", f"out.append(torch.nonzero({t} > {n}) + 1)",
+                         f"{u} = {t} * {u}.max().item()", f"out.append(f'{{{u}.sum():.2f}} {n}')",
+                         f"print({t}.detach(), {n}, f'{{{u}.sum().item():.3f}}')", f"assert ({t} > {n}).any(), 'none'",
+                         f"p, q, *_ = {t}.long().tolist(); k = p - q",
+                         f"{name} = {t}.sum().item(); {d}['v'] = {name} * 2 + {n}",
+                         f"{u} = torch.cat([{t}[{t} > 0], {t}[{t} <= 0]])", f"out.append(torch.unique({t}.round()))",
                          f"{name} = {t}.clone().requires_grad_(); ({name} * {name}).sum().backward(); {u} = {name}.grad", f"k = int({t}.sum().long()) % 5",
-                         f"h = {t}.detach().requires_grad_(); g = h * {n}; g.register_hook(lambda v: v * 2); g.sum().backward(); out.append(h.grad)",
-                         f"{u}[{u} > {n}] = {t}[{t} > 0].sum()", f"for v in range(({t} > 0).sum().item() % 3): out.append(v)", f"out.append({t}[:({t} > 0).sum().item()])",
+                         f"h = {t}.detach().requires_grad_(); g = h * {n}; g.register_hook(lambda v: v * 2); "
+                         "g.sum().backward(); out.append(h.grad)",
+                         f"{u}[{u} > {n}] = {t}[{t} > 0].sum()",
+                         f"for v in range(({t} > 0).sum().item() % 3): out.append(v)",
+                         f"out.append({t}[:({t} > 0).sum().item()])",
                          f"if {t}.sum().item() > {n}: k = {n}",
                          f"{u} = torch.cond({t}.sum() > {n}, lambda v: v * 2, lambda v: v - {n}, ({t},))",
-                         f"k, {u} = [w if i else w.item() for i, w in enumerate(torch.while_loop(lambda i, w: i < {n} % 3, lambda i, w: (i + 1, w.sin() + {u}), (torch.tensor(0), {t})))]",
-                         f"h = {t}.detach().requires_grad_(); g = h * {n}; g.retain_grad(); g.register_hook(lambda v: out.append(v.sum())); g.sum().backward(); out.append(g.grad)",
+                         f"k, {u} = [w if i else w.item() for i, w in enumerate(torch.while_loop(lambda i, w: i < {n} "
+                         f"% 3, lambda i, w: (i + 1, w.sin() + {u}), (torch.tensor(0), {t})))]",
+                         f"h = {t}.detach().requires_grad_(); g = h * {n}; g.retain_grad(); g.register_hook(lambda v: "
+                         "out.append(v.sum())); g.sum().backward(); out.append(g.grad)",
                          f"out.append(x[:torch.tensor(2)] * torch.div({n} + 4, 2, rounding_mode='floor').item())",
-                         f"p = torch.nn.Parameter({t}.detach() * 1); (p * {u}.detach()).sum().backward(); {u} = p.grad; out.append(torch.nn.ReLU()(p).sum().detach())", f"torch._check(({t} > 99).sum().item() <= 4); out.append({t}.repeat_interleave(({t} > 0).long()))")
+                         f"p = torch.nn.Parameter({t}.detach() * 1); (p * {u}.detach()).sum().backward(); {u} = "
+                         "p.grad; out.append(torch.nn.ReLU()(p).sum().detach())",
+                         f"torch._check(({t} > 99).sum().item() <= 4); out.append({t}.repeat_interleave(({t} > "
+                         "0).long()))")
 
     def in_place(self):
         t, u, n = self.pick(*TENSORS), self.tensor(1), self.number(1)
-        return self.pick(f"{t} += {u}", f"{t}.add_({n})", f"{t}[{n} % 4] = {n}", f"{t}.mul_(0.5)", f"{t}[1:3] = 0", f"{t}.view(2, 2)[0] -= {n}", f"{t} *= {n}",
-                         f"{t}.copy_({u})", f"v = {t}.view(2, 2); v[1].add_(1); {self.pick(*TENSORS)} = v.view(4)", f"{t}[{t} > 1] = 0", f"{t}.zero_()",
+        return self.pick(f"{t} += {u}", f"{t}.add_({n})", f"{t}[{n} % 4] = {n}", f"{t}.mul_(0.5)", f"{t}[1:3] = 0",
+                         f"{t}.view(2, 2)[0] -= {n}", f"{t} *= {n}",
+                         f"{t}.copy_({u})", f"v = {t}.view(2, 2); v[1].add_(1); {self.pick(*TENSORS)} = v.view(4)",
+                         f"{t}[{t} > 1] = 0", f"{t}.zero_()",
                          f"{t}[:2] = {t}[2:] * 2", f"{t}.clamp_(-5, 5)")
 
     def containers(self):
         items, d, n, m, t = self.pick(*LISTS), self.pick(*DICTS), self.number(1), self.number(1), self.tensor(1)
-        return self.pick(f"{items}.append({n})", f"{items}.append({t})", f"{items}.insert({n} % 3, {m})", f"{items}.pop()", f"{items} += [{n}, {m}]", f"{items}[0] = {n}",
-                         f"{items}.reverse()", f"{items}[1:] = [{n}]", f"del {items}[-1]", f"{items}.extend(range({n} % 3))", f"{items} = {items}[::-1]",
-                         f"{items} = [v for v in {items} if not isinstance(v, int) or v > {n}]", f"{items}.clear()", f"k = len({items}) + {n}",
-                         f"{d}[{self.text()}] = {n}", f"{d}['t'] = {t}", f"{d}.pop('z', None)", f"{d}.update(z={n})", f"{d}.setdefault('s', []).append({n})",
-                         f"del {d}['k']", f"{d} = {{**{d}, 'q': {n}}}", f"m = sum(v for v in {d}.values() if isinstance(v, int))", f"out.append(sorted({d}))",
-                         f"out.append([(i, v) for i, v in enumerate({items})])", f"out.append(dict(zip('ab', ({n}, {m}))))", f"out.append(list({d}.items()))",
-                         f"out.append({{{n}, {m}}})", f"out.append(list(map(lambda v: v, {items})))", f"{items}, out = out, {items}", f"out.append({items} is out)",
+        return self.pick(f"{items}.append({n})", f"{items}.append({t})", f"{items}.insert({n} % 3, {m})",
+                         f"{items}.pop()", f"{items} += [{n}, {m}]", f"{items}[0] = {n}",
+                         f"{items}.reverse()", f"{items}[1:] = [{n}]", f"del {items}[-1]",
+                         f"{items}.extend(range({n} % 3))", f"{items} = {items}[::-1]",
+                         f"{items} = [v for v in {items} if not isinstance(v, int) or v > {n}]", f"{items}.clear()",
+                         f"k = len({items}) + {n}",
+                         f"{d}[{self.text()}] = {n}", f"{d}['t'] = {t}", f"{d}.pop('z', None)", f"{d}.update(z={n})",
+                         f"{d}.setdefault('s', []).append({n})",
+                         f"del {d}['k']", f"{d} = {{**{d}, 'q': {n}}}",
+                         f"m = sum(v for v in {d}.values() if isinstance(v, int))", f"out.append(sorted({d}))",
+                         f"out.append([(i, v) for i, v in enumerate({items})])",
+                         f"out.append(dict(zip('ab', ({n}, {m}))))", f"out.append(list({d}.items()))",
+                         f"out.append({{{n}, {m}}})", f"out.append(list(map(lambda v: v, {items})))",
+                         f"{items}, out = out, {items}", f"out.append({items} is out)",
                          f"k = {d}['k']", f"out.append({items}[{n}])", f"out.append({items}.index({n}))")
 
     def various(self):
         n, m, t, u = self.number(1), self.number(1), self.tensor(1), self.tensor(1)
         name = self.fresh()
-        return self.pick(f"box.value = {n}", f"box.add({n})", f"box.double = {n}", f"k = box.double", f"box.extra = {t}", f"out.append(box.log[:])", f"print({n}, {self.text()})",
-                         f"a, b = b, a", f"n, m = m, {n}", f"a, *rest = {t}, {n}, {m}; out.append(rest)", f"out.append({self.text()})", f"{name} = lambda v, w={n}: v * w; a = {name}({t})",
-                         f"k = (k := {n}) + {m}", f"out.append([{t} * i for i in range({n} % 3)])", f"if {self.condition()}: out.append({n})", f"assert {self.condition()}, {self.text()}",
-                         f"a = a if {self.condition()} else {t}", f"for i in range({n} % 3): x = x + i", f"b = Box({t}).add({u}).value", f"k = int({t}.sum().item()) % 7",
-                         f"with torch.no_grad(): a = {t}", f"torch.compiler.graph_break()", f"out.append(hasattr(box, 'extra'))", f"k = next(iter(items), {n})", f"del {self.pick('k', 'm', 'b')}",
-                         f"global COUNT; COUNT = COUNT + {n} % 3; out.append(COUNT)", f"out.append(tuple(v for v in steps({n})))", f"a = helper({t}, {n})", f"out.append((lambda *p, **q: (p, q))({n}, z={m}))")
+        return self.pick(f"box.value = {n}", f"box.add({n})", f"box.double = {n}", f"k = box.double",
+                         f"box.extra = {t}", f"out.append(box.log[:])", f"print({n}, {self.text()})",
+                         f"a, b = b, a", f"n, m = m, {n}", f"a, *rest = {t}, {n}, {m}; out.append(rest)",
+                         f"out.append({self.text()})", f"{name} = lambda v, w={n}: v * w; a = {name}({t})",
+                         f"k = (k := {n}) + {m}", f"out.append([{t} * i for i in range({n} % 3)])",
+                         f"if {self.condition()}: out.append({n})", f"assert {self.condition()}, {self.text()}",
+                         f"a = a if {self.condition()} else {t}", f"for i in range({n} % 3): x = x + i",
+                         f"b = Box({t}).add({u}).value", f"k = int({t}.sum().item()) % 7",
+                         f"with torch.no_grad(): a = {t}", f"torch.compiler.graph_break()",
+                         f"out.append(hasattr(box, 'extra'))", f"k = next(iter(items), {n})",
+                         f"del {self.pick('k', 'm', 'b')}",
+                         f"global COUNT; COUNT = COUNT + {n} % 3; out.append(COUNT)",
+                         f"out.append(tuple(v for v in steps({n})))", f"a = helper({t}, {n})",
+                         f"out.append((lambda *p, **q: (p, q))({n}, z={m}))")
 
     def fresh(self):
         self.names += 1
@@ -266,8 +332,10 @@ class Maker:
                 parts.append((f"elif {self.condition()}:", self.inner(d, loop)))
             return Block(*parts, *([("else:", self.inner(d, loop))] if self.random.random() < 0.5 else []))
         if kind == "for":
-            walked = self.pick(f"range({self.number(2)} % 4)", "list(items)", "[1, 2, 3]", "(a, b)", "list(table)", "reversed(range(3))")
-            return Block((f"for {self.pick('i', 'k', 'i')} in {walked}:", self.inner(d, True)), *([("else:", self.inner(d, loop))] if self.random.random() < 0.2 else []))
+            walked = self.pick(f"range({self.number(2)} % 4)", "list(items)", "[1, 2, 3]", "(a, b)", "list(table)",
+                               "reversed(range(3))")
+            return Block((f"for {self.pick('i', 'k', 'i')} in {walked}:", self.inner(d, True)),
+                         *([("else:", self.inner(d, loop))] if self.random.random() < 0.2 else []))
         if kind == "over":
             return Block(("for i, v in enumerate(list(items)):", self.inner(d, True)))
         if kind in ("while", "forever"):
@@ -276,25 +344,33 @@ class Maker:
             stop = [] if kind == "while" else [Kept(f"if {counter} > 3: break")]
             return Block((f"{counter} = 0", []), (head, [Kept(f"{counter} += 1"), *stop, *self.inner(d, True)]))
         if kind == "try":
-            error = self.pick("ValueError", "KeyError", "IndexError", "ZeroDivisionError", "(KeyError, IndexError)", "Exception", "RuntimeError")
-            raising = [self.pick(f"raise ValueError({self.number(1)})", "raise KeyError('k')", f"out.append(1 // ({self.number(1)} % 2))", f"table['absent{self.pick('', 1)}']", "raise",
+            error = self.pick("ValueError", "KeyError", "IndexError", "ZeroDivisionError", "(KeyError, IndexError)",
+                              "Exception", "RuntimeError")
+            raising = [self.pick(f"raise ValueError({self.number(1)})", "raise KeyError('k')",
+                                 f"out.append(1 // ({self.number(1)} % 2))", f"table['absent{self.pick('', 1)}']",
+                                 "raise",
                                  "helper(a, 9)")] if self.random.random() < 0.6 else []
-            parts = [("try:", self.inner(d, loop) + raising + self.inner(d, loop)), (f"except {error} as error:", ["out.append(str(error))", *self.inner(d, loop)])]
+            parts = [("try:", self.inner(d, loop) + raising + self.inner(d, loop)),
+                     (f"except {error} as error:", ["out.append(str(error))", *self.inner(d, loop)])]
             if self.random.random() < 0.3:
                 parts.append(("else:", self.inner(d, loop)))
             return Block(*parts, *([("finally:", self.inner(d, False))] if self.random.random() < 0.4 else []))
         if kind == "with":
-            return Block((self.pick("with box as v:", "with torch.no_grad():", "with box:", "with box, Box(3) as w:", "with scope(out):"), self.inner(d, loop)))
+            return Block((self.pick("with box as v:", "with torch.no_grad():", "with box:", "with box, Box(3) as w:",
+                                    "with scope(out):"), self.inner(d, loop)))
         if kind == "match":
-            return Block((f"match {self.pick(self.number(1), 'items', 'table')}:", []), (" case 1 | 2:", self.inner(d, loop)), (" case [p, *q]:", self.inner(d, loop)),
+            return Block((f"match {self.pick(self.number(1), 'items', 'table')}:", []),
+                         (" case 1 | 2:", self.inner(d, loop)), (" case [p, *q]:", self.inner(d, loop)),
                          (" case {'k': p}:", self.inner(d, loop)), (" case _:", self.inner(d, loop)))
         name = self.fresh()
         shared = self.pick("nonlocal a, k", "nonlocal n", "nonlocal out, m", "pass")
-        return Block((f"def {name}(v, w={self.number(2)}):", [shared, *self.inner(d + 1, False), f"return {self.pick('v', 'w', 'v * w', 'a')}"]),
-                     (self.pick(f"b = {name}({self.tensor(2)})", f"out.append({name}({self.number(2)}, w={self.number(2)}))"), []))
+        return Block((f"def {name}(v, w={self.number(2)}):",
+                      [shared, *self.inner(d + 1, False), f"return {self.pick('v', 'w', 'v * w', 'a')}"]),
+                     (self.pick(f"b = {name}({self.tensor(2)})",
+                                f"out.append({name}({self.number(2)}, w={self.number(2)}))"), []))
 
 
-# --- text ---------------------------------------------------------------------------------------------------------------------------
+# --- text -------------------------------------------------------------------------------------------------------------
 def lines_of(body, indent):
     """A tree of statements as lines of source."""
     pad, out = "    " * indent, []
@@ -339,8 +415,10 @@ def scope(log):
 
 
 def function_of(source):
-    """The function of a program's source, in a module of its own; None where it is not Python (``nonlocal`` of what is not there)."""
-    namespace = {"torch": torch, "Box": Box, "Odd": Odd, "contextlib": contextlib, "functools": functools, "itertools": itertools, "__name__": "program"}
+    """The function of a program's source, in a module of its own; None where it is not Python (``nonlocal`` of what is
+    not there)."""
+    namespace = {"torch": torch, "Box": Box, "Odd": Odd, "contextlib": contextlib, "functools": functools,
+                 "itertools": itertools, "__name__": "program"}
     exec(SUPPORT, namespace)
     try:
         exec(compile(source, "<program>", "exec"), namespace)
@@ -349,12 +427,13 @@ def function_of(source):
     return namespace["f"]
 
 
-# --- comparison ---------------------------------------------------------------------------------------------------------------------
+# --- comparison -------------------------------------------------------------------------------------------------------
 def arguments(seed, call):
     """What one call gets: from the third on numbers, contents and aliases differ."""
     r = random.Random(seed * 7 + call // 2)
     x = torch.tensor([r.randint(-3, 3) + 0.5 for _ in range(4)])
-    y = x if r.random() < 0.2 else x.view(2, 2).view(4) if r.random() < 0.2 else torch.tensor([float(r.randint(-2, 4)) for _ in range(4)])
+    y = x if r.random() < 0.2 else x.view(2, 2).view(4) if r.random() < 0.2 else torch.tensor([float(r.randint(-2, 4))
+                                                                                               for _ in range(4)])
     items = [r.randint(0, 3) for _ in range(r.randint(1, 3))]
     return x, y, r.randint(0, 4), items, {"k": r.randint(0, 3), "z": 1}, Box(r.randint(0, 2))
 
@@ -385,7 +464,7 @@ def difference(source, seed, backend="eager", calls=4):
     return None
 
 
-# --- shrinking ----------------------------------------------------------------------------------------------------------------------
+# --- shrinking --------------------------------------------------------------------------------------------------------
 def smaller(program):
     """Programs with one statement less, or one block replaced by a body of it."""
     for k, one in enumerate(program):

@@ -1,6 +1,8 @@
-"""Operators over parts: PyTorch's database of operators, each entry under placements of its tensors over grids of 2 and 2 x 2, against the plain call.
+"""Operators over parts: PyTorch's database of operators, each entry under placements of its tensors over grids of 2 and
+2 x 2, against the plain call.
 
-``python -m tests.fuzz.sharding [--names A,B] [--cases N] [--show]`` prints how many entries agree in all cases, forward and backward.
+``python -m tests.fuzz.sharding [--names A,B] [--cases N] [--show]`` prints how many entries agree in all cases, forward
+and backward.
 """
 from __future__ import annotations
 
@@ -18,13 +20,15 @@ from torch.testing._internal.common_methods_invocations import op_db
 import rushlight as rl
 from rushlight._src.core.settings import settings
 from rushlight.distributed import threads
-from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh, transfer
+from rushlight.distributed.tensor import (DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh,
+                                          transfer)
 from tests.ops.database import elements, filled, function, ours, tensors, title
 
 GRIDS = (2,), (2, 2)
 PATIENCE = datetime.timedelta(seconds=30)
 DTYPES = torch.float64, torch.int64, torch.bool, torch.complex128
-UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}  # contents are whatever was there
+# contents are whatever was there
+UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 
 
 def written(name):
@@ -42,7 +46,8 @@ class Case:
         if self.call is None or dtype is None:
             return
         torch.manual_seed(0)
-        found = [s for s in itertools.islice(info.sample_inputs("cpu", dtype, requires_grad=info.supports_autograd and dtype.is_floating_point), 40)]
+        found = [s for s in itertools.islice(info.sample_inputs("cpu", dtype, requires_grad=info.supports_autograd
+                                                                and dtype.is_floating_point), 40)]
         fitting = [s for s in found if 0 < elements((s.input, s.args, s.kwargs)) <= 400] or found[:1]
         for chosen in sorted(fitting, key=lambda s: abs(elements((s.input, s.args, s.kwargs)) - 60)):
             try:
@@ -58,7 +63,8 @@ class Case:
     def run(self, given):
         """The results on other tensors, and the gradients of those that want one."""
         args, kwargs = filled(self.sample, given)
-        call = self.call if self.info.name.startswith("masked.") else lambda *a, **k: self.info.gradcheck_wrapper(self.call, *a, **k)
+        call = self.call if self.info.name.startswith("masked.") else lambda *a, **k: self.info.gradcheck_wrapper(
+            self.call, *a, **k)
         result = call(*args, **kwargs)
         outputs = [y for _, y in tensors(result)] if isinstance(result, (rl.Tensor, list, tuple)) else [result]
         wanted = [x for x in given.values() if x.requires_grad]
@@ -73,7 +79,8 @@ class Case:
 def weights(y):
     """Cotangents that are the same for DTensors and plain tensors."""
     values = rl.from_numpy(np.random.default_rng(0).standard_normal(tuple(y.shape))).to(y.dtype)
-    return distribute_tensor(values, y.device_mesh, [Replicate()] * y.device_mesh.ndim, src_data_rank=None) if isinstance(y, DTensor) else values
+    return distribute_tensor(values, y.device_mesh, [Replicate()] * y.device_mesh.ndim,
+                             src_data_rank=None) if isinstance(y, DTensor) else values
 
 
 def options(x):
@@ -85,7 +92,8 @@ def options(x):
 def placements_of(places, grid, count, seed):
     """Placements of all tensors, ``count`` times: each kind for one tensor, then mixtures."""
     rng = random.Random(seed)
-    alone = [{path: (option,) * len(grid) if len(grid) == 1 else (option, rng.choice(options(x)))} for path, x in places for option in options(x)]
+    alone = [{path: (option,) * len(grid) if len(grid) == 1 else (option, rng.choice(options(x)))}
+             for path, x in places for option in options(x)]
     rng.shuffle(alone)
     mixed = [{path: tuple(rng.choice(options(x)) for _ in grid) for path, x in places} for _ in range(count)]
     whole = (Replicate(),) * len(grid)
@@ -136,7 +144,8 @@ def check(rank, case, grid, table, wanted):
         try:
             given = {path: laid(x, mesh, chosen[path]) for path, x in case.places()}
             problem = differs(case.run(given), wanted)
-        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AttributeError, AssertionError, KeyError) as error:
+        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AttributeError, AssertionError,
+                KeyError) as error:
             problem = f"{type(error).__name__}: {str(error)[:300]}"
             if "--trace" in sys.argv and rank == 0:
                 import traceback
@@ -197,7 +206,8 @@ def report(options):
             if options.show:
                 print(f"{title(info)}: {problem}", flush=True)
     whole = {k: v for k, v in transfer.COUNTS.items() if k.startswith("whole")}
-    print(f"{good} of {len(entries)} entries agree; {len(whole)} operators ran on whole tensors: {', '.join(sorted(k.split()[-1] for k in whole))}")
+    print(f"{good} of {len(entries)} entries agree; {len(whole)} operators ran on whole tensors: "
+          f"{', '.join(sorted(k.split()[-1] for k in whole))}")
     print("missing:", ", ".join(missing))
 
 

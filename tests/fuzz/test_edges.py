@@ -16,7 +16,8 @@ def entry(name):
 
 @pytest.mark.parametrize("name", VALUES)
 def test_elements_at_the_edges(name):
-    assert not [d for d in hunted(entry(name), most=6, count=1, kinds="^edges .* first$") if d[0] == "value" and d[1] != "complex64"]
+    assert not [d for d in hunted(entry(name), most=6, count=1, kinds="^edges .* first$") if d[0] == "value"
+                and d[1] != "complex64"]
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

@@ -8,7 +8,8 @@ from .operators import fuzz
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("seconds, seed", [(4, 0), *(pytest.param(15, seed, marks=pytest.mark.long) for seed in (1, 2))])
+@pytest.mark.parametrize("seconds, seed",
+                         [(4, 0), *(pytest.param(15, seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_random_programs(seconds, seed):
     found, count = fuzz(torch, rl, seconds=seconds, seed=seed, limit=40)
     assert not found, "\n\n".join(found.values())
@@ -16,6 +17,7 @@ def test_random_programs(seconds, seed):
 
 
 def test_positions_in_a_dimension_of_size_1_are_checked():
-    for call in (lambda: rl.zeros(1, 4)[rl.tensor([0, 1])], lambda: rl.zeros(1, 4).index_select(0, rl.tensor([3])), lambda: rl.zeros(1, 3).take(rl.tensor([7]))):
+    for call in (lambda: rl.zeros(1, 4)[rl.tensor([0, 1])], lambda: rl.zeros(1, 4).index_select(0, rl.tensor([3])),
+                 lambda: rl.zeros(1, 3).take(rl.tensor([7]))):
         with pytest.raises(IndexError):
             call()

@@ -19,6 +19,8 @@ def test_random_programs_in_kernels(first, count):
 
 
 def test_differences_are_found_and_made_smaller(monkeypatch):
-    program = programs.START + ["a = x * 2", programs.Block(("if n > -1:", ["b = a + 1", "out.append(wrong)"])), "return a"]
-    monkeypatch.setattr(programs, "difference", lambda source, seed, backend, calls=4: "differs" if "wrong" in source else None)
+    program = programs.START + ["a = x * 2", programs.Block(("if n > -1:", ["b = a + 1", "out.append(wrong)"])),
+                                "return a"]
+    monkeypatch.setattr(programs, "difference", lambda source, seed, backend, calls=4: "differs" if "wrong" in source
+                        else None)
     assert programs.source_of(programs.shrunk(program, 0, "eager")).split("\n")[1].strip() == "out.append(wrong)"

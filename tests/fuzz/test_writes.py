@@ -22,7 +22,8 @@ def test_random_programs_of_several_writes():
 
 
 @pytest.mark.parametrize("text, result, inputs", [
-    ("a.diagonal().neg_()", "a.transpose(0, -1)", "cube"), ("a.diagonal().mul_(2)", "(a * 1, a[1:])", "3d"), ("a[0].mul_(2)", "a * 1", "expanded"), ("pass", "(a[1:], a + 1)", "offset"),
+    ("a.diagonal().neg_()", "a.transpose(0, -1)", "cube"), ("a.diagonal().mul_(2)", "(a * 1, a[1:])", "3d"),
+    ("a[0].mul_(2)", "a * 1", "expanded"), ("pass", "(a[1:], a + 1)", "offset"),
     ("a.unfold(0, 2, 1)[0].mul_(2)", "a", "2d")])
 def test_programs_that_parted(text, result, inputs):
     for history in (False, True):

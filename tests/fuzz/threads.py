@@ -1,7 +1,8 @@
 """Many threads that do different things at once and check every result.
 
-``python -m tests.fuzz.threads [--threads 64] [--checks 100000] [--interval 1e-6] [--seed 0] [--only name ...]`` prints how many checks were made and which failed.
-What a thread computes depends on its number and a random stream of its own, so that the result of another thread is a wrong one.
+``python -m tests.fuzz.threads [--threads 64] [--checks 100000] [--interval 1e-6] [--seed 0] [--only name ...]`` prints
+how many checks were made and which failed.  What a thread computes depends on its number and a random stream of its
+own, so that the result of another thread is a wrong one.
 """
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ import rushlight as torch
 JOBS = {}
 LEAF = torch.ones(4, 4, requires_grad=True)
 SHARED = torch.arange(12.0).reshape(3, 4)
-NETWORK = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Dropout(0.5), torch.nn.Linear(3, 1)).eval()
+NETWORK = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Dropout(0.5),
+                              torch.nn.Linear(3, 1)).eval()
 
 
 def job(function):
@@ -74,7 +76,8 @@ def precision(k, rng):
 
 @job
 def mapped(k, rng):
-    equal(torch.func.vmap(lambda q: q * q + q.sum())(torch.full((3, 4), k + 1.0)).tolist(), [[(k + 1.0) ** 2 + 4 * (k + 1)] * 4] * 3)
+    equal(torch.func.vmap(lambda q: q * q + q.sum())(torch.full((3, 4), k + 1.0)).tolist(),
+          [[(k + 1.0) ** 2 + 4 * (k + 1)] * 4] * 3)
 
 
 @job
@@ -89,7 +92,8 @@ def mapped_gradients(k, rng):
 
 @job
 def tangents(k, rng):
-    equal(torch.func.jvp(lambda q: q * q, (torch.full((3,), k + 1.0),), (torch.ones(3),))[1].tolist(), [2.0 * (k + 1)] * 3)
+    equal(torch.func.jvp(lambda q: q * q, (torch.full((3,), k + 1.0),), (torch.ones(3),))[1].tolist(),
+          [2.0 * (k + 1)] * 3)
 
 
 @job
@@ -268,7 +272,8 @@ def main():
     made, wrong = run(given.threads, given.checks, given.interval, given.seed, given.only, given.seconds)
     for name, k, text in wrong[:5]:
         print(f"--- {name} in thread {k}\n{text}")
-    print(f"{made} checks by {given.threads} threads at a switch interval of {given.interval:g} s in {time.monotonic() - started:.0f} s: {len(wrong)} wrong "
+    print(f"{made} checks by {given.threads} threads at a switch interval of {given.interval:g} s in "
+          f"{time.monotonic() - started:.0f} s: {len(wrong)} wrong "
           f"{sorted({name for name, _, _ in wrong})}")
     return 1 if wrong else 0
 

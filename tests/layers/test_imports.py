@@ -7,7 +7,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "rushlight"
 HIDDEN = "rushlight._src"
-ROOMS = ["core", "devices", "graph", "ops", "transforms", "aot", "compiler", "machines", "eager", "autograd", "capture"]  # from the ground up
+# from the ground up
+ROOMS = ["core", "devices", "graph", "ops", "transforms", "aot", "compiler", "machines", "eager", "autograd", "capture"]
 MACHINES = "devices.cpu", "devices.webgpu"  # folders of what such a room has: code for one type of device
 ALLOWED = {("core", "machines"): "the typed subset is compiled by the LLVM layer",
            ("ops", "autograd"): "only inside functions"}
@@ -35,7 +36,8 @@ def imports(module: str) -> tuple:
         if isinstance(node, ast.Import):
             targets = [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join([*package[:len(package) - node.level + 1], *filter(None, [node.module])]) if node.level else node.module
+            base = ".".join([*package[:len(package) - node.level + 1],
+                             *filter(None, [node.module])]) if node.level else node.module
             targets = [f"{base}.{a.name}" if f"{base}.{a.name}" in modules() else base for a in node.names]
         found[node not in tree.body].extend(t for t in targets if t in modules() and t != module)
     return found
@@ -92,7 +94,8 @@ def test_circles_are_seen():
 
 
 def test_no_circle_is_large():
-    """Imports inside functions count as any others; names that are found when they are asked for (``core/later.py``) do not."""
+    """Imports inside functions count as any others; names that are found when they are asked for (``core/later.py``) do
+    not."""
     found = circles({module: [*imports(module)[0], *imports(module)[1]] for module in modules()})
     assert not [sorted(circle) for circle in found if len(circle) > LARGEST]
 
@@ -101,5 +104,6 @@ def test_no_circle_is_large():
 def test_never_imported(library):
     for path in modules().values():
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names = ([a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+                     if isinstance(node, ast.ImportFrom) and not node.level else [])
             assert not any(n.partition(".")[0] == library for n in names), path

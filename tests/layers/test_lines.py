@@ -23,7 +23,8 @@ def texts(tree: ast.Module) -> set:
     told = {id(node.body[0].value) for node in ast.walk(tree)
             if isinstance(node, DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr)}
     return {line for node in ast.walk(tree)
-            if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in told and node.end_lineno > node.lineno
+            if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in told and node.end_lineno
+            > node.lineno
             for line in range(node.lineno, node.end_lineno + 1)}
 
 

@@ -39,7 +39,9 @@ def comparisons(path):
 
 def test_a_comparison_is_seen(tmp_path):
     file = tmp_path / "file.py"
-    file.write_text("a = x.device.type == 'meta'\nb = device.type in ('cpu', 'meta')\nc = key == 'meta'\nd = x.device.provider.has_data\n")
+    file.write_text(
+        "a = x.device.type == 'meta'\nb = device.type in ('cpu', 'meta')\nc = key == 'meta'\nd = "
+        "x.device.provider.has_data\n")
     assert [line for line, _ in comparisons(file)] == [1, 2]
 
 

@@ -14,7 +14,8 @@ LOOKED_AT, MOST = 40, 120  # samples of an entry that are considered; elements t
 SPELLED = {  # entries whose samples come in another order than the arguments of the function that users call
     "__getitem__": lambda x, index: x[index],
     "einsum": lambda operands, equation: rl.einsum(equation, operands),
-    "polygamma": lambda x, n, **how: rl.polygamma(n, x, **how), "special.polygamma": lambda x, n, **how: rl.special.polygamma(n, x, **how),
+    "polygamma": lambda x, n, **how: rl.polygamma(n, x, **how),
+    "special.polygamma": lambda x, n, **how: rl.special.polygamma(n, x, **how),
     "zero_": lambda x: x.clone().zero_(),
     "where": lambda x, condition, other, **how: rl.where(condition, x, other, **how),
     "nn.functional.embedding": lambda weight, index, **how: rl.nn.functional.embedding(index, weight, **how),
@@ -36,9 +37,11 @@ class Entry:
 
     @functools.cached_property
     def sample(self):
-        """(positional arguments, keywords) with floating tensors in float64 that want gradients, or None where a sample has no counterpart."""
+        """(positional arguments, keywords) with floating tensors in float64 that want gradients, or None where a sample
+        has no counterpart."""
         torch.manual_seed(0)
-        found = list(itertools.islice(self.info.sample_inputs("cpu", torch.float64, requires_grad=self.info.supports_autograd), LOOKED_AT))
+        found = list(itertools.islice(self.info.sample_inputs("cpu", torch.float64,
+                                                              requires_grad=self.info.supports_autograd), LOOKED_AT))
         fitting = [s for s in found if 0 < elements((s.input, s.args, s.kwargs)) <= MOST]
         if not fitting:
             return None

@@ -1,6 +1,8 @@
-"""Where the numbers of ``rushlight/_src/ops/scalar/fits.py`` come from: ``python -m tests.ops.derive_fits > rushlight/_src/ops/scalar/fits.py``.
+"""Where the numbers of ``rushlight/_src/ops/scalar/fits.py`` come from:
+``python -m tests.ops.derive_fits > rushlight/_src/ops/scalar/fits.py``.
 
-Each function is sampled by mpmath with 50 digits at the Chebyshev points of an interval, which is halved until few enough terms leave a relative error below 2^-57.
+Each function is sampled by mpmath with 50 digits at the Chebyshev points of an interval, which is halved until few
+enough terms leave a relative error below 2^-57.
 """
 import functools
 import textwrap
@@ -55,7 +57,8 @@ def pieces(f, low, high, scale=None):
 
 
 def erfcx(x):
-    return mp.exp(x * x) * mp.erfc(x) if x < 40 else sum((-1) ** k * mp.fac2(2 * k - 1) / (2 * x * x) ** k for k in range(0, 30)) / (x * mp.sqrt(mp.pi))
+    return mp.exp(x * x) * mp.erfc(x) if x < 40 else sum((-1) ** k * mp.fac2(2 * k - 1) / (2 * x * x) ** k
+                                                         for k in range(0, 30)) / (x * mp.sqrt(mp.pi))
 
 
 def over_erfcx(t):
@@ -132,7 +135,8 @@ def modified(n):
 
 
 def airy_phase(which):
-    """Of the Airy function left of 0, in v = 1 / zeta^2: Ai(-x) = (P cos + Q sin)(zeta - pi / 4) / (sqrt(pi) x^(1/4)), Q by zeta."""
+    """Of the Airy function left of 0, in v = 1 / zeta^2: Ai(-x) = (P cos + Q sin)(zeta - pi / 4) / (sqrt(pi) x^(1/4)),
+    Q by zeta."""
     def run(v):
         zeta = 1 / mp.sqrt(v)
         x = (3 * zeta / 2) ** (mp.mpf(2) / 3)
@@ -174,7 +178,8 @@ def rest_of_gamma(u):
 
 @functools.lru_cache(None)
 def uniform(k, order=80):
-    """The powers of eta in the k-th function of the uniform expansion of incomplete gamma functions (DLMF 8.12.9), and those of 1 / mu by eta."""
+    """The powers of eta in the k-th function of the uniform expansion of incomplete gamma functions (DLMF 8.12.9), and
+    those of 1 / mu by eta."""
     if k == 0:
         mu = [mp.mpf(0), mp.mpf(1)]  # eta^2 / 2 = mu - log(1 + mu), so that mu mu' = eta (1 + mu)
         for n in range(2, order + 2):

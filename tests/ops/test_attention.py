@@ -18,7 +18,8 @@ def operands(*shapes, dtype="float32", order=None):
     values = [torch.randn(s, generator=generator).to(getattr(torch, dtype)) for s in shapes]
     mirrored = [rushlight.tensor(x.float().numpy()).to(getattr(rushlight, dtype)) for x in values]
     if order:
-        values, mirrored = ([x.permute(order).contiguous().permute(np.argsort(order).tolist()) for x in xs] for xs in (values, mirrored))
+        values, mirrored = ([x.permute(order).contiguous().permute(np.argsort(order).tolist()) for x in xs]
+                            for xs in (values, mirrored))
     return [x.requires_grad_() for x in values], [x.requires_grad_() for x in mirrored]
 
 
@@ -27,7 +28,8 @@ def array(x):
 
 
 def same(x, y, tolerance=3e-6):
-    np.testing.assert_allclose(array(x), array(y), rtol=tolerance, atol=tolerance * max(1, abs(array(y)).max(initial=0)))
+    np.testing.assert_allclose(array(x), array(y), rtol=tolerance,
+                               atol=tolerance * max(1, abs(array(y)).max(initial=0)))
 
 
 SHAPE = (2, 4, 30, 16)
@@ -98,10 +100,12 @@ def test_the_formula_rounds_halves_once(dtype, unit):
 
 @pytest.mark.parametrize("shapes, mask, arguments", [
     ([(1, 2, 5, 4)] * 3, False, {}), ([(1, 2, 5, 4)] * 3, True, {}),
-    ([(1, 2, 5, 4)] * 3, False, {"is_causal": True}), ([(1, 4, 5, 4), (1, 2, 6, 4), (1, 2, 6, 3)], False, {"enable_gqa": True})])
+    ([(1, 2, 5, 4)] * 3, False, {"is_causal": True}),
+    ([(1, 4, 5, 4), (1, 2, 6, 4), (1, 2, 6, 3)], False, {"enable_gqa": True})])
 def test_second_derivatives(shapes, mask, arguments):
     xs, ys = operands(*shapes)
-    masks = (torch.tensor([True, False, True, True, True]), rushlight.tensor([True, False, True, True, True])) if mask else (None, None)
+    masks = (torch.tensor([True, False, True, True, True]),
+             rushlight.tensor([True, False, True, True, True])) if mask else (None, None)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         wanted = theirs(*xs, masks[0], **arguments)
     got = ours(*ys, masks[1], **arguments)

@@ -16,16 +16,20 @@ def test_bags(mode):
     table, = arrays((10, 3))
     same(lambda lib, w, i, o: lib.nn.functional.embedding_bag(i, w, o, mode=mode), table, INDEX, np.array([0, 3, 3, 5]))
     same(lambda lib, w, i: lib.nn.functional.embedding_bag(i.reshape(2, 4), w, mode=mode), table, INDEX)
-    same(lambda lib, w, i, o: lib.nn.functional.embedding_bag(i, w, o, mode=mode, padding_idx=4, include_last_offset=True), table, INDEX, np.array([0, 3, 5, 8]))
+    same(lambda lib, w, i, o: lib.nn.functional.embedding_bag(i, w, o, mode=mode, padding_idx=4,
+                                                              include_last_offset=True), table, INDEX,
+         np.array([0, 3, 5, 8]))
 
 
 def test_weighted_bags():
     table, weights = arrays((10, 3), (8,))
-    same(lambda lib, w, s, i, o: lib.nn.functional.embedding_bag(i, w, o, mode="sum", per_sample_weights=s), table, weights, INDEX, np.array([0, 3]))
+    same(lambda lib, w, s, i, o: lib.nn.functional.embedding_bag(i, w, o, mode="sum", per_sample_weights=s), table,
+         weights, INDEX, np.array([0, 3]))
 
 
 def test_the_module():
-    theirs, ours = torch.nn.EmbeddingBag(10, 3, mode="sum", padding_idx=1), rushlight.nn.EmbeddingBag(10, 3, mode="sum", padding_idx=1)
+    theirs, ours = torch.nn.EmbeddingBag(10, 3, mode="sum", padding_idx=1), rushlight.nn.EmbeddingBag(10, 3, mode="sum",
+                                                                                                      padding_idx=1)
     assert repr(theirs) == repr(ours) and list(theirs.state_dict()) == list(ours.state_dict())
     assert not ours.weight[1].abs().max()
     assert tuple(ours(rushlight.tensor(INDEX), rushlight.tensor([0, 4])).shape) == (2, 3)
@@ -40,7 +44,8 @@ def test_segments(reduce):
 
 @pytest.mark.parametrize("call,error", [
     (lambda lib: lib.nn.functional.embedding_bag(lib.tensor([1, 2]), lib.ones(3, 2)), ValueError),
-    (lambda lib: lib.nn.functional.embedding_bag(lib.tensor([1, 2]), lib.ones(3, 2), lib.tensor([1])), (ValueError, RuntimeError)),
+    (lambda lib: lib.nn.functional.embedding_bag(lib.tensor([1, 2]), lib.ones(3, 2), lib.tensor([1])),
+     (ValueError, RuntimeError)),
     (lambda lib: lib.nn.functional.embedding_bag(lib.tensor([[1, 2]]), lib.ones(3, 2), mode="min"), ValueError)])
 def test_arguments_refused(call, error):
     for lib in (torch, rushlight):

@@ -1,4 +1,5 @@
-"""Distinct elements, searching, counting and quantiles beside torch, on the sizes and numbers at which they differ most easily."""
+"""Distinct elements, searching, counting and quantiles beside torch, on the sizes and numbers at which they differ most
+easily."""
 import numpy as np
 import pytest
 
@@ -48,9 +49,12 @@ def test_searching_rows_and_unsorted_ones():
 
 
 @pytest.mark.parametrize("call", [
-    lambda lib: lib.searchsorted(lib.ones(3), lib.ones(2), side="middle"), lambda lib: lib.searchsorted(lib.ones(2, 3), lib.ones(3, 2)),
-    lambda lib: lib.searchsorted(lib.ones(2, 3), 1.0), lambda lib: lib.bincount(lib.tensor([-1])), lambda lib: lib.bincount(lib.tensor([1]), lib.ones(2)),
-    lambda lib: lib.histc(lib.tensor([1.0, NAN])), lambda lib: lib.histc(lib.ones(2), 0), lambda lib: lib.histc(lib.ones(2), 3, 2, 1)])
+    lambda lib: lib.searchsorted(lib.ones(3), lib.ones(2), side="middle"),
+    lambda lib: lib.searchsorted(lib.ones(2, 3), lib.ones(3, 2)),
+    lambda lib: lib.searchsorted(lib.ones(2, 3), 1.0), lambda lib: lib.bincount(lib.tensor([-1])),
+    lambda lib: lib.bincount(lib.tensor([1]), lib.ones(2)),
+    lambda lib: lib.histc(lib.tensor([1.0, NAN])), lambda lib: lib.histc(lib.ones(2), 0),
+    lambda lib: lib.histc(lib.ones(2), 3, 2, 1)])
 def test_refused(call):
     for lib in (torch, rushlight):
         with pytest.raises(RuntimeError):
@@ -95,7 +99,8 @@ def test_quantiles(interpolation):
     for q in (0.3, np.array([0.0, 0.5, 1.0])):
         for dim, keepdim in ((None, False), (None, True), (0, False), (1, True)):
             same(lambda lib, x, q: lib.quantile(x, q, dim, keepdim, interpolation=interpolation), x, q, rtol=1e-9)
-            same(lambda lib, x, q: lib.nanquantile(x, q, dim, keepdim, interpolation=interpolation), unknown, q, gradients=False)
+            same(lambda lib, x, q: lib.nanquantile(x, q, dim, keepdim, interpolation=interpolation), unknown, q,
+                 gradients=False)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64", "int8", "uint8", "bool"])
@@ -103,7 +108,8 @@ def test_hashes(dtype):
     """Bits of elements combined, of those that lie in another order, too."""
     for dim, keepdim in (((), False), (0, True), ((0, -1), False), (1, False)):
         for turned in (False, True):
-            found, wanted = (m.hash_tensor(turn(m, turned).to(getattr(m, dtype)), dim, keepdim=keepdim) for m in (rushlight, torch))
+            found, wanted = (m.hash_tensor(turn(m, turned).to(getattr(m, dtype)), dim, keepdim=keepdim)
+                             for m in (rushlight, torch))
             assert found.dtype is rushlight.uint64 and found.tolist() == wanted.tolist()
 
 

@@ -1,4 +1,5 @@
-"""Every differentiable entry of PyTorch's operator database, in float64: second derivatives, pushed forward, mapped, and gradients mapped.
+"""Every differentiable entry of PyTorch's operator database, in float64: second derivatives, pushed forward, mapped,
+and gradients mapped.
 
 Programs run by their NumPy meaning: what is tested are the rules of derivatives and of batches, not the kernels.
 """
@@ -16,21 +17,27 @@ from rushlight import func  # noqa: E402
 from .database import Entry, by_meaning, draw, function, title  # noqa: E402, F401
 
 STEP = 1e-6
-RANDOM = {"normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric", "log_normal", "uniform", "rand_like", "randn_like", "svd_lowrank", "pca_lowrank",
-          "nn.functional.multi_head_attention_forward", "empty_like", "new_empty", "new_empty_strided", "empty", "empty_strided", "empty_permuted", "resize_", "resize_as_",
+RANDOM = {"normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric", "log_normal", "uniform",
+          "rand_like", "randn_like", "svd_lowrank", "pca_lowrank",
+          "nn.functional.multi_head_attention_forward", "empty_like", "new_empty", "new_empty_strided", "empty",
+          "empty_strided", "empty_permuted", "resize_", "resize_as_",
           "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d"}
-OTHERWISE = {"linalg.pinv.singular": "of a product of its samples", "linalg.norm.subgradients_at_zero": "where it has no second derivative", "to_sparse": "tests/sparse",
+OTHERWISE = {"linalg.pinv.singular": "of a product of its samples",
+             "linalg.norm.subgradients_at_zero": "where it has no second derivative", "to_sparse": "tests/sparse",
              "cholesky_inverse": "its samples are prepared by functions of PyTorch"}
-NOT_SMOOTH = {"bfloat16": "it rounds", "half": "it rounds", "nn.functional.cosine_embedding_loss": "its targets are numbers that must not change"}
+NOT_SMOOTH = {"bfloat16": "it rounds", "half": "it rounds",
+              "nn.functional.cosine_embedding_loss": "its targets are numbers that must not change"}
 NOT_HERE = {"as_strided": "it sees memory, not elements", "as_strided_copy": "it sees memory, not elements"}
 KEEPS_STATISTICS = "it writes running statistics that are not its own"
 
 
 def differentiable(info):
-    return info.supports_autograd and torch.float64 in info.supported_backward_dtypes("cpu") and info.name not in RANDOM and "dropout" not in info.name
+    return info.supports_autograd and torch.float64 in info.supported_backward_dtypes(
+        "cpu") and info.name not in RANDOM and "dropout" not in info.name
 
 
-ENTRIES = [Entry(info) for info in op_db if differentiable(info) and function(info.name) is not None and title(info) not in OTHERWISE]
+ENTRIES = [Entry(info) for info in op_db if differentiable(info) and function(info.name) is not None
+           and title(info) not in OTHERWISE]
 each_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: title(e.info))
 
 
@@ -52,7 +59,8 @@ class Case:
     def slopes(self, values, create_graph=False):
         values = values if create_graph else [x.clone().requires_grad_() for x in values]
         outputs = self.run(*values)
-        return rl.autograd.grad([outputs[k] for k in self.live], values, self.cotangents, create_graph=create_graph, allow_unused=True)
+        return rl.autograd.grad([outputs[k] for k in self.live], values, self.cotangents, create_graph=create_graph,
+                                allow_unused=True)
 
 
 def dot(a, b):

@@ -1,4 +1,5 @@
-"""Every entry of PyTorch's operator database in other forms: elements that lie apart, results in given memory, in place, sizes as symbols.
+"""Every entry of PyTorch's operator database in other forms: elements that lie apart, results in given memory, in
+place, sizes as symbols.
 
 Programs run by their NumPy meaning: what is tested is how calls are planned and captured, not the kernels.
 """
@@ -15,17 +16,21 @@ import rushlight as rl  # noqa: E402
 from .database import Entry, by_meaning, function, tensors, title  # noqa: E402, F401
 from .test_database import NOT_HERE, OTHERWISE, RANDOM  # noqa: E402
 
-BY_PLACE = {**NOT_HERE, "as_strided_scatter": "its input is row-major", "view": "it refuses gaps", "view_as": "it refuses gaps", "view_copy": "it refuses gaps",
+BY_PLACE = {**NOT_HERE, "as_strided_scatter": "its input is row-major", "view": "it refuses gaps",
+            "view_as": "it refuses gaps", "view_copy": "it refuses gaps",
             "view_as_complex": "it refuses gaps"}
-FREE = {"linalg.eig", "linalg.eigh", "linalg.svd", "svd", "linalg.qr", "qr", "geqrf"}  # vectors are as good with another sign
+# vectors are as good with another sign
+FREE = {"linalg.eig", "linalg.eigh", "linalg.svd", "svd", "linalg.qr", "qr", "geqrf"}
 
 
 def fixed(info):
     """Whether an entry has results that are told by its arguments."""
-    return torch.float64 in info.supported_dtypes("cpu") and info.name not in RANDOM | FREE and "dropout" not in info.name and "rand" not in info.name
+    return torch.float64 in info.supported_dtypes(
+        "cpu") and info.name not in RANDOM | FREE and "dropout" not in info.name and "rand" not in info.name
 
 
-ENTRIES = [Entry(info) for info in op_db if fixed(info) and function(info.name) is not None and title(info) not in OTHERWISE]
+ENTRIES = [Entry(info) for info in op_db if fixed(info) and function(info.name) is not None
+           and title(info) not in OTHERWISE]
 each_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: title(e.info))
 
 
@@ -82,7 +87,9 @@ def test_elements_that_lie_apart(entry):
     same(entry.call(*changed(args, spread), **changed(kwargs, spread)), wanted)
 
 
-WITH_OUT = [e for e in ENTRIES if e.info.supports_out and "empty" not in e.info.name and e.info.name not in ("equal", "histogramdd")]  # which take no out=
+# which take no out=
+WITH_OUT = [e for e in ENTRIES if e.info.supports_out and "empty" not in e.info.name
+            and e.info.name not in ("equal", "histogramdd")]
 
 
 @pytest.mark.parametrize("entry", WITH_OUT, ids=lambda e: title(e.info))
@@ -90,7 +97,8 @@ def test_results_in_given_memory(entry):
     args, kwargs = prepared(entry)
     wanted = entry.call(*args, **kwargs)
     several = isinstance(wanted, (tuple, list))
-    for make in (rl.empty_like, lambda w: rl.empty(0, dtype=w.dtype), lambda w: rl.empty((*w.shape, 2), dtype=w.dtype)[..., 1]):
+    for make in (rl.empty_like, lambda w: rl.empty(0, dtype=w.dtype),
+                 lambda w: rl.empty((*w.shape, 2), dtype=w.dtype)[..., 1]):
         out = tuple(map(make, wanted)) if several else make(wanted)
         found = entry.call(*args, **kwargs, out=out)
         same(found, wanted)
@@ -110,7 +118,8 @@ def test_in_place(entry):
     args, kwargs = prepared(entry)
     wanted = entry.call(*args, **kwargs)
     target = args[0]
-    if not isinstance(wanted, rl.Tensor) or tuple(wanted.shape) != tuple(target.shape) or wanted.dtype is not target.dtype:
+    if not isinstance(wanted, rl.Tensor) or tuple(wanted.shape) != tuple(
+            target.shape) or wanted.dtype is not target.dtype:
         pytest.skip("the result does not fit its first argument")
     for place in (target.clone(), spread(target)):
         version = place._version

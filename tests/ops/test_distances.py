@@ -30,7 +30,8 @@ def test_cdist(p, n, m):
     both(lambda t, a, b: t.cdist(a, b, p), rows(2, 1, n, 5), rows(3, m, 5))
 
 
-@pytest.mark.parametrize("mode", ["use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist", "use_mm_for_euclid_dist_if_necessary"])
+@pytest.mark.parametrize("mode", ["use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist",
+                                  "use_mm_for_euclid_dist_if_necessary"])
 def test_modes_of_cdist(mode):
     both(lambda t, a, b: t.cdist(a, b, compute_mode=mode), rows(4, 3), rows(40, 3))
 
@@ -44,8 +45,10 @@ def test_rows_at_the_same_place_do_not_move():
 
 def test_second_derivatives_of_products():
     x, y = (rushlight.from_numpy(rows(*shape)).requires_grad_() for shape in ((4, 3), (5, 3)))
-    assert rushlight.autograd.gradcheck(lambda a, b: rushlight.cdist(a, b, compute_mode="use_mm_for_euclid_dist"), (x, y))
-    assert rushlight.autograd.gradgradcheck(lambda a, b: rushlight.cdist(a, b, compute_mode="use_mm_for_euclid_dist"), (x, y))
+    assert rushlight.autograd.gradcheck(lambda a, b: rushlight.cdist(a, b, compute_mode="use_mm_for_euclid_dist"),
+                                        (x, y))
+    assert rushlight.autograd.gradgradcheck(lambda a, b: rushlight.cdist(a, b, compute_mode="use_mm_for_euclid_dist"),
+                                            (x, y))
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, float("inf")])

@@ -6,8 +6,10 @@ import rushlight as torch
 
 
 @pytest.mark.parametrize("equation, shapes", [
-    ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 2)]), ("aA,bB,cC,ABC->abc", [(3, 3), (4, 4), (5, 5), (3, 4, 5)]), ("i,j,k->ikj", [(2,), (3,), (4,)]),
-    ("bij,bjk,bk->bi", [(2, 3, 4), (2, 4, 5), (2, 5)]), ("ab,bc,ca->", [(3, 4), (4, 5), (5, 3)]), ("a,a,ab->b", [(3,), (3,), (3, 2)]),
+    ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 2)]), ("aA,bB,cC,ABC->abc", [(3, 3), (4, 4), (5, 5), (3, 4, 5)]),
+    ("i,j,k->ikj", [(2,), (3,), (4,)]),
+    ("bij,bjk,bk->bi", [(2, 3, 4), (2, 4, 5), (2, 5)]), ("ab,bc,ca->", [(3, 4), (4, 5), (5, 3)]),
+    ("a,a,ab->b", [(3,), (3,), (3, 2)]),
     ("...ij,jk,kl->...il", [(2, 3, 4), (4, 5), (5, 2)]), ("ab,cd,ef->f", [(2, 3), (3, 4), (2, 5)])])
 def test_several_operands(equation, shapes):
     values = [np.random.default_rng(k).standard_normal(s) for k, s in enumerate(shapes)]

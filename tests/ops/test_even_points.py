@@ -5,7 +5,8 @@ torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
 
-SPANS = [(0, 1, 50), (-3, 7, 50), (0, 1, 7), (1e-3, 2.5, 33), (-1, 1, 100), (5, 5, 3), (0, 1, 1), (3, -8, 17), (0, 0.1, 64), (-2.5, -0.1, 1000), (0, 3.14159, 361), (0, 2, 9999), (-1e30, 1e30, 40),
+SPANS = [(0, 1, 50), (-3, 7, 50), (0, 1, 7), (1e-3, 2.5, 33), (-1, 1, 100), (5, 5, 3), (0, 1, 1), (3, -8, 17),
+         (0, 0.1, 64), (-2.5, -0.1, 1000), (0, 3.14159, 361), (0, 2, 9999), (-1e30, 1e30, 40),
          (1, 10, 0), (0.1, 0.7, 2)]
 
 
@@ -23,7 +24,10 @@ def test_arange(dtype):
     for first, last, count in SPANS:
         if first != last and count:
             step = (last - first) / count
-            assert rushlight.arange(first, last, step, dtype=getattr(rushlight, dtype)).tolist() == torch.arange(first, last, step, dtype=getattr(torch, dtype)).tolist(), (first, last, step)
+            assert rushlight.arange(first, last, step,
+                                    dtype=getattr(rushlight, dtype)).tolist() == torch.arange(first, last, step,
+                                                                                              dtype=getattr(
+                                                                                                  torch, dtype)).tolist(), (first, last, step)
     for count in (3, 16, 17, 40):
         assert rushlight.arange(count, dtype=getattr(rushlight, dtype)).tolist() == list(range(count))
         assert rushlight.arange(0.5, count).tolist() == torch.arange(0.5, count).tolist()

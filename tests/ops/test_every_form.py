@@ -1,4 +1,5 @@
-"""Every operator on its own samples, in other forms: inputs with gaps between elements, without elements, results into given memory, in place, sizes as symbols."""
+"""Every operator on its own samples, in other forms: inputs with gaps between elements, without elements, results into
+given memory, in place, sizes as symbols."""
 import numpy as np
 import pytest
 
@@ -29,7 +30,8 @@ def results(name, sample, values, tensor):
         x.requires_grad_()
     found = list(flat([OPS[name](*inputs, **sample.kwargs)]))
     smooth = [y for y in found if y.requires_grad]
-    slopes = rl.autograd.grad([(y * y).sum() if not y.is_complex() else y.abs().square().sum() for y in smooth], leaves, allow_unused=True) if smooth and leaves else []
+    slopes = rl.autograd.grad([(y * y).sum() if not y.is_complex() else y.abs().square().sum() for y in smooth], leaves,
+                              allow_unused=True) if smooth and leaves else []
     return found, slopes
 
 
@@ -84,7 +86,8 @@ def each_array(values):
 
 def cut(values, size):
     """Arrays without elements in the first dimension, where it has this size."""
-    return [cut(v, size) if isinstance(v, list) else v[:0] if isinstance(v, np.ndarray) and v.ndim and v.shape[0] == size else v for v in values]
+    return [cut(v, size) if isinstance(v, list) else v[:0] if isinstance(v, np.ndarray) and v.ndim and v.shape[0]
+            == size else v for v in values]
 
 
 @pytest.mark.parametrize("name,index", FIRST, ids=[n for n, _ in FIRST])
@@ -96,7 +99,8 @@ def test_into_given_memory(name, index):
     wanted = OPS[name](*inputs, **sample.kwargs)
     if not isinstance(wanted, rl.Tensor) or "out" in sample.kwargs:
         pytest.skip("several results")
-    for out in (rl.empty_like(wanted), rl.empty((0,), dtype=wanted.dtype), rl.empty((*wanted.shape, 2), dtype=wanted.dtype)[..., 1]):
+    for out in (rl.empty_like(wanted), rl.empty((0,), dtype=wanted.dtype),
+                rl.empty((*wanted.shape, 2), dtype=wanted.dtype)[..., 1]):
         assert OPS[name](*inputs, **sample.kwargs, out=out) is out
         same([out], [wanted])
 

@@ -38,13 +38,16 @@ def test_short_time(center, normalized):
     signal, window = arrays((2, 50), (12,))
     how = dict(hop_length=3, win_length=12, center=center, normalized=normalized)
     same(lambda lib, x, w: lib.stft(x, 16, window=w, return_complex=True, **how), signal, np.abs(window) + 1)
-    same(lambda lib, x, w: lib.istft(lib.stft(x, 16, window=w, return_complex=True, **{**how, "center": True}), 16, window=w, **{**how, "center": True}),
+    same(lambda lib, x, w: lib.istft(lib.stft(x, 16, window=w, return_complex=True, **{**how, "center": True}), 16,
+                                     window=w, **{**how, "center": True}),
          signal, np.abs(window) + 1)
 
 
 @pytest.mark.parametrize("call", [
-    lambda lib: lib.fft.fft(lib.ones(3), norm="x"), lambda lib: lib.fft.fft(lib.ones(3), 0), lambda lib: lib.fft.rfft(lib.ones(3, dtype=lib.complex64)),
-    lambda lib: lib.fft.fftn(lib.ones(3, 3), dim=(0, 0)), lambda lib: lib.stft(lib.ones(9), 4), lambda lib: lib.istft(lib.ones(3, 4), 4)])
+    lambda lib: lib.fft.fft(lib.ones(3), norm="x"), lambda lib: lib.fft.fft(lib.ones(3), 0),
+    lambda lib: lib.fft.rfft(lib.ones(3, dtype=lib.complex64)),
+    lambda lib: lib.fft.fftn(lib.ones(3, 3), dim=(0, 0)), lambda lib: lib.stft(lib.ones(9), 4),
+    lambda lib: lib.istft(lib.ones(3, 4), 4)])
 def test_arguments_refused(call):
     with pytest.raises(RuntimeError):
         call(torch)
@@ -64,14 +67,17 @@ LENGTHS = [1, 2, 3, 5, 8, 13, 16, 34, 45, 64, 97, 120, 134, 512, 1000]
 @pytest.mark.parametrize("size", LENGTHS)
 @pytest.mark.parametrize("single", [True, False])
 def test_every_length_along_rows_and_columns(size, single):
-    """Powers of two, odd and prime factors, and lengths with a large prime, beside NumPy's transforms in double precision."""
+    """Powers of two, odd and prime factors, and lengths with a large prime, beside NumPy's transforms in double
+    precision."""
     generator = np.random.default_rng(size)
     real, tolerance = (np.float32, 1e-5) if single else (np.float64, 1e-13)
     for shape, dim in (((3, size), 1), ((2, size, 19), 1)):
         x = generator.standard_normal(shape).astype(real)
         z = (x + 1j * generator.standard_normal(shape)).astype(np.result_type(real, np.complex64))
-        for name, given, more in (("fft", z, {}), ("ifft", z, {}), ("rfft", x, {}), ("irfft", z, {"n": 2 * size - 1}), ("irfft", z, {"n": 2 * size})):
-            wanted = getattr(np.fft, name)(given.astype(np.complex128 if name != "rfft" else np.float64), axis=dim, **more)
+        for name, given, more in (("fft", z, {}), ("ifft", z, {}), ("rfft", x, {}), ("irfft", z, {"n": 2 * size - 1}),
+                                  ("irfft", z, {"n": 2 * size})):
+            wanted = getattr(np.fft, name)(given.astype(np.complex128 if name != "rfft" else np.float64), axis=dim,
+                                           **more)
             found = getattr(rushlight.fft, name)(rushlight.tensor(given), dim=dim, **more).numpy()
             assert found.dtype == (real if name == "irfft" else z.dtype)
             np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
@@ -79,7 +85,9 @@ def test_every_length_along_rows_and_columns(size, single):
 
 def test_transforms_within_compiled_functions():
     x, = arrays((4, 30))
-    compiled = rushlight.compile(lambda x: rushlight.fft.irfft(rushlight.fft.rfft(x) * rushlight.exp(rushlight.tensor(0.5j)), 30).sum(), fullgraph=True)
+    compiled = rushlight.compile(lambda x: rushlight.fft.irfft(rushlight.fft.rfft(x)
+                                                               * rushlight.exp(rushlight.tensor(0.5j)), 30).sum(),
+                                 fullgraph=True)
     a = rushlight.tensor(x, requires_grad=True)
     b = torch.tensor(x, requires_grad=True)
     compiled(a).backward()

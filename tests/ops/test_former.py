@@ -10,8 +10,10 @@ judge = pytest.importorskip("torch")
 
 ROW, SQUARE, BATCH = (2,), (2, 2), (3, 2, 2)
 CALLS = {
-    "add": [(ROW, 2, ROW), (ROW, 2, 3)], "sub": [(ROW, 2, ROW)], "addcmul": [(ROW, 3, ROW, ROW)], "addcdiv": [(ROW, 0.5, ROW, ROW)],
-    "addmm": [(2, SQUARE, 3, SQUARE, SQUARE), (2, SQUARE, SQUARE, SQUARE)], "addmv": [(2, ROW, 3, SQUARE, ROW)], "addr": [(2, SQUARE, 3, ROW, ROW)],
+    "add": [(ROW, 2, ROW), (ROW, 2, 3)], "sub": [(ROW, 2, ROW)], "addcmul": [(ROW, 3, ROW, ROW)],
+    "addcdiv": [(ROW, 0.5, ROW, ROW)],
+    "addmm": [(2, SQUARE, 3, SQUARE, SQUARE), (2, SQUARE, SQUARE, SQUARE)], "addmv": [(2, ROW, 3, SQUARE, ROW)],
+    "addr": [(2, SQUARE, 3, ROW, ROW)],
     "addbmm": [(2, SQUARE, 3, BATCH, BATCH)], "baddbmm": [(2, BATCH, BATCH, BATCH)],
 }
 
@@ -37,8 +39,10 @@ def test_functions_methods_and_writes(name, shapes):
     if not isinstance(shapes[0], tuple):  # a method's tensor stands before the factors
         mine[:2], wanted[:2] = mine[1::-1], wanted[1::-1]
     for form in (name, name + "_"):
-        compared(lambda: getattr(mine[0].clone(), form)(*mine[1:]), lambda: getattr(wanted[0].clone(), form)(*wanted[1:]))
-    compared(lambda: rl.compile(lambda *args: getattr(args[0], name)(*args[1:]))(*mine), lambda: getattr(wanted[0], name)(*wanted[1:]))
+        compared(lambda: getattr(mine[0].clone(), form)(*mine[1:]),
+                 lambda: getattr(wanted[0].clone(), form)(*wanted[1:]))
+    compared(lambda: rl.compile(lambda *args: getattr(args[0], name)(*args[1:]))(*mine),
+             lambda: getattr(wanted[0], name)(*wanted[1:]))
 
 
 def test_other_orders_are_refused():

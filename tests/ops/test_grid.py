@@ -28,8 +28,10 @@ def test_affine_grids(align):
     same(lambda lib, t: lib.nn.functional.affine_grid(t, (2, 3, 4, 5, 6), align), arrays((2, 3, 4))[0])
 
 
-@pytest.mark.parametrize("shapes,mode,error", [(((1, 1, 3, 3), (2, 2, 2, 2)), "bilinear", RuntimeError), (((1, 1, 3, 3), (1, 2, 2, 3)), "bilinear", RuntimeError),
-                                               (((1, 1, 3, 3), (1, 2, 2, 2)), "cubic", ValueError), (((1, 3, 3), (1, 2, 2)), "bilinear", RuntimeError)])
+@pytest.mark.parametrize("shapes,mode,error", [(((1, 1, 3, 3), (2, 2, 2, 2)), "bilinear", RuntimeError),
+                                               (((1, 1, 3, 3), (1, 2, 2, 3)), "bilinear", RuntimeError),
+                                               (((1, 1, 3, 3), (1, 2, 2, 2)), "cubic", ValueError),
+                                               (((1, 3, 3), (1, 2, 2)), "bilinear", RuntimeError)])
 def test_arguments_refused(shapes, mode, error):
     for lib in (torch, rushlight):
         with pytest.raises(error):

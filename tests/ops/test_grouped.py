@@ -7,7 +7,8 @@ torch = pytest.importorskip("torch")
 import rushlight  # noqa: E402
 
 BOTH = (rushlight, torch)
-SHAPES = {"rows": ((10, 8), (3, 8, 16), [2, 6, 10]), "columns": ((3, 4, 8), (8, 24), [8, 8, 24]), "within": ((4, 24), (24, 16), [8, 16, 24]), "batches": ((3, 4, 8), (3, 8, 16), None)}
+SHAPES = {"rows": ((10, 8), (3, 8, 16), [2, 6, 10]), "columns": ((3, 4, 8), (8, 24), [8, 8, 24]),
+          "within": ((4, 24), (24, 16), [8, 16, 24]), "batches": ((3, 4, 8), (3, 8, 16), None)}
 
 
 def operands(f, shapes, offs):
@@ -27,10 +28,12 @@ def test_groups(name, dtype):
         out.float().square().sum().backward()
         found.append([np.asarray(v.detach().float().tolist()) for v in (out, a.grad, b.grad)])
     for ours, theirs in zip(*found):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4 if dtype == "float32" else 5e-2, atol=1e-4 if dtype == "float32" else 0.3)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4 if dtype == "float32" else 5e-2,
+                                   atol=1e-4 if dtype == "float32" else 0.3)
 
 
-@pytest.mark.parametrize("shapes, offs", [(((10, 8), (3, 8, 16)), None), (((10, 8), (3, 8, 16)), [2, 10]), (((10, 7), (3, 8, 16)), [2, 6, 10]), (((3, 4, 8), (2, 8, 16)), None)])
+@pytest.mark.parametrize("shapes, offs", [(((10, 8), (3, 8, 16)), None), (((10, 8), (3, 8, 16)), [2, 10]),
+                                          (((10, 7), (3, 8, 16)), [2, 6, 10]), (((3, 4, 8), (2, 8, 16)), None)])
 def test_wrong_groups(shapes, offs):
     for f in BOTH:
         a, b, ends = operands(f, shapes, offs)
@@ -44,7 +47,8 @@ def test_scaled_bytes():
     found = []
     for f in BOTH:
         a, b = f.from_numpy(x).to(f.float8_e4m3fn), f.from_numpy(y.T.copy()).to(f.float8_e4m3fn).t()
-        found.append(np.asarray(f._scaled_mm(a, b, scale_a=f.tensor(0.5), scale_b=f.tensor(2.0), out_dtype=f.bfloat16).float().tolist()))
+        found.append(np.asarray(f._scaled_mm(a, b, scale_a=f.tensor(0.5), scale_b=f.tensor(2.0),
+                                             out_dtype=f.bfloat16).float().tolist()))
         with pytest.raises((ValueError, RuntimeError)):  # PyTorch's type depends on the processor
             f._scaled_mm(a.float(), b.float(), scale_a=f.tensor(0.5), scale_b=f.tensor(2.0))
     np.testing.assert_allclose(*found, rtol=2e-2, atol=1e-2)

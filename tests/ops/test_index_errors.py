@@ -1,4 +1,5 @@
-"""What indices, what is assigned through them, and views as other types must keep to: the errors of both libraries, by their type and the number that helps."""
+"""What indices, what is assigned through them, and views as other types must keep to: the errors of both libraries, by
+their type and the number that helps."""
 import re
 
 import pytest
@@ -19,22 +20,29 @@ def assigned(t, size, values):
 
 
 WRONG = {  # name -> (program, what both messages say)
-    **{f"beyond {at}": (lambda t, at=at: grid(t)[at], rf"index {entry} is out of bounds for dimension {dim} with size") for at, entry, dim in [
-        ((0, 5), 5, 1), ((4, 5), 4, 0), ((0, 1, 15), 15, 2), ((slice(None), slice(None), 12), 12, 2), ((1, -6), -6, 1)]},
+    **{f"beyond {at}": (lambda t, at=at: grid(t)[at], rf"index {entry} is out of bounds for dimension {dim} with size")
+       for at, entry, dim in [
+        ((0, 5), 5, 1), ((4, 5), 4, 0), ((0, 1, 15), 15, 2), ((slice(None), slice(None), 12), 12, 2),
+        ((1, -6), -6, 1)]},
     "of a number": (lambda t: t.tensor(3)[0], "invalid index of a 0-dim tensor"),
     "several of a number": (lambda t: t.tensor(3)[0, 0], "too many indices for tensor of dimension 0"),
-    "nothing assigned": (lambda t: assigned(t, 4, []), "shape mismatch"), "too few assigned": (lambda t: assigned(t, 4, [1, 2, 3]), "shape mismatch"),
+    "nothing assigned": (lambda t: assigned(t, 4, []), "shape mismatch"),
+    "too few assigned": (lambda t: assigned(t, 4, [1, 2, 3]), "shape mismatch"),
     "too many assigned": (lambda t: assigned(t, 1, [1, 2, 3]), "shape mismatch"),
     "too many put": (lambda t: t.arange(4).index_put((t.tensor([0, 1]),), t.tensor([1, 2, 3])), "shape mismatch"),
     "put nowhere": (lambda t: t.rand([]).index_put([], t.tensor([1.0]), True), ""),
     "positions that are floats": (lambda t: t.unravel_index(t.tensor(0.5), (2, 2)), "expected 'indices' to be integer"),
     "sizes in a tensor": (lambda t: t.unravel_index(t.tensor([1]), t.tensor([1, 2, 3])), "'shape'"),
     "sizes that are floats": (lambda t: t.unravel_index(t.tensor([1]), (1, 2, 2.0)), "'shape'"),
-    "bytes of a number": (lambda t: t.tensor(3.0).view(t.uint8), "self.dim() cannot be 0"), "bytes apart": (lambda t: t.zeros(4, 4).t().view(t.uint8), "self.stride(-1) must be 1"),
+    "bytes of a number": (lambda t: t.tensor(3.0).view(t.uint8), "self.dim() cannot be 0"),
+    "bytes apart": (lambda t: t.zeros(4, 4).t().view(t.uint8), "self.stride(-1) must be 1"),
     "a size that does not divide": (lambda t: t.zeros(4, 3).view(t.float64), "self.size(-1) must be divisible by 2"),
-    "an offset that does not divide": (lambda t: t.zeros(4, 3)[:, 1:].view(t.float64), "self.storage_offset() must be divisible by 2"),
-    "a stride that does not divide": (lambda t: t.zeros(8).as_strided((4, 2), (1, 1)).view(t.float64), "self.stride(0) must be divisible by 2"),
-    "a number as a complex one": (lambda t: t.view_as_complex(t.tensor(1.0)), "Input tensor must have one or more dimensions"),
+    "an offset that does not divide": (lambda t: t.zeros(4, 3)[:, 1:].view(t.float64),
+                                       "self.storage_offset() must be divisible by 2"),
+    "a stride that does not divide": (lambda t: t.zeros(8).as_strided((4, 2), (1, 1)).view(t.float64),
+                                      "self.stride(0) must be divisible by 2"),
+    "a number as a complex one": (lambda t: t.view_as_complex(t.tensor(1.0)),
+                                  "Input tensor must have one or more dimensions"),
     "sizes below 0": (lambda t: t.unravel_index(t.tensor(0), (2, -3)), "'shape' cannot have negative values"),
 }
 
@@ -49,9 +57,12 @@ def test_errors_as_torch(name):
 
 
 READERS = {
-    "index_select": lambda t, x, dim, at: x.index_select(dim, at), "gather": lambda t, x, dim, at: x.gather(dim, at.reshape([-1 if k == dim else 1 for k in range(x.dim())]).expand(
-        [at.numel() if k == dim else n for k, n in enumerate(x.shape)])), "take": lambda t, x, dim, at: x.take(at), "by a tensor": lambda t, x, dim, at: x[(slice(None),) * dim + (at,)],
-    "embedding": lambda t, x, dim, at: t.nn.functional.embedding(at, x), "embedding_bag": lambda t, x, dim, at: t.nn.functional.embedding_bag(at, x, t.tensor([0])),
+    "index_select": lambda t, x, dim, at: x.index_select(dim, at),
+    "gather": lambda t, x, dim, at: x.gather(dim, at.reshape([-1 if k == dim else 1 for k in range(x.dim())]).expand(
+        [at.numel() if k == dim else n for k, n in enumerate(x.shape)])), "take": lambda t, x, dim, at: x.take(at),
+    "by a tensor": lambda t, x, dim, at: x[(slice(None),) * dim + (at,)],
+    "embedding": lambda t, x, dim, at: t.nn.functional.embedding(at, x),
+    "embedding_bag": lambda t, x, dim, at: t.nn.functional.embedding_bag(at, x, t.tensor([0])),
 }
 
 

@@ -5,7 +5,8 @@ import torch
 import rushlight
 
 
-@pytest.mark.parametrize("name", ["silu", "hardswish", "relu", "mish", "elu", "leaky_relu", "hardtanh", "selu", "celu", "hardsigmoid", "relu6"])
+@pytest.mark.parametrize("name", ["silu", "hardswish", "relu", "mish", "elu", "leaky_relu", "hardtanh", "selu", "celu",
+                                  "hardsigmoid", "relu6"])
 def test_gradients_are_those_of_the_values_before(name):
     found = []
     for framework in (rushlight, torch):

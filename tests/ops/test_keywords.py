@@ -6,11 +6,17 @@ import torch as judge
 import rushlight as torch
 
 CALLS = {
-    "sum": lambda t, x: t.sum(x, axis=1, keepdims=True), "all": lambda t, x: t.all(x, axis=-1, keepdims=True), "mean": lambda t, x: x.mean(axis=0), "cat": lambda t, x: t.cat([x, x], axis=1),
-    "stack": lambda t, x: t.stack([x, x], axis=1), "cumsum": lambda t, x: t.cumsum(x, axis=0), "std": lambda t, x: x.std(axis=0, keepdims=True), "argmax": lambda t, x: x.argmax(axis=1),
-    "unsqueeze": lambda t, x: t.unsqueeze(x, axis=0), "add": lambda t, x: t.add(x1=x, x2=2.5), "exp": lambda t, x: t.exp(x=x), "norm": lambda t, x: t.linalg.norm(x, axis=1),
-    "chunk": lambda t, x: t.chunk(x, 2, axis=1)[0], "split": lambda t, x: t.split(tensor=x, split_size_or_sections=2, dim=1)[1], "tensor_split": lambda t, x: t.tensor_split(x, sections=2)[0],
-    "baddbmm": lambda t, x: x.baddbmm(batch1=x.expand(2, 4, 4), batch2=x.expand(2, 4, 4), beta=0.5, alpha=2), "addmv": lambda t, x: t.addmv(x[0], mat=x, vec=x[1]),
+    "sum": lambda t, x: t.sum(x, axis=1, keepdims=True), "all": lambda t, x: t.all(x, axis=-1, keepdims=True),
+    "mean": lambda t, x: x.mean(axis=0), "cat": lambda t, x: t.cat([x, x], axis=1),
+    "stack": lambda t, x: t.stack([x, x], axis=1), "cumsum": lambda t, x: t.cumsum(x, axis=0),
+    "std": lambda t, x: x.std(axis=0, keepdims=True), "argmax": lambda t, x: x.argmax(axis=1),
+    "unsqueeze": lambda t, x: t.unsqueeze(x, axis=0), "add": lambda t, x: t.add(x1=x, x2=2.5),
+    "exp": lambda t, x: t.exp(x=x), "norm": lambda t, x: t.linalg.norm(x, axis=1),
+    "chunk": lambda t, x: t.chunk(x, 2, axis=1)[0],
+    "split": lambda t, x: t.split(tensor=x, split_size_or_sections=2, dim=1)[1],
+    "tensor_split": lambda t, x: t.tensor_split(x, sections=2)[0],
+    "baddbmm": lambda t, x: x.baddbmm(batch1=x.expand(2, 4, 4), batch2=x.expand(2, 4, 4), beta=0.5, alpha=2),
+    "addmv": lambda t, x: t.addmv(x[0], mat=x, vec=x[1]),
     "det": lambda t, x: t.linalg.det(A=x), "cholesky": lambda t, x: t.linalg.cholesky(input=x @ x.T + 9 * t.eye(4))}
 
 
@@ -55,10 +61,15 @@ def test_number_first():
         torch.maximum(1, 2)
 
 
-SIZED = {"zeros": lambda t, x: t.zeros(size=(2,)), "randn": lambda t, x: t.randn(size=(2, 1)), "view": lambda t, x: x.view(size=(2, 8)), "reshape": lambda t, x: x.reshape(shape=(2, 8)),
-         "new_zeros": lambda t, x: x.new_zeros(size=(2,)), "new_full": lambda t, x: x.new_full(size=(2,), fill_value=3.0), "repeat": lambda t, x: x.repeat(repeats=(2, 1)),
-         "expand": lambda t, x: x[:1].expand(size=(3, 4)), "permute": lambda t, x: x.permute(dims=(1, 0)), "swapaxes": lambda t, x: t.swapaxes(x, axis0=0, axis1=1),
-         "arange": lambda t, x: t.arange(end=3), "randint": lambda t, x: t.randint(high=3, size=(2,)), "tile": lambda t, x: x.tile(dims=(2, 1))}
+SIZED = {"zeros": lambda t, x: t.zeros(size=(2,)), "randn": lambda t, x: t.randn(size=(2, 1)),
+         "view": lambda t, x: x.view(size=(2, 8)), "reshape": lambda t, x: x.reshape(shape=(2, 8)),
+         "new_zeros": lambda t, x: x.new_zeros(size=(2,)),
+         "new_full": lambda t, x: x.new_full(size=(2,), fill_value=3.0),
+         "repeat": lambda t, x: x.repeat(repeats=(2, 1)),
+         "expand": lambda t, x: x[:1].expand(size=(3, 4)), "permute": lambda t, x: x.permute(dims=(1, 0)),
+         "swapaxes": lambda t, x: t.swapaxes(x, axis0=0, axis1=1),
+         "arange": lambda t, x: t.arange(end=3), "randint": lambda t, x: t.randint(high=3, size=(2,)),
+         "tile": lambda t, x: x.tile(dims=(2, 1))}
 
 
 @pytest.mark.parametrize("name", SIZED)
@@ -68,7 +79,8 @@ def test_sizes_by_keyword(name):
 
 
 def test_sizes_by_keyword_in_compiled_code():
-    assert torch.compile(lambda x: x.view(size=(2, 8)) + torch.zeros(size=(2, 8)), fullgraph=True)(torch.ones(4, 4)).sum().item() == 16
+    assert torch.compile(lambda x: x.view(size=(2, 8)) + torch.zeros(size=(2, 8)),
+                         fullgraph=True)(torch.ones(4, 4)).sum().item() == 16
 
 
 def test_range_without_an_end():

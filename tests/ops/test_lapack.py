@@ -27,7 +27,8 @@ def test_lu_gives_the_matrix_back(way, dtype, shape):
     k = min(shape[-2:])
     lower = np.tril(packed[..., :k], -1) + np.eye(shape[-2], k, dtype=dtype)
     order = lapack.permutation(pivots, shape[-2])
-    np.testing.assert_allclose(lower @ np.triu(packed[..., :k, :]), np.take_along_axis(a, order[..., None], -2), atol=1e-5 if dtype in ("f4", "c8") else 1e-12)
+    np.testing.assert_allclose(lower @ np.triu(packed[..., :k, :]), np.take_along_axis(a, order[..., None], -2),
+                               atol=1e-5 if dtype in ("f4", "c8") else 1e-12)
     assert pivots.dtype == info.dtype == np.int32 and not info.any()
 
 
@@ -41,7 +42,8 @@ def test_lu_tells_where_a_pivot_is_zero(way):
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("size,columns", [(1, 1), (6, 3), (33, 2), (4, 0)])
 def test_triangular_solutions(way, dtype, upper, unit, size, columns):
-    a, b = matrices(2, size, size, dtype=dtype) / 4 + 2 * np.eye(size, dtype=dtype), matrices(2, size, columns, dtype=dtype)
+    a, b = matrices(2, size, size, dtype=dtype) / 4 + 2 * np.eye(size, dtype=dtype), matrices(2, size, columns,
+                                                                                              dtype=dtype)
     x = lapack.substitute(a, b, upper, unit)
     used = np.triu(a) if upper else np.tril(a)
     if unit:

@@ -100,7 +100,8 @@ def test_exponential_of_one_matrix_in_many_sizes():
 
 
 @pytest.mark.parametrize("call", [
-    lambda lib: lib.linalg.inv(lib.zeros(2, 2)), lambda lib: lib.linalg.solve(lib.zeros(3, 2, 2), lib.ones(3, 2)), lambda lib: lib.linalg.cholesky(-lib.eye(3))])
+    lambda lib: lib.linalg.inv(lib.zeros(2, 2)), lambda lib: lib.linalg.solve(lib.zeros(3, 2, 2), lib.ones(3, 2)),
+    lambda lib: lib.linalg.cholesky(-lib.eye(3))])
 def test_matrices_without_an_answer(call):
     with pytest.raises(torch.linalg.LinAlgError):
         call(torch)
@@ -109,7 +110,8 @@ def test_matrices_without_an_answer(call):
 
 
 @pytest.mark.parametrize("call", [
-    lambda lib: lib.linalg.inv(lib.ones(2, 3)), lambda lib: lib.linalg.inv(lib.ones(3)), lambda lib: lib.linalg.eigh(lib.ones(2, 2, dtype=lib.int64)),
+    lambda lib: lib.linalg.inv(lib.ones(2, 3)), lambda lib: lib.linalg.inv(lib.ones(3)),
+    lambda lib: lib.linalg.eigh(lib.ones(2, 2, dtype=lib.int64)),
     lambda lib: lib.linalg.solve(lib.eye(3), lib.ones(2)), lambda lib: lib.linalg.qr(lib.eye(3), mode="full"),
     lambda lib: lib.linalg.matrix_norm(lib.eye(3), ord=3), lambda lib: lib.linalg.multi_dot([lib.ones(2, 2)])])
 def test_arguments_refused(call):

@@ -1,4 +1,5 @@
-"""Kernels of linear algebra beside NumPy in double precision: every size of block, batches, flags, and matrices without an answer."""
+"""Kernels of linear algebra beside NumPy in double precision: every size of block, batches, flags, and matrices without
+an answer."""
 import numpy as np
 import pytest
 
@@ -75,7 +76,8 @@ def test_systems_and_inverses(shape, dtype):
         left = wide(linalg.solve(rushlight.tensor(a), rushlight.tensor(turned(b).copy()), left=False))
         close((left @ a).astype(dtype), turned(b), size, np.abs(left).max(initial=0) * np.abs(a).max(initial=0))
     inverse = wide(linalg.inv(rushlight.tensor(a)))
-    close((a @ inverse).astype(dtype), np.broadcast_to(np.eye(size), a.shape), size, np.abs(inverse).max(initial=0) * np.abs(a).max(initial=0))
+    close((a @ inverse).astype(dtype), np.broadcast_to(np.eye(size), a.shape), size,
+          np.abs(inverse).max(initial=0) * np.abs(a).max(initial=0))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -104,7 +106,8 @@ def test_qr(shape, dtype):
         columns = m if mode == "complete" else min(m, n)
         assert q.shape == (*shape[:-1], columns) and r.shape == (*shape[:-2], columns, n)
         close((wide(q) @ wide(r)).astype(dtype), a, m)
-        close((turned(wide(q)) @ wide(q)).astype(dtype), np.broadcast_to(np.eye(columns), (*shape[:-2], columns, columns)), m)
+        close((turned(wide(q)) @ wide(q)).astype(dtype),
+              np.broadcast_to(np.eye(columns), (*shape[:-2], columns, columns)), m)
         assert not np.tril(r.numpy(), -1).any()
     assert np.array_equal(linalg.qr(rushlight.tensor(a), "r").R.numpy(), linalg.qr(rushlight.tensor(a)).R.numpy())
     if a.size:
@@ -130,7 +133,8 @@ def test_determinants(shape, dtype):
     found = linalg.slogdet(rushlight.tensor(a))
     assert np.array_equal(found.sign.numpy(), sign)
     np.testing.assert_allclose(found.logabsdet.numpy(), log, rtol=1e-3 if dtype is np.float32 else 1e-11)
-    np.testing.assert_allclose(linalg.det(rushlight.tensor(a)).numpy(), np.linalg.det(a.astype(np.float64)), rtol=2e-3 if dtype is np.float32 else 1e-11)
+    np.testing.assert_allclose(linalg.det(rushlight.tensor(a)).numpy(), np.linalg.det(a.astype(np.float64)),
+                               rtol=2e-3 if dtype is np.float32 else 1e-11)
 
 
 def test_determinants_of_singular_matrices():
@@ -142,17 +146,21 @@ def test_determinants_of_singular_matrices():
 
 def test_views_and_broadcast_batches():
     whole = drawn(3, 10, 12, dtype=np.float64) + 4 * np.eye(10, 12)
-    for view in (lambda x: x[:, ::2, ::2][:, :5, :5], lambda x: x[:, :9, :9].mT, lambda x: x[0, :4, :4].expand(3, 4, 4)):
+    for view in (lambda x: x[:, ::2, ::2][:, :5, :5], lambda x: x[:, :9, :9].mT,
+                 lambda x: x[0, :4, :4].expand(3, 4, 4)):
         a = view(rushlight.tensor(whole))
         b = rushlight.tensor(drawn(a.shape[-1], 2, dtype=np.float64))
         np.testing.assert_allclose(linalg.solve(a, b).numpy(), np.linalg.solve(a.numpy(), b.numpy()), atol=1e-12)
-        np.testing.assert_allclose(linalg.solve_triangular(a, b, upper=False).numpy(), np.linalg.solve(np.tril(a.numpy()), b.numpy()), atol=1e-12)
+        np.testing.assert_allclose(linalg.solve_triangular(a, b, upper=False).numpy(),
+                                   np.linalg.solve(np.tril(a.numpy()), b.numpy()), atol=1e-12)
         np.testing.assert_allclose(linalg.inv(a).numpy(), np.linalg.inv(a.numpy()), atol=1e-12)
 
 
 @pytest.mark.parametrize("call,message", [
-    (lambda a: linalg.inv(a), "linalg.inv: {where}The diagonal element 2 is zero"), (lambda a: linalg.solve(a, a), "linalg.solve: {where}The solver failed because the input matrix is singular"),
-    (lambda a: linalg.cholesky(a), r"linalg.cholesky: {where}.*\(the leading minor of order 2 is not positive-definite\)")])
+    (lambda a: linalg.inv(a), "linalg.inv: {where}The diagonal element 2 is zero"),
+    (lambda a: linalg.solve(a, a), "linalg.solve: {where}The solver failed because the input matrix is singular"),
+    (lambda a: linalg.cholesky(a),
+     r"linalg.cholesky: {where}.*\(the leading minor of order 2 is not positive-definite\)")])
 def test_what_failed_is_named(call, message):
     singular = np.diag([1.0, 0.0, 2.0])
     several = rushlight.tensor(np.stack([np.eye(3), singular, np.eye(3), singular]))
@@ -183,7 +191,8 @@ def test_numbers_that_are_none(size, value):
 
 def test_no_part_is_left_to_numpy(caplog):
     a = rushlight.randn(2, 6, 6) + 6 * rushlight.eye(6)
-    for call in (linalg.inv, linalg.det, linalg.slogdet, linalg.lu, linalg.qr, linalg.cholesky_ex, lambda a: linalg.solve(a, a), lambda a: linalg.solve_triangular(a, a, upper=True)):
+    for call in (linalg.inv, linalg.det, linalg.slogdet, linalg.lu, linalg.qr, linalg.cholesky_ex,
+                 lambda a: linalg.solve(a, a), lambda a: linalg.solve_triangular(a, a, upper=True)):
         by_kernels(caplog, lambda: call(a))
 
 
@@ -191,14 +200,17 @@ def test_sizes_that_vary_within_a_compiled_function():
     function = rushlight.compile(lambda a, b: linalg.solve(a + 1, b).sum(-1), dynamic=True)
     for size in (3, 6, 20, 100):
         a, b = drawn(size, size, dtype=np.float64) + 3 * size**0.5 * np.eye(size), drawn(size, 4, dtype=np.float64)
-        np.testing.assert_allclose(function(rushlight.tensor(a), rushlight.tensor(b)).numpy(), np.linalg.solve(a + 1, b).sum(-1), atol=1e-10)
+        np.testing.assert_allclose(function(rushlight.tensor(a), rushlight.tensor(b)).numpy(),
+                                   np.linalg.solve(a + 1, b).sum(-1), atol=1e-10)
 
 
 def test_eigenvalues_and_singular_values_alone():
     x = drawn(3, 6, 6, dtype=np.float64)
     np.testing.assert_allclose(linalg.eigvalsh(rushlight.tensor(x)).numpy(), np.linalg.eigvalsh(x), atol=1e-12)
-    np.testing.assert_allclose(linalg.eigvalsh(rushlight.tensor(x), UPLO="U").numpy(), np.linalg.eigvalsh(x, "U"), atol=1e-12)
-    np.testing.assert_allclose(linalg.svdvals(rushlight.tensor(x[:, :4])).numpy(), np.linalg.svd(x[:, :4], compute_uv=False), atol=1e-12)
+    np.testing.assert_allclose(linalg.eigvalsh(rushlight.tensor(x), UPLO="U").numpy(), np.linalg.eigvalsh(x, "U"),
+                               atol=1e-12)
+    np.testing.assert_allclose(linalg.svdvals(rushlight.tensor(x[:, :4])).numpy(),
+                               np.linalg.svd(x[:, :4], compute_uv=False), atol=1e-12)
 
 
 def test_factors_are_the_same_on_one_thread_and_on_two():
@@ -233,7 +245,8 @@ def test_eigenvalues_and_eigenvectors(shape, dtype):
 
 
 @pytest.mark.parametrize("a", [
-    np.eye(6), np.ones((6, 6)), np.zeros((3, 3)), np.diag([1.0, 0, 0, 2, 2]), np.diag([1e-30, 1.0], 1) + np.diag([1e-30, 1.0], -1), 1e200 * symmetric(5, 5, dtype=np.float64),
+    np.eye(6), np.ones((6, 6)), np.zeros((3, 3)), np.diag([1.0, 0, 0, 2, 2]),
+    np.diag([1e-30, 1.0], 1) + np.diag([1e-30, 1.0], -1), 1e200 * symmetric(5, 5, dtype=np.float64),
     1e-200 * symmetric(5, 5, dtype=np.float64), 1e-310 * symmetric(5, 5, dtype=np.float64)])
 def test_eigenvalues_of_matrices_with_difficulties(a):
     values, vectors = (x.numpy() for x in linalg.eigh(rushlight.tensor(a)))
@@ -245,7 +258,8 @@ def test_eigenvalues_of_matrices_with_difficulties(a):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rank", ["full", "deficient", "one", "zero"])
-@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 4, 4), (0, 3, 3), (2, 9, 9), (33, 33), (2, 7, 3), (2, 3, 20), (1, 6), (60, 5)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 4, 4), (0, 3, 3), (2, 9, 9), (33, 33), (2, 7, 3), (2, 3, 20),
+                                   (1, 6), (60, 5)])
 def test_singular_values_and_vectors(shape, rank, dtype):
     a, least, most = drawn(*shape, dtype=dtype), min(shape[-2:]), max(shape[-2:])
     if rank == "deficient":
@@ -263,18 +277,25 @@ def test_singular_values_and_vectors(shape, rank, dtype):
 def test_singular_values_of_very_small_and_large_numbers():
     for scale in (1e-310, 1e-200, 1e200):
         a = drawn(5, 4, dtype=np.float64) * scale
-        np.testing.assert_allclose(linalg.svdvals(rushlight.tensor(a)).numpy(), np.linalg.svd(a, compute_uv=False), rtol=0, atol=1e-12 * scale * 5)
+        np.testing.assert_allclose(linalg.svdvals(rushlight.tensor(a)).numpy(), np.linalg.svd(a, compute_uv=False),
+                                   rtol=0, atol=1e-12 * scale * 5)
 
 
 def test_pseudoinverses_with_thresholds():
     a = drawn(3, 6, 4, dtype=np.float64)
     a[..., 3] = a[..., 0] + 1e-9
-    for given in ({}, {"rtol": 1e-6}, {"atol": 1e-5}, {"atol": rushlight.tensor(1e-5, dtype=rushlight.float64), "rtol": 0.0}, {"rtol": rushlight.full((3,), 1e-6, dtype=rushlight.float64)}):
-        plain = {name: float(value.reshape(-1)[0]) if hasattr(value, "shape") else value for name, value in given.items()}
-        cut = max(plain.get("atol", 0.0) / np.linalg.svd(a, compute_uv=False).max(), plain.get("rtol", 0.0), 0 if plain else 6 * 2.2e-16)
-        np.testing.assert_allclose(linalg.pinv(rushlight.tensor(a), **given).numpy(), np.linalg.pinv(a, rcond=cut), rtol=1e-4, atol=1e-6)
+    for given in ({}, {"rtol": 1e-6}, {"atol": 1e-5}, {"atol": rushlight.tensor(1e-5, dtype=rushlight.float64),
+                                                       "rtol": 0.0},
+                  {"rtol": rushlight.full((3,), 1e-6, dtype=rushlight.float64)}):
+        plain = {name: float(value.reshape(-1)[0]) if hasattr(value, "shape") else value
+                 for name, value in given.items()}
+        cut = max(plain.get("atol", 0.0) / np.linalg.svd(a, compute_uv=False).max(), plain.get("rtol", 0.0),
+                  0 if plain else 6 * 2.2e-16)
+        np.testing.assert_allclose(linalg.pinv(rushlight.tensor(a), **given).numpy(), np.linalg.pinv(a, rcond=cut),
+                                   rtol=1e-4, atol=1e-6)
     s = a @ turned(a)
-    np.testing.assert_allclose(linalg.pinv(rushlight.tensor(np.tril(s)), rtol=1e-6, hermitian=True).numpy(), np.linalg.pinv(s, rcond=1e-6), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(linalg.pinv(rushlight.tensor(np.tril(s)), rtol=1e-6, hermitian=True).numpy(),
+                               np.linalg.pinv(s, rcond=1e-6), rtol=1e-6, atol=1e-6)
     assert linalg.pinv(rushlight.zeros(2, 0, 3)).shape == (2, 3, 0)
 
 
@@ -291,7 +312,8 @@ COMPLEX = [np.complex64, np.complex128]
 
 
 def complex_drawn(*shape, dtype, seed=0):
-    return (drawn(*shape, dtype=np.float64, seed=seed) + 1j * drawn(*shape, dtype=np.float64, seed=seed + 1)).astype(dtype)
+    return (drawn(*shape, dtype=np.float64, seed=seed) + 1j * drawn(*shape, dtype=np.float64,
+                                                                    seed=seed + 1)).astype(dtype)
 
 
 def near(found, wanted, size):
@@ -306,7 +328,8 @@ def test_complex_factors(shape, dtype, caplog):
     """Pivots are those of LAPACK, which measures numbers by the sum of their parts."""
     torch = pytest.importorskip("torch")
     a = complex_drawn(*shape, dtype=dtype)
-    packed, pivots = by_kernels(caplog, lambda: linalg.lu_factor(rushlight.tensor(a))) if a.size and shape[-1] <= 32 else linalg.lu_factor(rushlight.tensor(a))
+    packed, pivots = by_kernels(caplog, lambda: linalg.lu_factor(rushlight.tensor(a))) if a.size and shape[
+        -1] <= 32 else linalg.lu_factor(rushlight.tensor(a))
     wanted = torch.linalg.lu_factor(torch.from_numpy(a))
     np.testing.assert_array_equal(pivots.numpy(), wanted.pivots.numpy())
     near(packed.numpy(), wanted.LU.numpy(), 10 * shape[-1])
@@ -324,7 +347,8 @@ def test_complex_systems(shape, dtype):
     for upper in (False, True):
         for unit in (False, True):
             given = a / (2 * size)
-            kept = ((np.triu if upper else np.tril)(given, (1 if upper else -1) if unit else 0) + (np.eye(size) if unit else 0)).astype(dtype)
+            kept = ((np.triu if upper else np.tril)(given, (1 if upper else -1) if unit else 0)
+                    + (np.eye(size) if unit else 0)).astype(dtype)
             for turn in (False, True):
                 t = rushlight.tensor(np.ascontiguousarray(turned(given))).mT if turn else rushlight.tensor(given)
                 near(kept @ linalg.solve_triangular(t, y, upper=upper, unitriangular=unit).numpy(), b, size)
@@ -343,7 +367,8 @@ def test_least_squares_of_full_rank_and_less(shape, dtype):
             np.testing.assert_allclose(x.numpy(), y.numpy(), atol=1e-4 if dtype is np.float32 else 1e-10)
     a[..., 0] = a[..., 1]  # a column twice
     less = linalg.lstsq(rushlight.tensor(a), rushlight.tensor(b))
-    np.testing.assert_allclose(less.solution.numpy(), np.linalg.pinv(a, rcond=1e-5 if dtype is np.float32 else 1e-12) @ b, atol=1e-3)
+    np.testing.assert_allclose(less.solution.numpy(), np.linalg.pinv(a, rcond=1e-5 if dtype is np.float32 else 1e-12)
+                               @ b, atol=1e-3)
 
 
 @pytest.mark.parametrize("hermitian", [False, True])
@@ -358,8 +383,10 @@ def test_indefinite_factors(dtype, hermitian):
         a[:, range(size), range(size)] *= 0.01
         found, wanted = (lib.linalg.ldl_factor(lib.tensor(a), hermitian=hermitian) for lib in (rushlight, torch))
         np.testing.assert_array_equal(found.pivots.numpy(), wanted.pivots.numpy())
-        b = complex_drawn(2, size, 3, dtype=np.complex128).astype(dtype) if dtype is np.complex128 else drawn(2, size, 3, dtype=dtype)
-        np.testing.assert_allclose(a @ linalg.ldl_solve(found.LD, found.pivots, rushlight.tensor(b), hermitian=hermitian).numpy(), b, atol=1e-9)
+        b = complex_drawn(2, size, 3, dtype=np.complex128).astype(dtype) if dtype is np.complex128 else drawn(
+            2, size, 3, dtype=dtype)
+        np.testing.assert_allclose(a @ linalg.ldl_solve(found.LD, found.pivots, rushlight.tensor(b),
+                                                        hermitian=hermitian).numpy(), b, atol=1e-9)
 
 
 def test_eigenvalues_alone_are_those_beside_vectors():

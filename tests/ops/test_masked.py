@@ -15,7 +15,8 @@ MASK = np.array([[True, False, True, True], [True, True, False, True], [False, T
 def test_reductions(name):
     x, = arrays((3, 4))
     for dim in (None, 1, (0, 1)):
-        same(lambda lib, x, m: getattr(lib.masked, name)(x, dim=dim, mask=m) if dim is not None or name != "logsumexp" else x, x, MASK)
+        same(lambda lib, x, m: getattr(lib.masked, name)(x, dim=dim, mask=m) if dim is not None or name != "logsumexp"
+             else x, x, MASK)
     same(lambda lib, x, m: getattr(lib.masked, name)(x, dim=0, keepdim=True, mask=m), x, MASK)
 
 
@@ -34,7 +35,8 @@ def test_positions_median_and_normalize():
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
 def test_whole_numbers_keep_their_dtype(dtype):
     x, none = np.array([[1, 0, 5], [2, 7, 1]], dtype), np.array([[True, False, True], [False, False, False]])
-    same(lambda lib, x, m: [getattr(lib.masked, name)(x, 1, mask=m) for name in ("cumsum", "cumprod", "logsumexp")], x, none)
+    same(lambda lib, x, m: [getattr(lib.masked, name)(x, 1, mask=m) for name in ("cumsum", "cumprod", "logsumexp")], x,
+         none)
     same(lambda lib, x, m: [getattr(lib.masked, name)(x, 1, mask=m) for name in ("sum", "prod", "amax")], x, none)
 
 

@@ -9,7 +9,8 @@ import rushlight
 @pytest.mark.parametrize("rows, columns, depth", [(17, 8, 16), (40, 33, 70), (1, 5, 300), (3, 4, 0)])
 def test_int_mm_is_exact(rows, columns, depth):
     generator = np.random.default_rng(0)
-    a, b = generator.integers(-128, 128, (rows, depth), np.int8), generator.integers(-128, 128, (columns, depth), np.int8)
+    a, b = generator.integers(-128, 128, (rows, depth), np.int8), generator.integers(-128, 128, (columns, depth),
+                                                                                     np.int8)
     got = rushlight._int_mm(rushlight.tensor(a), rushlight.tensor(b).t())
     assert got.dtype is rushlight.int32
     np.testing.assert_array_equal(got.numpy(), a.astype(np.int32) @ b.T.astype(np.int32))

@@ -1,4 +1,5 @@
-"""Products with weights of four bits, beside torch: packed layout, figures, odd sizes, gradients, and what is refused."""
+"""Products with weights of four bits, beside torch: packed layout, figures, odd sizes, gradients, and what is
+refused."""
 import os
 import pathlib
 import subprocess
@@ -17,7 +18,8 @@ LIMITS = {"float32": 2e-6, "bfloat16": 5e-3, "float16": 6e-4}
 def given(rows, columns, depth, group, dtype, f, seed=0):
     """Operands for a library: x, numbers of four bits, scales and zeros."""
     random = np.random.default_rng(seed + rows + columns)
-    x, s = random.normal(size=(rows, depth)), np.stack([random.uniform(0.01, 0.1, (depth // group, columns)), random.normal(size=(depth // group, columns))], 2)
+    x, s = random.normal(size=(rows, depth)), np.stack([random.uniform(0.01, 0.1, (depth // group, columns)),
+                                                        random.normal(size=(depth // group, columns))], 2)
     q = random.integers(0, 16, (columns, depth), dtype=np.int32)
     return f.from_numpy(x).to(getattr(f, dtype)), f.from_numpy(q), f.from_numpy(s).to(getattr(f, dtype))
 
@@ -36,17 +38,20 @@ def check(rows, columns, depth, group, dtype, calls):
     for call in calls:
         out = call(x, packed, group, s)
         assert out.dtype is x.dtype and out.shape == expected.shape
-        assert abs(out.double().numpy() - expected).max(initial=0) <= LIMITS[dtype] * max(abs(expected).max(initial=0), 1e-6)
+        assert abs(out.double().numpy() - expected).max(initial=0) <= LIMITS[dtype] * max(abs(expected).max(initial=0),
+                                                                                          1e-6)
 
 
-SIZES = [(1, 64, 128, 32), (1, 16, 32, 32), (2, 80, 256, 64), (3, 48, 512, 128), (5, 112, 512, 256), (16, 192, 96, 32), (17, 128, 288, 32), (50, 144, 768, 256),
+SIZES = [(1, 64, 128, 32), (1, 16, 32, 32), (2, 80, 256, 64), (3, 48, 512, 128), (5, 112, 512, 256), (16, 192, 96, 32),
+         (17, 128, 288, 32), (50, 144, 768, 256),
          (0, 64, 64, 32), (1, 0, 64, 32), (3, 64, 0, 32)]
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("rows, columns, depth, group", SIZES)
 def test_products(rows, columns, depth, group, dtype):
-    check(rows, columns, depth, group, dtype, (rushlight._weight_int4pack_mm_for_cpu, rushlight._weight_int4pack_mm, rushlight.compile(rushlight._weight_int4pack_mm_for_cpu)))
+    check(rows, columns, depth, group, dtype, (rushlight._weight_int4pack_mm_for_cpu, rushlight._weight_int4pack_mm,
+                                               rushlight.compile(rushlight._weight_int4pack_mm_for_cpu)))
 
 
 @pytest.mark.parametrize("columns, depth", [(64, 2), (16, 6), (48, 32), (128, 10), (176, 8), (0, 4), (64, 0)])
@@ -68,7 +73,8 @@ def test_as_exact_as_torch(dtype):
     expected, _ = exactly(x, q, s, 128)
     ours = rushlight._weight_int4pack_mm_for_cpu(x, rushlight._convert_weight_to_int4pack_for_cpu(q, 2), 128, s)
     theirs = torch._weight_int4pack_mm_for_cpu(tx, torch._convert_weight_to_int4pack_for_cpu(tq, 2), 128, ts)
-    assert abs(ours.double().numpy() - expected).max() <= 1.2 * abs(theirs.double().numpy() - expected).max() + 1e-6 * abs(expected).max()
+    assert abs(ours.double().numpy() - expected).max() <= 1.2 * abs(theirs.double().numpy()
+                                                                    - expected).max() + 1e-6 * abs(expected).max()
 
 
 @pytest.mark.parametrize("rows", [1, 20])
@@ -76,7 +82,9 @@ def test_strided_operands(rows):
     x, q, s = given(rows, 80, 128, 64, "bfloat16", rushlight)
     packed = rushlight._convert_weight_to_int4pack_for_cpu(q, 2)
     call = rushlight._weight_int4pack_mm_for_cpu
-    strided = rushlight.stack([x, -x], 2)[:, :, 0], rushlight.stack([packed, packed + 1], 2)[:, :, 0], 64, s.transpose(0, 1).contiguous().transpose(0, 1)
+    strided = rushlight.stack([x, -x], 2)[:, :, 0], rushlight.stack([packed, packed + 1],
+                                                                    2)[:, :, 0], 64, s.transpose(
+                                                                        0, 1).contiguous().transpose(0, 1)
     assert (call(*strided) == call(x, packed, 64, s)).all()
 
 
@@ -97,7 +105,8 @@ def test_nan_stays_in_its_row(rows, dtype):
 def test_gradient_of_the_input(columns, compiled):
     x, q, s = given(3, columns, 128, 32, "float32", rushlight)
     packed = rushlight._convert_weight_to_int4pack_for_cpu(q, 2)
-    call = rushlight.compile(rushlight._weight_int4pack_mm_for_cpu) if compiled else rushlight._weight_int4pack_mm_for_cpu
+    call = rushlight.compile(
+        rushlight._weight_int4pack_mm_for_cpu) if compiled else rushlight._weight_int4pack_mm_for_cpu
     x.requires_grad_()
     call(x, packed, 32, s).sum().backward()
     expected, _ = exactly(rushlight.eye(128), q, s, 32)
@@ -111,8 +120,10 @@ def test_many_samples():
     assert rushlight.allclose(rushlight.vmap(call)(x.reshape(3, 2, 64)).reshape(6, 80), call(x), atol=1e-5)
 
 
-WRONG = {"three dimensions": lambda f, x, w, g, s: (x[None], w, g, s), "depth": lambda f, x, w, g, s: (x, w[:, :32], g, s), "group": lambda f, x, w, g, s: (x, w, 16, s),
-         "signed": lambda f, x, w, g, s: (x, w.to(f.int8), g, s), "scales": lambda f, x, w, g, s: (x, w, g, s[:, :, 0]), "mixed": lambda f, x, w, g, s: (x, w, g, s.to(f.bfloat16)),
+WRONG = {"three dimensions": lambda f, x, w, g, s: (x[None], w, g, s),
+         "depth": lambda f, x, w, g, s: (x, w[:, :32], g, s), "group": lambda f, x, w, g, s: (x, w, 16, s),
+         "signed": lambda f, x, w, g, s: (x, w.to(f.int8), g, s), "scales": lambda f, x, w, g, s: (x, w, g, s[:, :, 0]),
+         "mixed": lambda f, x, w, g, s: (x, w, g, s.to(f.bfloat16)),
          "doubles": lambda f, x, w, g, s: (x.double(), w, g, s.double())}
 
 
@@ -130,7 +141,8 @@ def test_scales_of_other_groups_are_refused():
         rushlight._weight_int4pack_mm_for_cpu(x, rushlight._convert_weight_to_int4pack_for_cpu(q, 2), 32, s)
 
 
-@pytest.mark.parametrize("q", [lambda f: f.zeros(64, 32, dtype=f.uint8), lambda f: f.zeros(64, dtype=f.int32), lambda f: f.zeros(50, 32, dtype=f.int32)])
+@pytest.mark.parametrize("q", [lambda f: f.zeros(64, 32, dtype=f.uint8), lambda f: f.zeros(64, dtype=f.int32),
+                               lambda f: f.zeros(50, 32, dtype=f.int32)])
 def test_weights_that_are_refused(q):
     for f in (rushlight, torch):
         with pytest.raises(RuntimeError):
@@ -148,4 +160,5 @@ for sizes in ((1, 80, 64, 32), (6, 144, 128, 64), (18, 64, 288, 32)):
 @pytest.mark.parametrize("level", ["generic", "avx2", "avx512", "amx-model"])
 def test_on_lesser_processors(level):
     root = pathlib.Path(__file__).parents[2]
-    subprocess.run([sys.executable, "-c", LEVELS], cwd=root, env={**os.environ, "RUSHLIGHT_CPU": level, "PYTHONPATH": str(root)}, check=True)
+    subprocess.run([sys.executable, "-c", LEVELS], cwd=root,
+                   env={**os.environ, "RUSHLIGHT_CPU": level, "PYTHONPATH": str(root)}, check=True)

@@ -1,4 +1,5 @@
-"""Rows put in order by native kernels: every dtype, lengths around each way of sorting, what is equal, and what is no number."""
+"""Rows put in order by native kernels: every dtype, lengths around each way of sorting, what is equal, and what is no
+number."""
 import numpy as np
 import pytest
 
@@ -46,7 +47,8 @@ def test_wide_integers(spread):
     x = np.random.default_rng(0).integers(-spread - 1, spread, (3, 500))
     x[:, :3] = x[:, 100:103]
     for descending in (False, True):
-        agree(rushlight.tensor(x).sort(-1, descending), torch.tensor(x).sort(dim=-1, descending=descending, stable=True))
+        agree(rushlight.tensor(x).sort(-1, descending),
+              torch.tensor(x).sort(dim=-1, descending=descending, stable=True))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -94,7 +96,8 @@ def test_mode_and_its_last_place(dtype, size):
 
 def test_gradients_reach_the_places():
     x = np.random.default_rng(0).standard_normal((4, 50))
-    for call in (lambda t: t.sort(-1)[0] ** 2, lambda t: t.topk(3, 0)[0] ** 2, lambda t: t.kthvalue(20)[0], lambda t: t.median(0)[0], lambda t: t.mode(1)[0]):
+    for call in (lambda t: t.sort(-1)[0] ** 2, lambda t: t.topk(3, 0)[0] ** 2, lambda t: t.kthvalue(20)[0],
+                 lambda t: t.median(0)[0], lambda t: t.mode(1)[0]):
         slopes = []
         for lib in (rushlight, torch):
             leaf = lib.tensor(x, requires_grad=True)
@@ -107,7 +110,8 @@ def test_no_step_runs_by_numpy():
     from rushlight._src.core.log import logger
 
     log, seen = logger("kernels"), []
-    handler = type("Seen", (__import__("logging").Handler,), {"emit": lambda self, record: seen.append(record.getMessage())})()
+    handler = type("Seen", (__import__("logging").Handler,),
+                   {"emit": lambda self, record: seen.append(record.getMessage())})()
     log.addHandler(handler)
     log.setLevel(10)
     try:

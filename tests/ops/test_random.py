@@ -1,4 +1,5 @@
-"""Every random operator draws from the distribution that it names: Kolmogorov-Smirnov tests, and chi-square where values are discrete."""
+"""Every random operator draws from the distribution that it names: Kolmogorov-Smirnov tests, and chi-square where
+values are discrete."""
 import math
 
 import numpy as np
@@ -23,7 +24,8 @@ CONTINUOUS = {
     "exponential_": (lambda n: torch.empty(n).exponential_(2.5), stats.expon(scale=1 / 2.5)),
     "cauchy_": (lambda n: torch.empty(n).cauchy_(1, 2), stats.cauchy(1, 2)),
     "log_normal_": (lambda n: torch.empty(n).log_normal_(0.5, 0.75), stats.lognorm(0.75, scale=math.exp(0.5))),
-    "trunc_normal_": (lambda n: torch.nn.init.trunc_normal_(torch.empty(n), 0.0, 1.0, -1.0, 2.0), stats.truncnorm(-1, 2)),
+    "trunc_normal_": (lambda n: torch.nn.init.trunc_normal_(torch.empty(n), 0.0, 1.0, -1.0, 2.0),
+                      stats.truncnorm(-1, 2)),
     "rrelu": (lambda n: -torch.nn.functional.rrelu(-torch.ones(n), 0.2, 0.6, training=True), stats.uniform(0.2, 0.4)),
     "columns of a matrix": (lambda n: torch.randn(n // 8, 8)[:, 3], stats.norm()),
 }
@@ -44,16 +46,26 @@ DISCRETE = {
     "random_": (lambda n: torch.empty(n, dtype=torch.int64).random_(2, 8), {k: 1 / 6 for k in range(2, 8)}),
     "bernoulli": (lambda n: torch.bernoulli(torch.full((n,), 0.3)), {0: 0.7, 1: 0.3}),
     "bernoulli_": (lambda n: torch.empty(n).bernoulli_(0.8), {0: 0.2, 1: 0.8}),
-    "geometric_": (lambda n: torch.empty(n).geometric_(0.5).clamp(max=6), {**{k: 0.5 ** k for k in range(1, 6)}, 6: 0.5 ** 5}),
-    "poisson": (lambda n: torch.poisson(torch.full((n,), 2.5)).clamp(max=8), {**{k: stats.poisson(2.5).pmf(k) for k in range(8)}, 8: stats.poisson(2.5).sf(7)}),
-    "poisson of a large rate": (lambda n: (torch.poisson(torch.full((n,), 400.0)) > 400).long(), {0: stats.poisson(400).cdf(400), 1: stats.poisson(400).sf(400)}),
-    "binomial": (lambda n: torch.binomial(torch.full((n,), 5.0), torch.full((n,), 0.4)), {k: stats.binom(5, 0.4).pmf(k) for k in range(6)}),
-    "multinomial": (lambda n: torch.multinomial(torch.tensor([1.0, 2.0, 0.0, 5.0]), n, replacement=True), {0: 0.125, 1: 0.25, 3: 0.625}),
-    "multinomial, first of several": (lambda n: torch.multinomial(torch.tensor([[1.0, 2.0, 0.0, 5.0]]).expand(n, 4), 2)[:, 0], {0: 0.125, 1: 0.25, 3: 0.625}),
-    "randperm, its first": (lambda n: torch.stack([torch.randperm(5)[0] for _ in range(n // 10)]), {k: 0.2 for k in range(5)}),
+    "geometric_": (lambda n: torch.empty(n).geometric_(0.5).clamp(max=6),
+                   {**{k: 0.5 ** k for k in range(1, 6)}, 6: 0.5 ** 5}),
+    "poisson": (lambda n: torch.poisson(torch.full((n,), 2.5)).clamp(max=8),
+                {**{k: stats.poisson(2.5).pmf(k) for k in range(8)}, 8: stats.poisson(2.5).sf(7)}),
+    "poisson of a large rate": (lambda n: (torch.poisson(torch.full((n,), 400.0)) > 400).long(),
+                                {0: stats.poisson(400).cdf(400), 1: stats.poisson(400).sf(400)}),
+    "binomial": (lambda n: torch.binomial(torch.full((n,), 5.0), torch.full((n,), 0.4)),
+                 {k: stats.binom(5, 0.4).pmf(k) for k in range(6)}),
+    "multinomial": (lambda n: torch.multinomial(torch.tensor([1.0, 2.0, 0.0, 5.0]), n, replacement=True),
+                    {0: 0.125, 1: 0.25, 3: 0.625}),
+    "multinomial, first of several": (lambda n: torch.multinomial(torch.tensor([[1.0, 2.0, 0.0, 5.0]]).expand(n, 4),
+                                                                  2)[:, 0], {0: 0.125, 1: 0.25, 3: 0.625}),
+    "randperm, its first": (lambda n: torch.stack([torch.randperm(5)[0] for _ in range(n // 10)]),
+                            {k: 0.2 for k in range(5)}),
     "dropout": (lambda n: (torch.nn.functional.dropout(torch.ones(n), 0.3) == 0).long(), {0: 0.7, 1: 0.3}),
-    "dropout2d, whole channels": (lambda n: (torch.nn.functional.dropout2d(torch.ones(n // 4, 4, 2, 2), 0.3)[:, :, 0, 0] == 0).long().reshape(-1), {0: 0.7, 1: 0.3}),
-    "alpha_dropout": (lambda n: (torch.nn.functional.alpha_dropout(torch.zeros(n), 0.3, True) < 0).long(), {0: 0.7, 1: 0.3}),
+    "dropout2d, whole channels": (lambda n: (torch.nn.functional.dropout2d(torch.ones(n // 4, 4, 2, 2),
+                                                                           0.3)[:, :, 0, 0] == 0).long().reshape(-1),
+                                  {0: 0.7, 1: 0.3}),
+    "alpha_dropout": (lambda n: (torch.nn.functional.alpha_dropout(torch.zeros(n), 0.3, True) < 0).long(),
+                      {0: 0.7, 1: 0.3}),
 }
 
 
@@ -108,8 +120,10 @@ def test_drawing_into_a_result_forgets_its_gradient():
 
 
 def test_on_the_device_without_data():
-    makers = [lambda **k: torch.rand(2, 3, **k), lambda **k: torch.randn(2, 3, dtype=torch.complex64, **k), lambda **k: torch.randint(5, (2,), **k),
-              lambda **k: torch.randperm(4, **k), lambda **k: torch.normal(0.0, 1.0, (2,), **k), lambda **k: torch.randn_like(torch.ones(2), **k)]
+    makers = [lambda **k: torch.rand(2, 3, **k), lambda **k: torch.randn(2, 3, dtype=torch.complex64, **k),
+              lambda **k: torch.randint(5, (2,), **k),
+              lambda **k: torch.randperm(4, **k), lambda **k: torch.normal(0.0, 1.0, (2,), **k),
+              lambda **k: torch.randn_like(torch.ones(2), **k)]
     for make in makers:
         assert make(device="meta").is_meta and not make().is_meta
     assert torch.rand_like(torch.ones(2, device="meta")).is_meta
@@ -128,7 +142,8 @@ def test_integers_are_spread_evenly(low, high):
 
 
 def test_rates_of_poisson_variables():
-    assert torch.poisson(torch.zeros(3)).tolist() == [0.0, 0.0, 0.0] and torch.poisson(torch.ones(2, dtype=torch.bfloat16)).dtype is torch.bfloat16
+    assert torch.poisson(torch.zeros(3)).tolist() == [0.0, 0.0, 0.0] and torch.poisson(
+        torch.ones(2, dtype=torch.bfloat16)).dtype is torch.bfloat16
     for rate in (-1.0, float("nan")):
         with pytest.raises(RuntimeError, match="invalid Poisson rate"):
             torch.poisson(torch.tensor([1.0, rate]))

@@ -8,7 +8,8 @@ import rushlight  # noqa: E402
 from rushlight._src.core.op import OPS, Sample  # noqa: E402
 
 NOT_PUBLIC = [name for name in OPS if name.split(".")[-1].startswith("_") or name.startswith("prims.")]
-SAMPLED = [(name, k) for name, op in OPS.items() for k in range(len(op.facts.get("samples", ()))) if name not in NOT_PUBLIC and not name.endswith("_")]
+SAMPLED = [(name, k) for name, op in OPS.items() for k in range(len(op.facts.get("samples", ())))
+           if name not in NOT_PUBLIC and not name.endswith("_")]
 POSITIVE = {"log", "log2", "log10", "sqrt", "rsqrt", "lgamma", "digamma", "pow", "float_power", "xlogy", "rpow"}
 UNIT = {"asin", "acos", "atanh", "erfinv", "logit"}
 ABOVE_ONE = {"acosh"}
@@ -50,7 +51,8 @@ def arguments(name, sample: Sample, seed=0):
 def keeps_tuple(name, k):
     """Parameters whose tuples are sizes or dimensions, not shapes of tensors."""
     parameter = list(OPS[name].signature.parameters.values())[min(k, len(OPS[name].signature.parameters) - 1)].name
-    return parameter in ("shape", "dim", "dims", "size", "pad", "shifts", "repeats", "kernel_size", "sizes", "which", "order", "times")
+    return parameter in ("shape", "dim", "dims", "size", "pad", "shifts", "repeats", "kernel_size", "sizes", "which",
+                         "order", "times")
 
 
 def build(library, values, tensor):

@@ -1,4 +1,5 @@
-"""Results that share memory with arguments: for the entries of PyTorch's database that make views the same ones, at the same place, with and without recording.
+"""Results that share memory with arguments: for the entries of PyTorch's database that make views the same ones, at the
+same place, with and without recording.
 
 ``python -m tests.ops.test_sharing`` looks at all entries, which takes a minute: most results are of their own.
 Programs run by their NumPy meaning: what is tested is what a result is, not what it holds.
@@ -43,15 +44,18 @@ def tensors(package, value):
 
 
 def places(package, arguments, results):
-    """For each result: which argument it shows, how far behind its first element, its strides; None for results of their own."""
+    """For each result: which argument it shows, how far behind its first element, its strides; None for results of
+    their own."""
     found = []
     for result in tensors(package, results):
         if not result.numel() or result.layout is not package.strided:
             found.append("empty")
             continue
-        shown = next((k for k, a in enumerate(arguments) if a.layout is package.strided and a.numel() and a.untyped_storage().data_ptr() == result.untyped_storage().data_ptr()), None)
+        shown = next((k for k, a in enumerate(arguments) if a.layout is package.strided and a.numel()
+                      and a.untyped_storage().data_ptr() == result.untyped_storage().data_ptr()), None)
         strides = tuple(s for s, n in zip(result.stride(), result.shape) if n > 1)
-        found.append(None if shown is None else (shown, result.data_ptr() - arguments[shown].data_ptr(), strides, result is arguments[shown]))
+        found.append(None if shown is None else (shown, result.data_ptr() - arguments[shown].data_ptr(), strides,
+                                                 result is arguments[shown]))
     return found
 
 
@@ -62,11 +66,13 @@ def called(package, call, args, kwargs, mode):
     return places(package, arguments, results)
 
 
-MODES = {"recorded": lambda p: p.enable_grad(), "unrecorded": lambda p: p.no_grad(), "inference": lambda p: p.inference_mode()}
+MODES = {"recorded": lambda p: p.enable_grad(), "unrecorded": lambda p: p.no_grad(),
+         "inference": lambda p: p.inference_mode()}
 
 
 def looked_at(info, dtype):
-    """(positional arguments, keywords, what of PyTorch's results shares memory): of entries whose results never do, one sample."""
+    """(positional arguments, keywords, what of PyTorch's results shares memory): of entries whose results never do, one
+    sample."""
     found = []
     for args, kwargs in given(info, dtype):
         try:
@@ -88,7 +94,8 @@ def check(info, dtype):
             assert called(rl, function(info.name), mine, named, MODES[mode]) == expected, (args, kwargs, mode)
 
 
-ENTRIES = [info for info in op_db if function(info.name) is not None and title(info) not in NOT_HERE and info.name not in RANDOM]
+ENTRIES = [info for info in op_db if function(info.name) is not None and title(info) not in NOT_HERE
+           and info.name not in RANDOM]
 VIEWS = set("""broadcast_to broadcast_tensors chunk unsafe_chunk view_as_real view_as_complex expand expand_as diagonal real imag meshgrid narrow permute split unsafe_split
     split_with_sizes select tensor_split hsplit vsplit dsplit ravel reshape reshape_as view view_as atleast_1d atleast_2d atleast_3d flatten unflatten __getitem__ unbind unfold
     movedim squeeze unsqueeze transpose t linalg.diagonal resolve_conj contiguous to cartesian_prod sum_to_size positive conj adjoint H mH mT resolve_neg linalg.vecdot""".split())

@@ -14,7 +14,8 @@ PLACES = (0, 1, 7, 8, 15, 16, 31, 32, 63, 64, 100, -1, -9)
 @pytest.mark.parametrize("shift", [operator.lshift, operator.rshift])
 def test_as_many_places_as_wanted(shift, dtype):
     def given(package, values):
-        return package.tensor([value % 128 if dtype == "uint8" else value for value in values], dtype=getattr(package, dtype))
+        return package.tensor([value % 128 if dtype == "uint8" else value for value in values],
+                              dtype=getattr(package, dtype))
 
     numbers, compiled = (0, 1, -1, 5, -7, 100, -100), rushlight.compile(lambda x, y: shift(x, y))
     for places in PLACES:

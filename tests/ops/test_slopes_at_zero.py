@@ -5,11 +5,16 @@ import torch
 import rushlight
 
 FUNCTIONS = {
-    "bce": lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x, t.tensor([0.9, 0.9, 0.9]), reduction="none"),
-    "bce weighted": lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x, t.tensor([0.9, 0.9, 0.9]), reduction="none", pos_weight=t.tensor([2.0])),
-    "softplus": lambda t, x: t.nn.functional.softplus(x), "logsigmoid": lambda t, x: t.nn.functional.logsigmoid(x), "mish": lambda t, x: t.nn.functional.mish(x),
+    "bce": lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x, t.tensor([0.9, 0.9, 0.9]),
+                                                                         reduction="none"),
+    "bce weighted": lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x, t.tensor([0.9, 0.9, 0.9]),
+                                                                                  reduction="none",
+                                                                                  pos_weight=t.tensor([2.0])),
+    "softplus": lambda t, x: t.nn.functional.softplus(x), "logsigmoid": lambda t, x: t.nn.functional.logsigmoid(x),
+    "mish": lambda t, x: t.nn.functional.mish(x),
     "logaddexp": lambda t, x: t.logaddexp(x, t.zeros(3)), "logaddexp2": lambda t, x: t.logaddexp2(x, t.zeros(3)),
-    "xlogy": lambda t, x: t.xlogy(x, t.tensor([2.0, 0.0, -1.0])), "xlog1py": lambda t, x: t.special.xlog1py(x, t.tensor([2.0, 0.0, -1.0])),
+    "xlogy": lambda t, x: t.xlogy(x, t.tensor([2.0, 0.0, -1.0])),
+    "xlog1py": lambda t, x: t.special.xlog1py(x, t.tensor([2.0, 0.0, -1.0])),
 }
 
 

@@ -19,7 +19,8 @@ def test_covariance():
 def test_histograms():
     x, w = arrays((20, 2), (20,))
     for density in (False, True):
-        same(lambda lib, x, w: list(lib.histogram(x.reshape(-1)[:20], 5, weight=w, density=density)), x, w, gradients=False)
+        same(lambda lib, x, w: list(lib.histogram(x.reshape(-1)[:20], 5, weight=w, density=density)), x, w,
+             gradients=False)
         same(lambda lib, x, w: list(lib.histogramdd(x, [3, 4], weight=w, density=density)), x, w, gradients=False)
     same(lambda lib, x, e: list(lib.histogram(x, e)), x, np.array([-1.0, 0.0, 0.25, 2.0]), gradients=False)
     same(lambda lib, x: list(lib.histogram(x, 4, range=(-0.5, 0.5))), x, gradients=False)
@@ -31,12 +32,14 @@ def test_slopes_and_areas():
     for order in (1, 2):
         same(lambda lib, x: lib.gradient(x, edge_order=order), x)
         same(lambda lib, x, p: lib.gradient(x, spacing=(p.detach(),), dim=1, edge_order=order), x, points)
-    same(lambda lib, x, p: [lib.trapezoid(x, p), lib.cumulative_trapezoid(x, p), lib.trapz(x, dx=0.5, dim=0)], x, points)
+    same(lambda lib, x, p: [lib.trapezoid(x, p), lib.cumulative_trapezoid(x, p), lib.trapz(x, dx=0.5, dim=0)], x,
+         points)
 
 
 def test_combinations_of_tensors():
     a, b, c = arrays((3,), (2,), (2, 3))
-    same(lambda lib, a, b, c: [lib.block_diag(a, b, c), lib.cartesian_prod(a, b), lib.combinations(a, 2), lib.combinations(a, 2, True)], a, b, c)
+    same(lambda lib, a, b, c: [lib.block_diag(a, b, c), lib.cartesian_prod(a, b), lib.combinations(a, 2),
+                               lib.combinations(a, 2, True)], a, b, c)
     same(lambda lib, c: lib._chunk_cat([c, c], 1, 2), c, gradients=False)
 
 
@@ -67,11 +70,13 @@ def test_filled_indices_count_once():
 def test_fractional_windows():
     x, u = arrays((1, 2, 9, 9), (1, 2, 2))
     u = np.abs(u) % 1
-    same(lambda lib, x, u: lib.nn.functional.fractional_max_pool2d(x, 3, output_size=4, _random_samples=u.detach(), return_indices=True), x, u)
+    same(lambda lib, x, u: lib.nn.functional.fractional_max_pool2d(x, 3, output_size=4, _random_samples=u.detach(),
+                                                                   return_indices=True), x, u)
 
 
 def test_the_first_nonzero():
-    same(lambda lib, x: [lib.nonzero_static(x, size=2), lib.nonzero_static(x, size=5, fill_value=7)], np.array([[0, 1], [2, 3]]))
+    same(lambda lib, x: [lib.nonzero_static(x, size=2), lib.nonzero_static(x, size=5, fill_value=7)],
+         np.array([[0, 1], [2, 3]]))
 
 
 def test_views_in_place():
@@ -91,7 +96,8 @@ def test_cropping_before_wrapping():
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
-@pytest.mark.parametrize("shape, widths", [((2, 3, 7), (5, 4)), ((2, 3, 4, 5), (2, 3, 1, 2)), ((1, 3, 4, 3, 5), (1, 0, 2, 1, 0, 3)), ((2, 3, 4, 5), (2, -1, -1, 2))])
+@pytest.mark.parametrize("shape, widths", [((2, 3, 7), (5, 4)), ((2, 3, 4, 5), (2, 3, 1, 2)),
+                                           ((1, 3, 4, 3, 5), (1, 0, 2, 1, 0, 3)), ((2, 3, 4, 5), (2, -1, -1, 2))])
 def test_borders_and_their_gradients(mode, shape, widths):
     same(lambda lib, x: lib.nn.functional.pad(x, widths, mode=mode), arrays(shape)[0])
 

@@ -1,4 +1,5 @@
-"""Tensors whose elements are the conjugates or negatives of the numbers in memory: every operator of PyTorch's database gives for them what it gives for a copy.
+"""Tensors whose elements are the conjugates or negatives of the numbers in memory: every operator of PyTorch's database
+gives for them what it gives for a copy.
 
 Programs run by their NumPy meaning: what is tested is what is read and written, not the kernels.
 """
@@ -26,7 +27,8 @@ def turned(value):
     """The same elements, conjugated or negated in memory."""
     if isinstance(value, rl.Tensor):
         plain = value.detach()
-        made = plain.conj_physical().conj() if plain.is_complex() else rl._neg_view(-plain) if plain.is_floating_point() else plain
+        made = plain.conj_physical().conj() if plain.is_complex() else rl._neg_view(
+            -plain) if plain.is_floating_point() else plain
         return made.requires_grad_(value.requires_grad)
     if isinstance(value, dict):
         return {k: turned(v) for k, v in value.items()}
@@ -45,7 +47,8 @@ def numbers(value):
     if value is None:
         return None
     value = (value if value.layout is rl.strided else value.to_dense()).detach()
-    return value.resolve_conj().resolve_neg().float().numpy() if value.dtype is rl.bfloat16 else value.resolve_conj().resolve_neg().numpy()
+    return (value.resolve_conj().resolve_neg().float().numpy() if value.dtype is rl.bfloat16
+            else value.resolve_conj().resolve_neg().numpy())
 
 
 def outcome(call, args, kwargs):
@@ -62,7 +65,8 @@ def samples(info, dtype):
     torch.manual_seed(0)
     graded = info.supports_autograd and dtype in info.supported_backward_dtypes("cpu")
     try:
-        found = [s for s in itertools.islice(info.sample_inputs("cpu", dtype, requires_grad=graded), 40) if elements((s.input, s.args, s.kwargs)) <= MOST]
+        found = [s for s in itertools.islice(info.sample_inputs("cpu", dtype, requires_grad=graded), 40)
+                 if elements((s.input, s.args, s.kwargs)) <= MOST]
     except Exception:  # noqa: BLE001 - an entry without samples of this dtype
         return
     for sample in found[::max(1, len(found) // LOOKED_AT)][:LOOKED_AT]:
@@ -88,7 +92,8 @@ def check(info, dtype):
                 np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
-ENTRIES = [info for info in op_db if function(info.name) is not None and info.name not in UNDRAWN and "dropout" not in info.name and info.name not in REFUSED]
+ENTRIES = [info for info in op_db if function(info.name) is not None and info.name not in UNDRAWN
+           and "dropout" not in info.name and info.name not in REFUSED]
 
 
 @pytest.mark.parametrize("info", [info for info in ENTRIES if torch.complex128 in info.dtypes], ids=title)

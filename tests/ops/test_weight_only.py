@@ -15,11 +15,13 @@ def operands(rows, columns, depth, dtype):
     random = np.random.default_rng(rows + columns)
     x, s = random.normal(size=(rows, depth)).astype(np.float32), random.uniform(0.01, 0.1, columns).astype(np.float32)
     w = random.integers(-128, 128, (columns, depth), dtype=np.int8)
-    return [(f.from_numpy(x).to(getattr(f, dtype)), f.from_numpy(w), f.from_numpy(s).to(getattr(f, dtype))) for f in (rushlight, torch)]
+    return [(f.from_numpy(x).to(getattr(f, dtype)), f.from_numpy(w), f.from_numpy(s).to(getattr(f, dtype)))
+            for f in (rushlight, torch)]
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize("rows, columns, depth", [(1, 48, 64), (1, 1600, 768), (3, 50, 70), (7, 3, 1), (40, 130, 96), (1, 9, 0), (0, 9, 4), (17, 1100, 1000)])
+@pytest.mark.parametrize("rows, columns, depth", [(1, 48, 64), (1, 1600, 768), (3, 50, 70), (7, 3, 1), (40, 130, 96),
+                                                  (1, 9, 0), (0, 9, 4), (17, 1100, 1000)])
 def test_bytes_with_scales(dtype, rows, columns, depth):
     (x, w, s), (tx, tw, ts) = operands(rows, columns, depth, dtype)
     expected = (tx.double() @ tw.double().T * ts.double()).numpy()
@@ -33,8 +35,10 @@ def test_bytes_with_scales(dtype, rows, columns, depth):
         assert abs(out.double().numpy() - expected).max() <= 1.01 * theirs + 1e-6 * abs(expected).max()
 
 
-WRONG = {"three dimensions": lambda f, x, w, s: (x[None], w, s), "depth": lambda f, x, w, s: (x, w[:, :32], s), "count": lambda f, x, w, s: (x, w, s[:4]),
-         "unsigned": lambda f, x, w, s: (x, w.to(f.uint8), s), "mixed": lambda f, x, w, s: (x, w, s.to(f.bfloat16)), "doubles": lambda f, x, w, s: (x.double(), w, s.double())}
+WRONG = {"three dimensions": lambda f, x, w, s: (x[None], w, s), "depth": lambda f, x, w, s: (x, w[:, :32], s),
+         "count": lambda f, x, w, s: (x, w, s[:4]),
+         "unsigned": lambda f, x, w, s: (x, w.to(f.uint8), s), "mixed": lambda f, x, w, s: (x, w, s.to(f.bfloat16)),
+         "doubles": lambda f, x, w, s: (x.double(), w, s.double())}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -65,4 +69,5 @@ def test_one_row_of_every_length(dtype, depth):
     weights = rushlight.tensor(w).to(getattr(rushlight, dtype))
     expected = rows.double().numpy() @ w.T.astype(np.float64)
     out = whole(lambda x, w: rushlight.nn.functional.linear(x, w.to(x.dtype)))(rows, weights)
-    assert abs(out.double().numpy() - expected).max() <= {"float64": 1e-13}.get(dtype, LIMITS.get(dtype, 1e-6)) * abs(expected).max()
+    assert abs(out.double().numpy()
+               - expected).max() <= {"float64": 1e-13}.get(dtype, LIMITS.get(dtype, 1e-6)) * abs(expected).max()

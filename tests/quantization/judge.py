@@ -11,7 +11,8 @@ BOTH = rushlight, torch
 
 
 def units(program):
-    """The largest difference of whole numbers, and the share that differ; results have one dtype, shape, scale and zero point."""
+    """The largest difference of whole numbers, and the share that differ; results have one dtype, shape, scale and zero
+    point."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ours, theirs = map(program, BOTH)
@@ -26,4 +27,5 @@ def distance(program):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ours, theirs = map(program, BOTH)
-    return float(np.abs(ours.detach().numpy().astype(np.float64) - theirs.detach().numpy().astype(np.float64)).max(initial=0))
+    return float(np.abs(ours.detach().numpy().astype(np.float64) - theirs.detach().numpy().astype(np.float64))
+                 .max(initial=0))

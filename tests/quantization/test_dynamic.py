@@ -11,7 +11,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def model(t):
     nn = t.nn
-    return nn.Sequential(nn.Linear(12, 24), nn.ReLU(), nn.Sequential(nn.Linear(24, 16), nn.LayerNorm(16)), nn.Linear(16, 3, bias=False))
+    return nn.Sequential(nn.Linear(12, 24), nn.ReLU(), nn.Sequential(nn.Linear(24, 16), nn.LayerNorm(16)),
+                         nn.Linear(16, 3, bias=False))
 
 
 @pytest.mark.parametrize("spec", [None, "classes", "path"])
@@ -23,7 +24,9 @@ def test_dynamic_models_agree(spec):
     for t, one in ((rushlight, ours), (torch, theirs)):
         given = {"classes": {t.nn.Linear}, "path": {"2.0": t.ao.quantization.default_dynamic_qconfig}}.get(spec)
         made = t.ao.quantization.quantize_dynamic(one, given)
-        found.append((made(t.tensor(x)).detach().numpy(), [type(m).__module__.endswith("dynamic.modules.linear") for m in made.modules() if type(m).__name__ == "Linear"],
+        found.append((made(t.tensor(x)).detach().numpy(),
+                      [type(m).__module__.endswith("dynamic.modules.linear") for m in made.modules()
+                       if type(m).__name__ == "Linear"],
                       [k for k in made.state_dict() if not k.endswith(("scale", "zero_point"))]))
     assert found[0][1:] == found[1][1:]
     assert np.abs(found[0][0] - found[1][0]).max() < 0.02 and np.abs(found[0][0] - found[1][0]).mean() < 1e-3

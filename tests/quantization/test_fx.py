@@ -1,4 +1,5 @@
-"""prepare_fx and convert_fx against PyTorch: the same observers, scales and zero points, and the same whole numbers but for halves."""
+"""prepare_fx and convert_fx against PyTorch: the same observers, scales and zero points, and the same whole numbers but
+for halves."""
 import importlib
 
 import numpy as np
@@ -23,7 +24,10 @@ def convolutional(t):
             super().__init__()
             self.first, self.norm, self.relu = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU()
             self.second, self.other = nn.Conv2d(8, 8, 1, bias=False), nn.BatchNorm2d(8)
-            self.depthwise, self.pool, self.average, self.head = nn.Conv2d(8, 8, 3, 2, 1, groups=8), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Linear(8, 5)
+            self.depthwise, self.pool, self.average, self.head = nn.Conv2d(8, 8, 3, 2, 1,
+                                                                           groups=8), nn.MaxPool2d(
+                                                                               2), nn.AdaptiveAvgPool2d(1), nn.Linear(
+                                                                                   8, 5)
 
         def forward(self, x):
             x = self.relu(self.norm(self.first(x)))
@@ -63,7 +67,8 @@ def both(name):
 
 
 def prepared(t, model, data, mapping=None):
-    found = room(t, ".quantize_fx").prepare_fx(model, mapping or room(t, "").get_default_qconfig_mapping("x86"), (t.tensor(data[0]),))
+    found = room(t, ".quantize_fx").prepare_fx(model, mapping or room(t, "").get_default_qconfig_mapping("x86"),
+                                               (t.tensor(data[0]),))
     with t.no_grad():
         for x in data:
             found(t.tensor(x))
@@ -92,7 +97,8 @@ def test_converted_models_agree(name):
     with t.no_grad(), u.no_grad():
         wanted = b(u.tensor(data[0])).numpy()
         found = a(t.tensor(data[0])).numpy()
-        step = float(b.head.scale) if name == "convolutional" else np.diff(np.unique(wanted)).max()  # what a whole number more is
+        # what a whole number more is
+        step = float(b.head.scale) if name == "convolutional" else np.diff(np.unique(wanted)).max()
         assert np.abs(found - wanted).max() <= 1.01 * step and (np.abs(found - wanted) > 0.01 * step).mean() < 0.1
         compiled = t.compile(a, fullgraph=True, options={"freezing": True})
         assert np.abs(compiled(t.tensor(data[0])).numpy() - found).max() == 0
@@ -103,8 +109,11 @@ def test_layers_hold_the_same_numbers_and_files_cross():
     a, b = (room(lib, ".quantize_fx").convert_fx(prepared(lib, model, data)) for lib, model in ((t, ours), (u, theirs)))
     for name in ("first", "second", "depthwise", "head"):
         x, y = getattr(a, name), getattr(b, name)
-        assert type(x).__name__ == type(y).__name__ and x.scale == pytest.approx(float(y.scale), rel=1e-6) and x.zero_point == int(y.zero_point)
-        assert (x.weight().int_repr().numpy() == y.weight().int_repr().numpy()).all() and list(x.state_dict()) == list(y.state_dict())
+        assert type(x).__name__ == type(y).__name__ and x.scale == pytest.approx(float(y.scale),
+                                                                                 rel=1e-6) and x.zero_point == int(
+                                                                                     y.zero_point)
+        assert (x.weight().int_repr().numpy()
+                == y.weight().int_repr().numpy()).all() and list(x.state_dict()) == list(y.state_dict())
     state = a.state_dict()
     a.load_state_dict(state)
     assert (a(t.tensor(data[0])).numpy() == a(t.tensor(data[0])).numpy()).all()
@@ -118,10 +127,14 @@ def test_what_a_mapping_excludes_stays_float():
 
 
 @pytest.mark.parametrize("name, kwargs", [
-    ("MinMaxObserver", {}), ("MinMaxObserver", {"qscheme": "per_tensor_symmetric", "dtype": "qint8"}), ("MovingAverageMinMaxObserver", {}),
-    ("PerChannelMinMaxObserver", {}), ("PerChannelMinMaxObserver", {"qscheme": "per_channel_symmetric", "dtype": "qint8", "ch_axis": 1}),
-    ("PerChannelMinMaxObserver", {"qscheme": "per_channel_affine_float_qparams"}), ("MovingAveragePerChannelMinMaxObserver", {}), ("HistogramObserver", {}),
-    ("HistogramObserver", {"reduce_range": True}), ("HistogramObserver", {"qscheme": "per_tensor_symmetric", "dtype": "qint8", "bins": 256})])
+    ("MinMaxObserver", {}), ("MinMaxObserver", {"qscheme": "per_tensor_symmetric", "dtype": "qint8"}),
+    ("MovingAverageMinMaxObserver", {}),
+    ("PerChannelMinMaxObserver", {}),
+    ("PerChannelMinMaxObserver", {"qscheme": "per_channel_symmetric", "dtype": "qint8", "ch_axis": 1}),
+    ("PerChannelMinMaxObserver", {"qscheme": "per_channel_affine_float_qparams"}),
+    ("MovingAveragePerChannelMinMaxObserver", {}), ("HistogramObserver", {}),
+    ("HistogramObserver", {"reduce_range": True}),
+    ("HistogramObserver", {"qscheme": "per_tensor_symmetric", "dtype": "qint8", "bins": 256})])
 def test_observers(name, kwargs):
     rng, found = np.random.default_rng(3), []
     data = [(rng.standard_normal((6, 5, 40)) * (k + 1) + k).astype(np.float32) for k in range(4)]

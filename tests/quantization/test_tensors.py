@@ -1,4 +1,5 @@
-"""Quantized tensors against PyTorch's: numbers, what is asked of them, files, and operators that have a form for them."""
+"""Quantized tensors against PyTorch's: numbers, what is asked of them, files, and operators that have a form for
+them."""
 import copy
 import io
 import pickle
@@ -40,7 +41,8 @@ def test_what_is_too_large_is_cut_off():
 @pytest.mark.parametrize("axis", [0, 1])
 def test_channels(zero_points, axis):
     x = X[0, :4, :4]
-    program = lambda t: t.quantize_per_channel(t.tensor(x), t.tensor([0.1, 0.2, 0.3, 0.4]), t.tensor(zero_points), axis, t.quint8)
+    program = lambda t: t.quantize_per_channel(t.tensor(x), t.tensor([0.1, 0.2, 0.3, 0.4]), t.tensor(zero_points), axis,
+                                               t.quint8)
     ours, theirs = program(rushlight), program(torch)
     assert ours.int_repr().tolist() == theirs.int_repr().tolist() and repr(ours.qscheme()) == repr(theirs.qscheme())
     assert distance(lambda t: program(t).dequantize()) == 0 and ours.q_per_channel_axis() == axis
@@ -50,18 +52,30 @@ def test_channels(zero_points, axis):
 
 
 SAME = {
-    "relu": lambda t, x: t.relu(x), "relu_": lambda t, x: x.clone().relu_(), "relu6": lambda t, x: t.nn.functional.relu6(x), "clamp": lambda t, x: t.clamp(x, -1, 1),
-    "hardtanh": lambda t, x: t.nn.functional.hardtanh(x), "max_pool2d": lambda t, x: t.nn.functional.max_pool2d(x, 3, 2, 1),
-    "ceil_mode": lambda t, x: t.nn.functional.max_pool2d(x, 2, 2, ceil_mode=True), "max_pool1d": lambda t, x: t.nn.functional.max_pool1d(x[0], 3),
-    "avg_pool2d": lambda t, x: t.nn.functional.avg_pool2d(x, 3, 2, 1), "adaptive": lambda t, x: t.nn.functional.adaptive_avg_pool2d(x, (4, 3)),
-    "mean": lambda t, x: x.mean((2, 3)), "sigmoid": lambda t, x: t.sigmoid(x), "tanh": lambda t, x: t.tanh(x), "hardsigmoid": lambda t, x: t.nn.functional.hardsigmoid(x),
-    "nearest": lambda t, x: t.nn.functional.interpolate(x, scale_factor=2), "cat": lambda t, x: t.cat([x, x], 1), "reshape": lambda t, x: x.reshape(2, -1),
-    "permute": lambda t, x: x.permute(0, 2, 3, 1), "index": lambda t, x: x[0, 1:3], "flatten": lambda t, x: t.flatten(x, 1), "clone": lambda t, x: x.clone(),
-    "channels_last": lambda t, x: x.contiguous(memory_format=t.channels_last), "sort": lambda t, x: t.sort(x)[0], "max": lambda t, x: x.max(),
-    "topk": lambda t, x: x.topk(3)[0], "copy_": lambda t, x: x.clone().copy_(x.dequantize() * 2), "chunk": lambda t, x: t.chunk(x, 2, 1)[1],
-    "stack": lambda t, x: t.stack([x, x]), "squeeze": lambda t, x: x.unsqueeze(0).squeeze(), "index_select": lambda t, x: t.index_select(x, 1, t.tensor([0, 2])),
-    "dropout": lambda t, x: t.nn.functional.dropout(x, 0.5, False), "transpose": lambda t, x: x.transpose(1, 2).contiguous(), "deepcopy": lambda t, x: copy.deepcopy(x)}
-TIES = {"leaky_relu": lambda t, x: t.nn.functional.leaky_relu(x, 0.1), "bilinear": lambda t, x: t.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")}
+    "relu": lambda t, x: t.relu(x), "relu_": lambda t, x: x.clone().relu_(),
+    "relu6": lambda t, x: t.nn.functional.relu6(x), "clamp": lambda t, x: t.clamp(x, -1, 1),
+    "hardtanh": lambda t, x: t.nn.functional.hardtanh(x),
+    "max_pool2d": lambda t, x: t.nn.functional.max_pool2d(x, 3, 2, 1),
+    "ceil_mode": lambda t, x: t.nn.functional.max_pool2d(x, 2, 2, ceil_mode=True),
+    "max_pool1d": lambda t, x: t.nn.functional.max_pool1d(x[0], 3),
+    "avg_pool2d": lambda t, x: t.nn.functional.avg_pool2d(x, 3, 2, 1),
+    "adaptive": lambda t, x: t.nn.functional.adaptive_avg_pool2d(x, (4, 3)),
+    "mean": lambda t, x: x.mean((2, 3)), "sigmoid": lambda t, x: t.sigmoid(x), "tanh": lambda t, x: t.tanh(x),
+    "hardsigmoid": lambda t, x: t.nn.functional.hardsigmoid(x),
+    "nearest": lambda t, x: t.nn.functional.interpolate(x, scale_factor=2), "cat": lambda t, x: t.cat([x, x], 1),
+    "reshape": lambda t, x: x.reshape(2, -1),
+    "permute": lambda t, x: x.permute(0, 2, 3, 1), "index": lambda t, x: x[0, 1:3],
+    "flatten": lambda t, x: t.flatten(x, 1), "clone": lambda t, x: x.clone(),
+    "channels_last": lambda t, x: x.contiguous(memory_format=t.channels_last), "sort": lambda t, x: t.sort(x)[0],
+    "max": lambda t, x: x.max(),
+    "topk": lambda t, x: x.topk(3)[0], "copy_": lambda t, x: x.clone().copy_(x.dequantize() * 2),
+    "chunk": lambda t, x: t.chunk(x, 2, 1)[1],
+    "stack": lambda t, x: t.stack([x, x]), "squeeze": lambda t, x: x.unsqueeze(0).squeeze(),
+    "index_select": lambda t, x: t.index_select(x, 1, t.tensor([0, 2])),
+    "dropout": lambda t, x: t.nn.functional.dropout(x, 0.5, False),
+    "transpose": lambda t, x: x.transpose(1, 2).contiguous(), "deepcopy": lambda t, x: copy.deepcopy(x)}
+TIES = {"leaky_relu": lambda t, x: t.nn.functional.leaky_relu(x, 0.1),
+        "bilinear": lambda t, x: t.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")}
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -75,8 +89,10 @@ def test_operators_that_round_otherwise(name):
     assert largest <= 1 and share < 0.02
 
 
-REFUSED = {"add": lambda t, x: x + x, "sum": lambda t, x: x.sum(), "to": lambda t, x: x.to(t.float32), "numpy": lambda t, x: x.numpy(),
-           "zeros_like": lambda t, x: t.zeros_like(x), "where": lambda t, x: t.where(x == x, x, x), "mul": lambda t, x: x * 2}
+REFUSED = {"add": lambda t, x: x + x, "sum": lambda t, x: x.sum(), "to": lambda t, x: x.to(t.float32),
+           "numpy": lambda t, x: x.numpy(),
+           "zeros_like": lambda t, x: t.zeros_like(x), "where": lambda t, x: t.where(x == x, x, x),
+           "mul": lambda t, x: x * 2}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -89,10 +105,12 @@ def test_what_has_no_meaning_is_refused(name):
 
 def test_files_of_either_are_read_by_the_other():
     def made(t):
-        return [quantized(t), t.quantize_per_channel(t.tensor(X[0, :2, 0]), t.tensor([0.1, 0.2]), t.tensor([0, 1]), 0, t.qint8), t.quint8, t.per_tensor_affine]
+        return [quantized(t), t.quantize_per_channel(t.tensor(X[0, :2, 0]), t.tensor([0.1, 0.2]), t.tensor([0, 1]), 0,
+                                                     t.qint8), t.quint8, t.per_tensor_affine]
 
     ours, theirs = made(rushlight), made(torch)
-    for written, by, read_by, wanted in ((ours, rushlight, torch, theirs), (theirs, torch, rushlight, ours), (ours, rushlight, rushlight, ours)):
+    for written, by, read_by, wanted in ((ours, rushlight, torch, theirs), (theirs, torch, rushlight, ours),
+                                         (ours, rushlight, rushlight, ours)):
         file = io.BytesIO()
         by.save(written, file)
         file.seek(0)
@@ -102,8 +120,10 @@ def test_files_of_either_are_read_by_the_other():
 
 
 @pytest.mark.parametrize("call, error", [
-    (lambda t, x: t.quantize_per_tensor(x, 0.1, 300, t.quint8), RuntimeError), (lambda t, x: t.quantize_per_tensor(x.double(), 0.1, 3, t.quint8), RuntimeError),
-    (lambda t, x: t.quantize_per_tensor(x, 0.1, 3, t.uint8), RuntimeError), (lambda t, x: x.q_scale(), NotImplementedError), (lambda t, x: x.int_repr(), NotImplementedError),
+    (lambda t, x: t.quantize_per_tensor(x, 0.1, 300, t.quint8), RuntimeError),
+    (lambda t, x: t.quantize_per_tensor(x.double(), 0.1, 3, t.quint8), RuntimeError),
+    (lambda t, x: t.quantize_per_tensor(x, 0.1, 3, t.uint8), RuntimeError),
+    (lambda t, x: x.q_scale(), NotImplementedError), (lambda t, x: x.int_repr(), NotImplementedError),
     (lambda t, x: quantized(t).q_per_channel_axis(), RuntimeError)])
 def test_errors(call, error):
     for t in (rushlight, torch):

@@ -1,4 +1,5 @@
-"""What the logs say of compiled code, each by its name here and by PyTorch's; stages in files; the line about long compilations."""
+"""What the logs say of compiled code, each by its name here and by PyTorch's; stages in files; the line about long
+compilations."""
 import logging
 import re
 import subprocess
@@ -27,7 +28,9 @@ def test_graph(caplog):
     f = torch.compile(lambda x: torch.relu(x) + 1)
     x = torch.zeros(2)
     captured = lines(caplog, "graph", lambda: f(x))[0]
-    assert captured == ('captured\ndef program(x0: "float32[2]"):\n    t0 = relu(x0)  # float32[2]\n    t1 = add(t0, 1)  # float32[2]\n    return t1')
+    assert captured == (
+        'captured\ndef program(x0: "float32[2]"):\n    t0 = relu(x0)  # float32[2]\n    t1 = add(t0, 1)  # '
+        'float32[2]\n    return t1')
 
 
 def test_graph_breaks(caplog):
@@ -59,7 +62,8 @@ def test_aot_fusion_kernels_and_timing(caplog):
     x = torch.zeros(2, 3, requires_grad=True)
     f = torch.compile(lambda x: (x.sin().exp() * 3.25).sum())
     with settings.set(cache="0"):
-        for name, pattern in [("aot", r"compiled keeps \(.*\); its backward:\ndef program"), ("fusion", r"nodes -> \d+ kernels"), ("kernels", r"k[0-9a-f]{12}: ")]:
+        for name, pattern in [("aot", r"compiled keeps \(.*\); its backward:\ndef program"),
+                              ("fusion", r"nodes -> \d+ kernels"), ("kernels", r"k[0-9a-f]{12}: ")]:
             torch._dynamo.reset()
             from rushlight._src.compiler import segment
             segment.made.clear()
@@ -70,7 +74,8 @@ def run(script, tmp_path, **environment):
     import os
     path = tmp_path / "script.py"
     path.write_text(script)
-    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env={**os.environ, **environment})
+    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True,
+                          env={**os.environ, **environment})
 
 
 SCRIPT = "import rushlight as torch\nf = torch.compile(lambda x: (x @ x).relu().sum())\nx = torch.ones(4, 4, requires_grad=True)\nf(x).backward()\nprint(x.grad[0, 0].item())\n"
@@ -97,7 +102,8 @@ def test_every_stage_in_files(tmp_path):
 def test_torch_names():
     try:
         torch._logging.set_logs(graph_breaks=True, dynamo=logging.WARNING, output_code=True)
-        assert logging.getLogger("rushlight.output").isEnabledFor(logging.DEBUG) and not logging.getLogger("rushlight.guards").level
+        assert logging.getLogger("rushlight.output").isEnabledFor(logging.DEBUG) and not logging.getLogger(
+            "rushlight.guards").level
         torch._logging.set_logs(inductor=logging.DEBUG)
         assert logging.getLogger("rushlight.kernels").level == logging.DEBUG
         with pytest.raises(ValueError, match="no log 'nothing'"):
@@ -121,8 +127,10 @@ def test_a_long_compilation_tells_how_far_it_is(capsys, monkeypatch):
         progress.end()
         shown = [re.sub(r"py:\d+", "py:N", line.strip()) for line in capsys.readouterr().err.splitlines()]
         place = "model in test_a_long_compilation_tells_how_far_it_is (test_logs.py:N)"
-        assert shown == [f"rushlight: compiling {place}: 3 kernels in 2.1 s", f"rushlight: compiling {place}: 4 kernels in 2.8 s",
-                         f"rushlight: compiling {place}: 5 kernels in 3.5 s", f"rushlight: compiled {place}: 5 kernels in 3.5 s"]
+        assert shown == [f"rushlight: compiling {place}: 3 kernels in 2.1 s",
+                         f"rushlight: compiling {place}: 4 kernels in 2.8 s",
+                         f"rushlight: compiling {place}: 5 kernels in 3.5 s",
+                         f"rushlight: compiled {place}: 5 kernels in 3.5 s"]
         monkeypatch.setattr("sys.stderr.isatty", lambda: False)
         progress.begin("into a file")
         now[0] += 9

@@ -1,4 +1,5 @@
-"""Programs that write into tensors, as programs that do not: every write gives the tensor a new value, and its views too.
+"""Programs that write into tensors, as programs that do not: every write gives the tensor a new value, and its views
+too.
 
 What an input is worth at the end, where it was written to, becomes a Store.
 """
@@ -21,8 +22,8 @@ WHOLE = ("reshape", "permute", "flip")  # views that show every element once
 class Recording(Trace):
     """A Trace whose values may be written to, and which draws random numbers when the program runs.
 
-    ``stream`` holds the nodes of the random stream's seed and position once something was drawn, ``drawn`` how many blocks.
-    Without ``writes``, what an in-place operator computes is just its result.
+    ``stream`` holds the nodes of the random stream's seed and position once something was drawn, ``drawn`` how many
+    blocks.  Without ``writes``, what an in-place operator computes is just its result.
     """
 
     def __init__(self, writes=True):
@@ -38,18 +39,19 @@ class Recording(Trace):
         """(input, its last value) for each input that was written to."""
         return [(node, value.value) for node, value in self.given.items() if value.value is not node]
 
-    # --- random numbers ----------------------------------------------------------------------------------------------------------
+    # --- random numbers -----------------------------------------------------------------------------------------------
     def reserve(self, blocks: int):
         if not self.stream:
             scalar = Meta.of((), int64, preferred())
-            self.stream = tuple(super(Recording, self).input(scalar, stem, weak=True).value for stem in ("seed", "position"))
+            self.stream = tuple(super(Recording, self).input(scalar, stem, weak=True).value
+                                for stem in ("seed", "position"))
         seed, position = map(traced, self.stream)
         if self.drawn:
             position = P.add(position, self.drawn)
         self.drawn += blocks
         return seed, position
 
-    # --- writing --------------------------------------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------
     def call(self, op: Op, args, kwargs):
         into = op.facts.get("into")
         if into is not None and self.writes:
@@ -128,7 +130,8 @@ def vjp(g, y, before, value):
 
 
 def unrecorded(before: Node, value: Node) -> Node:
-    """What a tensor of the program is worth after a write under ``no_grad`` or through a detached view: its history stays as it was."""
+    """What a tensor of the program is worth after a write under ``no_grad`` or through a detached view: its history
+    stays as it was."""
     if before.op is None or before.constant or not before.meta.dtype.is_inexact:
         return value
     with recording(True):
@@ -136,7 +139,8 @@ def unrecorded(before: Node, value: Node) -> Node:
 
 
 def write(target: Traced, value: Traced, written=None):
-    """Gives ``target``, or the part of its owner that it shows, a new value; ``written``: not 0 where it has one (None: everywhere)."""
+    """Gives ``target``, or the part of its owner that it shows, a new value; ``written``: not 0 where it has one (None:
+    everywhere)."""
     owner = target if target._base is None else target._base
     steps = () if target._base is None else target.path
     shown = [traced(owner.node)]
@@ -153,15 +157,18 @@ def write(target: Traced, value: Traced, written=None):
 
 
 def placed(value: Traced, meta: Meta) -> Traced:
-    """A value as that of memory which lies as ``meta`` says: writes move nothing, so views of what was written show it as before."""
+    """A value as that of memory which lies as ``meta`` says: writes move nothing, so views of what was written show it
+    as before."""
     return value if value.node.meta is meta else top().emit(P.convert, (value,), {"dtype": meta.dtype}, meta=meta)
 
 
 def put_back(step: Node, before: Traced, value: Traced, written):
-    """What ``before`` becomes when ``value`` is written, where ``written`` says, through the view that ``step`` makes of it; and where that is written."""
+    """What ``before`` becomes when ``value`` is written, where ``written`` says, through the view that ``step`` makes
+    of it; and where that is written."""
     view = step.op.kind
     if picks(step):
-        return put_at(step, before, value), put_at(step, zeros(before.shape), ones(value.shape) if written is None else written)
+        return put_at(step, before, value), put_at(step, zeros(before.shape), ones(value.shape) if written is None
+                                                   else written)
     if view.name in ("recast", "bytes"):
         return view.put(before, value), None if written is None else recast_places(step, before, written)
     if shows_again(step, before):
@@ -180,7 +187,8 @@ def put_at(step: Node, before: Traced, value: Traced) -> Traced:
     """``before`` with another slice at the place that a step looks up."""
     dim = step.params["dim"]
     at = P.reshape(traced(step.args[1]), shape=(1,))
-    return P.put(before, at, P.reshape(value, shape=(*before.shape[:dim], 1, *before.shape[dim + 1:])), dim=dim, combine="set")
+    return P.put(before, at, P.reshape(value, shape=(*before.shape[:dim], 1, *before.shape[dim + 1:])), dim=dim,
+                 combine="set")
 
 
 def zeros(shape) -> Traced:
@@ -192,13 +200,15 @@ def ones(shape) -> Traced:
 
 
 def recast_places(step: Node, before: Traced, written: Traced) -> Traced:
-    """Which elements of ``before`` are written where some are, of those that consist of them or that they consist of."""
+    """Which elements of ``before`` are written where some are, of those that consist of them or that they consist
+    of."""
     if tuple(step.meta.shape) == tuple(before.shape):
         return written
     if step.op.kind.name == "bytes":
         few, many = step.meta.shape[-1], before.shape[-1]
         if many > few:
-            return P.reshape(P.expand(P.reshape(written, shape=(*written.shape, 1)), shape=(*written.shape, many // few)), shape=tuple(before.shape))
+            return P.reshape(P.expand(P.reshape(written, shape=(*written.shape, 1)),
+                                      shape=(*written.shape, many // few)), shape=tuple(before.shape))
         grouped = P.reshape(written, shape=(*before.shape, few // many))
         return P.reshape(P.amax(grouped, (len(before.shape),)), shape=tuple(before.shape))
     if step.dtype.is_complex:
@@ -221,7 +231,8 @@ def put_places(step: Node, before: Traced, value: Traced, written):
 
     def put(memory, values):
         last = P.full(shape=(1,), value=0, dtype=memory.dtype)
-        whole = P.put(P.cat((P.reshape(memory, shape=(count,)), last), dim=0), P.reshape(at, shape=(seen,)), P.reshape(values, shape=(seen,)), dim=0, combine="set")
+        whole = P.put(P.cat((P.reshape(memory, shape=(count,)), last), dim=0), P.reshape(at, shape=(seen,)),
+                      P.reshape(values, shape=(seen,)), dim=0, combine="set")
         return P.reshape(P.slice(whole, starts=(0,), steps=(1,), shape=(count,)), shape=tuple(before.shape))
 
     return put(before, value), put(zeros(before.shape), ones(value.shape))

@@ -23,7 +23,8 @@ def carries_gradient(meta) -> bool:
 
 
 def differentiate(nodes, outputs, cotangents, sources) -> list:
-    """Gradients of ``sources`` (nodes), given cotangents of ``outputs`` (nodes): Traced values, or None where there are none.
+    """Gradients of ``sources`` (nodes), given cotangents of ``outputs`` (nodes): Traced values, or None where there are
+    none.
 
     Called under the Trace that wrote ``nodes``; what the gradient rules compute is written after them.
     """
@@ -50,19 +51,23 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
         for place, (argument, contribution) in enumerate(node_vjp(node, g)):
             if contribution is NotImplemented:
                 if argument in active:
-                    raise NotImplementedError(f"the derivative of {node.op.name.rpartition('.')[2]} by argument {place + 1} is not implemented")
+                    raise NotImplementedError(
+                        f"the derivative of {node.op.name.rpartition('.')[2]} by argument {place + 1} is not "
+                        "implemented")
                 continue
             add(argument, contribution)
     return [gradients.get(source) for source in sources]
 
 
 def lay_out(graph, gradients, sources):
-    """Lays gradients, outputs of a simplified graph, out as their sources lie, where an elementwise operation makes them for nobody else.  Rules leave
-    strides from before a product was turned round, in which the gradient would be written across memory, and copied once more to be collected."""
+    """Lays gradients, outputs of a simplified graph, out as their sources lie, where an elementwise operation makes
+    them for nobody else.  Rules leave strides from before a product was turned round, in which the gradient would be
+    written across memory, and copied once more to be collected."""
     read = {n for node in graph.nodes for n in node.used}
     for gradient, source in zip(gradients, sources):
         alone = gradient not in read and sum(o is gradient for o in graph.outputs) == 1
-        if alone and gradient.op is not None and gradient.op.kind.name == "elementwise" and source.meta.contiguous and same_sizes(gradient.shape, source.shape):
+        if (alone and gradient.op is not None and gradient.op.kind.name == "elementwise" and source.meta.contiguous
+            and same_sizes(gradient.shape, source.shape)):
             gradient.meta = gradient.meta.like(strides=source.meta.strides)
 
 
@@ -75,9 +80,11 @@ def node_vjp(node: Node, g):
         results = list(rule(g, y, *values))
         arguments = list(node.used)
         if len(results) != len(arguments):
-            arguments = [a for a in arguments if not a.weak and a.number is None]  # rules know nothing of numbers that are only known at run time
+            # rules know nothing of numbers that are only known at run time
+            arguments = [a for a in arguments if not a.weak and a.number is None]
         if len(results) != len(arguments):
-            raise TypeError(f"{node.op.name}: vjp returned {len(results)} cotangents for {len(arguments)} tensor arguments")
+            raise TypeError(
+                f"{node.op.name}: vjp returned {len(results)} cotangents for {len(arguments)} tensor arguments")
         return zip(arguments, results)
     results = rule(g, y, *values, **node.params) if rule else node.op.kind.vjp(node.op, g, y, *values, **node.params)
     return pairs(node.args, results)

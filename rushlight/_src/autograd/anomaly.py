@@ -29,7 +29,8 @@ def explain():
     """Warns with the forward call of the step that failed."""
     for step in running:
         lines = made_at.get(step)
-        where = "Traceback of forward call that caused the error:\n" + "".join(lines) if lines else "No forward pass information available."
+        where = "Traceback of forward call that caused the error:\n" + "".join(
+            lines) if lines else "No forward pass information available."
         warnings.warn(f"Error detected in {class_name(step)}. {where}", stacklevel=4)
     running.clear()
 
@@ -52,7 +53,9 @@ class detect_anomaly:
 
     def __init__(self, check_nan=True):
         self.wanted = check_nan
-        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.", stacklevel=2)
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.", stacklevel=2)
 
     def __enter__(self):
         self.before = state.anomaly, detect_anomaly.check_nan

@@ -14,14 +14,16 @@ from ..core.tensor import empty_of
 from . import hooks  # noqa: F401 - gives tensors their hooks
 from .mutation import mutate, refresh
 from .node import GradientEdge
-from .steps import accumulate, add_to, call_function, derive_recorded, freed, full_of, run_hooks, run_posthooks, run_prehooks, stale, unreached
+from .steps import (accumulate, add_to, call_function, derive_recorded, freed, full_of, run_hooks, run_posthooks,
+                    run_prehooks, stale, unreached)
 
 
 def starting_gradients(tensors, gradients) -> list:
     """What a backward pass starts from: one for each of its roots.  RuntimeError for another number of them."""
     if len(tensors) != len(gradients):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
-    return [starting_gradient(tensor, gradient, place) for place, (tensor, gradient) in enumerate(zip(tensors, gradients))]
+    return [starting_gradient(tensor, gradient, place)
+            for place, (tensor, gradient) in enumerate(zip(tensors, gradients))]
 
 
 def starting_gradient(tensor, gradient, place=0):
@@ -29,8 +31,10 @@ def starting_gradient(tensor, gradient, place=0):
         if isinstance(tensor, GradientEdge):
             return starting_gradient(stand_in(*tensor), None, place)
         if tensor.numel() != 1:
-            raise NotScalarError(f"grad can be implicitly created only for scalar outputs, not for one of shape {list(tensor.shape)}", "a single element, or weights",
-                                 "call .sum() or .mean() first, or give backward() a gradient of that shape")
+            raise NotScalarError(
+                f"grad can be implicitly created only for scalar outputs, not for one of shape {list(tensor.shape)}",
+                "a single element, or weights",
+                "call .sum() or .mean() first, or give backward() a gradient of that shape")
         if tensor.is_complex():
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype}")
         if kind_of(type(tensor)) & DISPATCH:
@@ -41,38 +45,46 @@ def starting_gradient(tensor, gradient, place=0):
     if isinstance(tensor, GradientEdge):
         return starting_gradient(stand_in(*tensor), gradient, place)
     if tuple(gradient.shape) != tuple(tensor.shape):
-        raise RuntimeError(f"Mismatch in shape: grad_output[{place}] has a shape of {gradient.shape} and output[{place}] has a shape of {tensor.shape}.")
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{place}] has a shape of {gradient.shape} and output[{place}] has a shape "
+            f"of {tensor.shape}.")
     if gradient.is_complex() != tensor.is_complex():
-        raise RuntimeError(f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-                           f"grad_output has a dtype of {gradient.dtype} and output has a dtype of {tensor.dtype}.")
+        raise RuntimeError(
+            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output has a dtype of {gradient.dtype} and output has a dtype of {tensor.dtype}.")
     return gradient if gradient.dtype is tensor.dtype else gradient.to(tensor.dtype)
 
 
 def stand_in(node, output_nr):
     """A tensor like the result of a node, whose gradient is asked for by a GradientEdge."""
     step = node.step
-    metas = (step.variable._meta,) if step.kind == ACCUMULATE else step.plan.outputs if step.kind == DERIVED else step.outputs
+    metas = (step.variable._meta,
+             ) if step.kind == ACCUMULATE else step.plan.outputs if step.kind == DERIVED else step.outputs
     return empty_of(metas[output_nr])
 
 
 def edge_of(tensor):
-    """The step that a gradient of this tensor (or GradientEdge) goes to, None if it wants none, and which result of the step it is."""
+    """The step that a gradient of this tensor (or GradientEdge) goes to, None if it wants none, and which result of the
+    step it is."""
     if isinstance(tensor, GradientEdge):
         return tensor.node.step, tensor.output_nr
     return calls.edge(tensor), tensor._output if tensor._step is not None else 0
 
 
 def launch(tensors, gradients, retain, create, inputs, accumulate):
-    """One run of the engine; returns it, with the gradients captured for ``inputs``: all with ``accumulate`` off, else those of inputs that are no leaves."""
+    """One run of the engine; returns it, with the gradients captured for ``inputs``: all with ``accumulate`` off, else
+    those of inputs that are no leaves."""
     roots = []
     for tensor, gradient in zip(tensors, gradients):
         step, slot = edge_of(tensor)
         if step is None:
-            raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn", "a result computed from tensors that require gradients",
+            raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn",
+                                 "a result computed from tensors that require gradients",
                                  "set requires_grad=True on the inputs, and compute outside no_grad()")
         roots.append((step, slot, gradient))
     run = engine.Run()
-    run.retain, run.create, run.accumulate, run.queue, run.thread = int(retain), int(create), int(accumulate), [], get_ident()
+    run.retain, run.create, run.accumulate, run.queue, run.thread = int(retain), int(create), int(
+        accumulate), [], get_ident()
     if inputs is not None:
         run.captures, run.captured = {}, [None] * len(inputs)
         for place, tensor in enumerate(inputs):
@@ -177,7 +189,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     gradients = starting_gradients(tensors, gradients)
     retain = create_graph if retain_graph is None else retain_graph
     if create_graph:
-        warn("backward() with create_graph=True makes a reference cycle between a parameter and its gradient, which can leak memory: write autograd.grad() instead, or set the "
+        warn("backward() with create_graph=True makes a reference cycle between a parameter and its gradient, which "
+             "can leak memory: write autograd.grad() instead, or set the "
              ".grad of parameters to None when they are no longer needed.")
     if inputs is None:
         if Whole.run is not None and not create_graph and not state.anomaly:
@@ -213,15 +226,19 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     gradients = as_tuple(grad_outputs) or (None,) * len(outputs)
     if is_grads_batched:
         for output, rows in zip(outputs, gradients):
             if rows is not None and tuple(rows.shape[1:]) != tuple(output.shape):
-                raise RuntimeError(f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension, and the others must be those of the "
-                                   f"output: there are {list(rows.shape)} and {list(output.shape)}")
+                raise RuntimeError(
+                    "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                    "dimension, and the others must be those of the "
+                    f"output: there are {list(rows.shape)} and {list(output.shape)}")
         from ..transforms.vmap import vmap
-        return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads))(*gradients)
+        return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused,
+                                       False, materialize_grads))(*gradients)
     shown = inputs
     gradients = tuple(map(inmost_gradient, outputs, gradients)) if len(gradients) == len(outputs) else gradients
     outputs, inputs = (tuple(map(inmost, values)) for values in (outputs, inputs))
@@ -236,8 +253,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
             gradient = full_of(tensor._meta, 0)
             gradient.requires_grad = create_graph
         elif gradient is None and not allow_unused:
-            raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "
-                               "the desired behavior.")
+            raise RuntimeError(
+                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
+                "if this is "
+                "the desired behavior.")
         out.append(gradient if like is tensor or gradient is None else like.gradient(gradient))
     return tuple(out)
 
@@ -245,7 +264,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
 def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Accumulates into ``.grad`` of leaves the gradient of this tensor."""
     if not self.requires_grad:
-        raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn", "a result computed from tensors that require gradients",
+        raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn",
+                             "a result computed from tensors that require gradients",
                                  "set requires_grad=True on the inputs, and compute outside no_grad()")
     backward(self, gradient, retain_graph, create_graph, inputs)
 

@@ -27,8 +27,10 @@ def answer(function, args):
         with level.below():
             return level.adopt(function.apply(*args))
     if not function.separate() and not (isinstance(level, Forward) and level.takes_contexts):
-        raise RuntimeError(f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
-                           f"setup_context staticmethod, which {function.__name__} doesn't.")
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+            "override the "
+            f"setup_context staticmethod, which {function.__name__} doesn't.")
     return RULES[type(level)](level, function, args, values)
 
 
@@ -87,8 +89,10 @@ def reverse(level: Reverse, function, args, values):
 
 def forward(level: Forward, function, args, values):
     if function.jvp is Function.jvp:
-        raise NotImplementedError(f"You must implement the jvp function for custom autograd.Function to use it with forward mode AD; {function.__name__} "
-                                  "has none.")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD; "
+            f"{function.__name__} "
+            "has none.")
     with level.below():
         if function.separate():
             results = function.apply(*values)
@@ -106,15 +110,19 @@ def forward(level: Forward, function, args, values):
         if not isinstance(output, Tensor):
             return output
         if pushed is not None and (any(output is c for c in ctx._constant) or not output.dtype.is_inexact):
-            raise RuntimeError(f"{function.__name__}.jvp returned a tangent for result {k}, which is not differentiable. You should return None at that position instead.")
+            raise RuntimeError(
+                f"{function.__name__}.jvp returned a tangent for result {k}, which is not differentiable. You should "
+                "return None at that position instead.")
         made = Dual(level, output, pushed)
         for argument, value, before in zip(args, values, given):
             if pushed is None or before is None or not isinstance(value, Tensor):
                 continue
             if value is output and any(value is d for d in ctx._dirty):
                 if pushed is not before:
-                    raise RuntimeError("An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input inplace, then the "
-                                       "jvp function must modify the corresponding gradient inplace.")
+                    raise RuntimeError(
+                        "An inplace custom Function is not modifying the forward mode gradients inplace. If the "
+                        "forward is modifying an input inplace, then the "
+                        "jvp function must modify the corresponding gradient inplace.")
                 if level.owns(argument):
                     argument.replace(made)
                     return argument
@@ -146,8 +154,10 @@ def tangent(level, argument, materialize):
 def batch(level: Batch, function, args, values):
     own = function.vmap is not Function.vmap
     if function.generate_vmap_rule and own:
-        raise RuntimeError(f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. Please "
-                           "set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity.")
+        raise RuntimeError(
+            f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overriden "
+            "vmap staticmethod. Please "
+            "set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity.")
     dims = tuple(0 if level.owns(a) else None for a in args)
     with level.below():
         if function.generate_vmap_rule:
@@ -157,10 +167,14 @@ def batch(level: Batch, function, args, values):
             results, out_dims = function.vmap(VmapInfo(level.size, level.randomness), dims, *values)
             out_dims = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(several(results))
         else:
-            raise RuntimeError(f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and implement the vmap "
-                               "staticmethod or set generate_vmap_rule=True.")
-        fronted = [r if d is None or not isinstance(r, Tensor) else OPS["movedim"](r, d, 0) for r, d in zip(several(results), out_dims)]
-    return alike(results, [r if d is None or not isinstance(r, Tensor) else Batched(level, r) for r, d in zip(fronted, out_dims)])
+            raise RuntimeError(
+                f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and "
+                "implement the vmap "
+                "staticmethod or set generate_vmap_rule=True.")
+        fronted = [r if d is None or not isinstance(r, Tensor) else OPS["movedim"](r, d, 0)
+                   for r, d in zip(several(results), out_dims)]
+    return alike(results, [r if d is None or not isinstance(r, Tensor) else Batched(level, r)
+                           for r, d in zip(fronted, out_dims)])
 
 
 def mapped(function, dims, size, randomness):

@@ -1,4 +1,5 @@
-"""Jacobians of a function as matrices of real numbers: by central differences, by the reverse mode, by the forward mode.
+"""Jacobians of a function as matrices of real numbers: by central differences, by the reverse mode, by the forward
+mode.
 
 A complex element counts as two, its real and its imaginary part; a sparse tensor as the dense one of its elements.
 """
@@ -67,7 +68,8 @@ def copies(results) -> list:
 
 
 class Moving:
-    """An argument of which elements are moved: in its own memory, so that functions which read it elsewhere see that too; a sparse one is made anew."""
+    """An argument of which elements are moved: in its own memory, so that functions which read it elsewhere see that
+    too; a sparse one is made anew."""
 
     def __init__(self, tensor, masked):
         self.tensor, self.masked = tensor, masked
@@ -99,13 +101,18 @@ class Moving:
 
 
 def difference(func, inputs, k, direction, eps, moving) -> list:
-    """For each output, as a vector of real numbers, how fast it changes in a direction of argument k.  AssertionError where shapes or dtypes change."""
+    """For each output, as a vector of real numbers, how fast it changes in a direction of argument k.  AssertionError
+    where shapes or dtypes change."""
     above, below = (moving.outputs(func, inputs, k, direction * s) for s in (eps, -eps))
     for a, b in zip(above, below):
         if tuple(a.shape) != tuple(b.shape):
-            raise AssertionError(f"Expected `func` to return outputs with the same shape when inputs are perturbed, but got {tuple(a.shape)} and {tuple(b.shape)}")
+            raise AssertionError(
+                "Expected `func` to return outputs with the same shape when inputs are perturbed, but got "
+                f"{tuple(a.shape)} and {tuple(b.shape)}")
         if a.dtype is not b.dtype:
-            raise AssertionError(f"Expected `func` to return outputs with the same dtype when inputs are perturbed, but got {a.dtype} and {b.dtype}")
+            raise AssertionError(
+                f"Expected `func` to return outputs with the same dtype when inputs are perturbed, but got {a.dtype} "
+                f"and {b.dtype}")
     return [(flat(a) - flat(b)) / (2 * eps) for a, b in zip(above, below)]
 
 
@@ -113,12 +120,14 @@ def numerical(func, inputs, k, eps, masked=False) -> list:
     """For each output the matrix [elements of input k, elements of the output], by central differences."""
     x = inputs[k]
     moving, shown = Moving(x, masked), shown_elements(x, masked)
-    rows = [difference(func, inputs, k, unit_like(x, at), eps, moving) if shown is None or shown[at] else None for at in range(count(x))]
+    rows = [difference(func, inputs, k, unit_like(x, at), eps, moving) if shown is None or shown[at] else None
+            for at in range(count(x))]
     known = next((row for row in rows if row is not None), None)
     if known is None:
         outputs = inexact(func(*inputs))
         return [OPS["zeros"]((len(rows), count(o)), dtype=o.dtype.to_real()) for o in outputs]
-    return [OPS["stack"]([OPS["zeros_like"](known[j]) if row is None else row[j] for row in rows]) for j in range(len(known))]
+    return [OPS["stack"]([OPS["zeros_like"](known[j]) if row is None else row[j] for row in rows])
+            for j in range(len(known))]
 
 
 def shown_elements(x, masked):
@@ -127,7 +136,8 @@ def shown_elements(x, masked):
         return None
     x = x.detach()
     ones = Moving(x, True).sparse(OPS["ones_like"](strided(x)))
-    return [bool(v) for v in (strided(ones).abs() > 0).reshape((-1,)).tolist() for _ in range(2 if x.is_complex() else 1)]
+    return [bool(v) for v in (strided(ones).abs() > 0).reshape((-1,)).tolist()
+            for _ in range(2 if x.is_complex() else 1)]
 
 
 def analytical(output, x, masked=False):
@@ -144,13 +154,15 @@ def analytical(output, x, masked=False):
 def pushed(func, inputs, tangents) -> tuple:
     """The results of ``func`` and their tangents (None: zero), given those of the inputs (None: none)."""
     with dual_level():
-        duals = [make_dual(x.detach(), t) if t is not None else x.detach() if isinstance(x, Tensor) else x for x, t in zip(inputs, tangents)]
+        duals = [make_dual(x.detach(), t) if t is not None else x.detach() if isinstance(x, Tensor) else x
+                 for x, t in zip(inputs, tangents)]
         pairs = [unpack_dual(o) for o in inexact(func(*duals))]
         return [p.primal for p in pairs], [p.tangent for p in pairs]
 
 
 def forward(func, inputs, wanted, k, direction) -> list:
-    """For each output, as a vector of real numbers, its tangent where that of argument k is ``direction``, and those of other inputs zero."""
+    """For each output, as a vector of real numbers, its tangent where that of argument k is ``direction``, and those of
+    other inputs zero."""
     tangents = [direction if j == k else OPS["zeros_like"](x) if j in wanted else None for j, x in enumerate(inputs)]
     primals, found = pushed(func, inputs, tangents)
     return [flat(OPS["zeros_like"](p) if t is None else t) for p, t in zip(primals, found)]

@@ -15,7 +15,8 @@ def call(op: Op, args, kwargs, kinds):
     """The answer of the classes among the arguments, recorded for the backward pass."""
     whole = next((kind for kind in kinds if hasattr(kind, "__operator__")), None)
     if opened(op) and (whole is None or op.facts.get("composite")):
-        return body_of(op, args)(*args, **kwargs) if whole is None else whole.__operator__(op, args, kwargs)  # of simpler operators, each of which is answered
+        # of simpler operators, each of which is answered
+        return body_of(op, args)(*args, **kwargs) if whole is None else whole.__operator__(op, args, kwargs)
     wanted = tensors_of((*args, *kwargs.values()))
     if not (is_recording() and any(t._needs_grad for t in wanted)) or op.facts.get("detaches"):
         return answered(op, args, kwargs, kinds)
@@ -29,8 +30,10 @@ def call(op: Op, args, kwargs, kinds):
 def refuse_leaf(op, args):
     """LeafWrittenError where a leaf that wants a gradient is written while gradients are recorded."""
     at = op.facts.get("into")
-    if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._needs_grad and args[at]._step is None:
-        raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.", "a result, or a leaf without gradient",
+    if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._needs_grad and args[
+            at]._step is None:
+        raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
+                               "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
 
 
@@ -38,18 +41,22 @@ def refuse_view(op, args):
     """NotImplementedError where a view is written while gradients are recorded: what it shows would not know."""
     at = op.facts.get("into")
     if at is not None and at < len(args) and getattr(args[at], "_shows", False):
-        raise NotImplementedError(f"{op.name}: a view of a {type(args[at]).__name__} is written while gradients are recorded, of which its base would not know. Use an operator that "
-                                  "returns a new tensor, such as torch.where or index_put.")
+        raise NotImplementedError(
+            f"{op.name}: a view of a {type(args[at]).__name__} is written while gradients are recorded, of which its "
+            "base would not know. Use an operator that "
+            "returns a new tensor, such as torch.where or index_put.")
 
 
 def opened(op) -> bool:
-    """Whether an operator is seen as those of its body: not those that make tensors of the kind of another, which no simpler operator is asked for, nor those whose
-    results have sizes that data decide."""
-    return "library" not in op.facts and not op.facts.get("fresh") and "unmeasured" not in op.rules and (op.facts.get("composite") or op.name not in OPS)
+    """Whether an operator is seen as those of its body: not those that make tensors of the kind of another, which no
+    simpler operator is asked for, nor those whose results have sizes that data decide."""
+    return "library" not in op.facts and not op.facts.get("fresh") and "unmeasured" not in op.rules and (
+        op.facts.get("composite") or op.name not in OPS)
 
 
 def answered(op, args, kwargs, kinds):
-    """What the first class says that says anything: of an operator's overload, or of any operator where the class has ``__operator__``."""
+    """What the first class says that says anything: of an operator's overload, or of any operator where the class has
+    ``__operator__``."""
     for kind in kinds:
         if hasattr(kind, "__operator__"):
             return kind.__operator__(op, args, kwargs)
@@ -57,11 +64,14 @@ def answered(op, args, kwargs, kinds):
     packet = op.facts.get("library")
     for kind in kinds:
         rule = packet and packet.custom.rules.dispatch.get(kind)
-        result = rule(kind, func, kinds, tuple(args), kwargs) if rule else kind.__torch_dispatch__(func, kinds, tuple(args), kwargs)
+        result = rule(kind, func, kinds, tuple(args), kwargs) if rule else kind.__torch_dispatch__(func, kinds,
+                                                                                                   tuple(args), kwargs)
         if result is not NotImplemented:
             return result
-    raise TypeError(f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented: {', '.join(k.__name__ for k in kinds)}. "
-                    "Handle the operator in one of them.")
+    raise TypeError(
+        f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented: "
+        f"{', '.join(k.__name__ for k in kinds)}. "
+        "Handle the operator in one of them.")
 
 
 def tensors_of(values, found=None) -> list:
@@ -114,12 +124,15 @@ def read(function, args, kwargs):
     """A member that reads elements, of an instance of such a class."""
     tensor, name = args[0], function.__name__
     if name in ("numpy", "__array__", "tolist"):
-        raise RuntimeError(f"{name}() is not supported for tensor subclasses with __torch_dispatch__, such as {type(tensor).__name__}: it has no memory of its own. "
-                           "Convert it to a plain tensor first.")
+        raise RuntimeError(
+            f"{name}() is not supported for tensor subclasses with __torch_dispatch__, such as "
+            f"{type(tensor).__name__}: it has no memory of its own. "
+            "Convert it to a plain tensor first.")
     func = overload_of("_local_scalar_dense", args, {})
     found = type(tensor).__torch_dispatch__(func, (type(tensor),), (tensor,), {})
     if found is NotImplemented:
-        raise TypeError(f"{type(tensor).__name__}.__torch_dispatch__ returned NotImplemented for {func}, which {name}() asks for")
+        raise TypeError(
+            f"{type(tensor).__name__}.__torch_dispatch__ returned NotImplemented for {func}, which {name}() asks for")
     convert = {"__bool__": bool, "__int__": int, "__index__": int, "__float__": float}.get(name)
     return convert(found) if convert else found
 

@@ -16,7 +16,8 @@ from .steps import freed, full_of
 
 
 def version_of(value):
-    """How often the memory of a tensor was written; None for what has none: other values, and tensors of a transform's level."""
+    """How often the memory of a tensor was written; None for what has none: other values, and tensors of a transform's
+    level."""
     return value._storage.version if isinstance(value, Tensor) and value._storage is not None else None
 
 
@@ -30,7 +31,8 @@ class Context:
         self.needs_input_grad = ()
 
     def __getattr__(self, name):
-        """What nodes of the graph have, once this is part of one: ``next_functions``, ``name()``, ``register_hook``, ``metadata``."""
+        """What nodes of the graph have, once this is part of one: ``next_functions``, ``name()``, ``register_hook``,
+        ``metadata``."""
         step = self._step and self._step() if not name.startswith("__") and "_step" in self.__dict__ else None
         if step is None or not hasattr(GraphNode, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -89,8 +91,10 @@ class Context:
         self.kept()
         for tensor, version in zip(self._saved, self._versions):
             if isinstance(tensor, Tensor) and version_of(tensor) != version:
-                raise RuntimeError(f"one of the variables needed for gradient computation has been modified by an inplace operation: "
-                                   f"[{tensor.dtype} {list(tensor.shape)}] is at version {tensor._version}; expected version {version} instead.")
+                raise RuntimeError(
+                    f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"[{tensor.dtype} {list(tensor.shape)}] is at version {tensor._version}; expected version "
+                    f"{version} instead.")
         return tuple(t if t is None or isinstance(t, Tensor) else t.unpacked() for t in self._saved)
 
     def mark_dirty(self, *tensors):
@@ -115,52 +119,67 @@ class Function:
 
     @staticmethod
     def backward(ctx, *gradients):
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD.")
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx, *tangents):
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
 
     @staticmethod
     def vmap(info, in_dims, *args):
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap static method or set generate_vmap_rule=True.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap static method or set "
+            "generate_vmap_rule=True.")
 
     generate_vmap_rule = False
 
     def __call__(self, *args, **kwargs):
         name = type(self).__name__
-        raise RuntimeError(f"Legacy autograd function with non-static forward method is deprecated: an object of {name} was called. Use {name}.apply(...) with a "
-                           "static forward method.")
+        raise RuntimeError(
+            f"Legacy autograd function with non-static forward method is deprecated: an object of {name} was called. "
+            f"Use {name}.apply(...) with a "
+            "static forward method.")
 
     @classmethod
     def rule(cls):
         """The user's derivative, under the name it was given."""
         own, other = cls.backward is not Function.backward, cls.vjp is not Function.vjp
         if own and other:
-            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them.")
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                "implement one of them.")
         return cls.backward if own else cls.vjp
 
     @classmethod
     def check_count(cls, found, count):
         """RuntimeError where the derivative returned too few gradients, or gradients for no argument."""
         if len(found) < count or any(g is not None for g in found[count:]):
-            raise RuntimeError(f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {count}, got {len(found)})")
+            raise RuntimeError(
+                f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {count}, got "
+                f"{len(found)})")
 
     @classmethod
     def fitted(cls, k, gradient, meta):
-        """A gradient with the shape and dtype of the argument that it is for: summed where it was broadcast.  RuntimeError where it cannot fit."""
+        """A gradient with the shape and dtype of the argument that it is for: summed where it was broadcast.
+        RuntimeError where it cannot fit."""
         if gradient is None:
             return None
         if not isinstance(gradient, Tensor):
-            raise TypeError(f"expected Variable or None (got {type(gradient).__name__}): gradient {k} of {cls.__name__}Backward")
+            raise TypeError(
+                f"expected Variable or None (got {type(gradient).__name__}): gradient {k} of {cls.__name__}Backward")
         if gradient.is_sparse or gradient.is_nested:
             return gradient
         if tuple(gradient.shape) != tuple(meta.shape):
             if not expands(meta.shape, gradient.shape):
-                raise RuntimeError(f"Function {cls.__name__}Backward returned an invalid gradient at index {k} - got {list(gradient.shape)} but expected shape "
-                                   f"compatible with {list(meta.shape)}")
+                raise RuntimeError(
+                    f"Function {cls.__name__}Backward returned an invalid gradient at index {k} - got "
+                    f"{list(gradient.shape)} but expected shape "
+                    f"compatible with {list(meta.shape)}")
             gradient = gradient.sum_to_size(*meta.shape)
         return gradient if gradient.dtype is meta.dtype else gradient.to(meta.dtype)
 
@@ -208,7 +227,9 @@ class Function:
         for written in ctx._dirty:
             refuse_leaves(written)
             if written._base is not None and sum(isinstance(o, Tensor) for o in outputs) > 1:
-                raise RuntimeError(f"{cls.__name__} writes into an argument that is a view, and returns more than one Tensor: clone() the view first, or split the function in two")
+                raise RuntimeError(
+                    f"{cls.__name__} writes into an argument that is a view, and returns more than one Tensor: "
+                    "clone() the view first, or split the function in two")
         step = Step()
         step.kind, step.extra = FUNCTION, cls.__name__ + "Backward"
         wanted = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
@@ -270,8 +291,10 @@ def once_differentiable(backward):
             results = backward(ctx, *gradients)
         if not is_recording() or not any(isinstance(g, Tensor) and g._needs_grad for g in gradients):
             return results
-        leaves = [alias(g.detach()).requires_grad_() if isinstance(g, Tensor) and g.dtype.is_inexact else g for g in (results if isinstance(results, tuple) else (results,))]
-        refused = DelayedError("trying to differentiate twice a function that was marked with @once_differentiable", len(leaves))(*leaves)
+        leaves = [alias(g.detach()).requires_grad_() if isinstance(g, Tensor) and g.dtype.is_inexact else g
+                  for g in (results if isinstance(results, tuple) else (results,))]
+        refused = DelayedError("trying to differentiate twice a function that was marked with @once_differentiable",
+                               len(leaves))(*leaves)
         return refused if isinstance(results, tuple) or not isinstance(refused, tuple) else refused[0]
 
     return run

@@ -52,7 +52,8 @@ def retain_grad(self):
 
 
 def retained(tensor):
-    """Has the step that made a tensor keep its gradient, instead of the one that did so before: an operator in place makes another value of it."""
+    """Has the step that made a tensor keep its gradient, instead of the one that did so before: an operator in place
+    makes another value of it."""
     if tensor.gradient_hook is not None:
         tensor.gradient_hook.remove()
     ref = weakref.ref(tensor)

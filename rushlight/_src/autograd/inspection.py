@@ -1,4 +1,5 @@
-"""What users may look up of what a backward step keeps: ``grad_fn._saved_self``, and the same before it is unpacked, to hang hooks onto it."""
+"""What users may look up of what a backward step keeps: ``grad_fn._saved_self``, and the same before it is unpacked, to
+hang hooks onto it."""
 from __future__ import annotations
 
 from ..core.meta import Meta
@@ -17,13 +18,16 @@ class Unknown(AttributeError):
 
 
 def look_up(step: Step, name: str):
-    """The value of ``_saved_...`` or ``_raw_saved_...``: a tensor that the step keeps (None: it needs none), or a parameter of its operator.  AttributeError for another name."""
+    """The value of ``_saved_...`` or ``_raw_saved_...``: a tensor that the step keeps (None: it needs none), or a
+    parameter of its operator.  AttributeError for another name."""
     raw = name.startswith("_raw_saved_")
     wanted = name.removeprefix("_raw_saved_" if raw else "_saved_")
     if step.plan is None:
         raise Unknown(name)
     kept, others = contents(step)
-    read = (lambda place: None if place is None else SavedTensor.of(step, place)) if raw else (lambda place: None if place is None else value(step, place))
+    read = (lambda place: None if place is None else SavedTensor.of(step, place)) if raw else (lambda place: None
+                                                                                               if place is None
+                                                                                               else value(step, place))
     if wanted in kept:
         places = kept[wanted]
         return tuple(map(read, places)) if isinstance(places, tuple) else read(places)
@@ -37,11 +41,13 @@ def names_of(step: Step) -> list:
     if step.plan is None:
         return []
     kept, others = contents(step)
-    return [f"{prefix}{name}" for prefix in ("_saved_", "_raw_saved_") for name in kept] + [f"_saved_{name}" for name in others]
+    return [f"{prefix}{name}" for prefix in ("_saved_", "_raw_saved_")
+            for name in kept] + [f"_saved_{name}" for name in others]
 
 
 def contents(step: Step):
-    """By name, the places of saved values among ``step.saved``: of arguments and results that are tensors (None: not kept, tuples for lists); and the other parameters."""
+    """By name, the places of saved values among ``step.saved``: of arguments and results that are tensors (None: not
+    kept, tuples for lists); and the other parameters."""
     plan = step.plan
     place = {code: k for k, code in reversed(list(enumerate(plan.saves)))}
     kept, others, tensors = {}, {}, iter(range(1 << 30))
@@ -53,7 +59,8 @@ def contents(step: Step):
         elif found not in NUMBERS:
             others[name] = found
     results = [place.get(~k) for k in range(len(plan.outputs) - plan.extra)]
-    kept.update({RESULT: results[0]} if len(results) == 1 else {f"{RESULT}{k}": found for k, found in enumerate(results)})
+    kept.update({RESULT: results[0]} if len(results) == 1
+                else {f"{RESULT}{k}": found for k, found in enumerate(results)})
     return kept, others
 
 
@@ -66,7 +73,8 @@ def parameters(plan):
     order = list(plan.op.signature.parameters)
     named = order[:len(given) - len(names or ())]
     for name, found in zip([*named, *(names or ())], given):
-        if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], type):  # a number or bool stands with its type
+        # a number or bool stands with its type
+        if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], type):
             found = found[1]
         yield "self" if name == "input" else name, found
 
@@ -79,7 +87,8 @@ def wants(plan) -> list:
     found, tensors, wanted = [], iter(range(1 << 30)), set(plan.wanted)
     for name, given in parameters(plan):
         if isinstance(given, (Meta, tuple)):
-            found += [next(tensors) in wanted for each in (given if isinstance(given, tuple) else (given,)) if isinstance(each, Meta)]
+            found += [next(tensors) in wanted for each in (given if isinstance(given, tuple) else (given,))
+                      if isinstance(each, Meta)]
         elif name == "other" and plan.op.name.strip("_") in ARITHMETIC:
             found.append(False)
     return found if sum(found) == len(wanted) else [True] * len(wanted)
@@ -104,10 +113,13 @@ def value(step: Step, place: int):
 
 
 class SavedTensor:
-    """A tensor as a backward step keeps it: ``data`` is what it was packed to, ``register_hooks`` says how to pack it."""
+    """A tensor as a backward step keeps it: ``data`` is what it was packed to, ``register_hooks`` says how to pack
+    it."""
 
     def __init__(self):
-        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden: they are what grad_fn._raw_saved_self and the like give")
+        raise RuntimeError(
+            "Trying to create a SavedTensor object from Python is forbidden: they are what grad_fn._raw_saved_self "
+            "and the like give")
 
     @classmethod
     def of(cls, step, place):
@@ -141,14 +153,20 @@ class SavedTensor:
         return found.unpacked() if isinstance(found, Packed) else found
 
     def register_hooks(self, pack_hook, unpack_hook):
-        """Keeps ``pack_hook(tensor)`` from now on, of which ``unpack_hook`` makes the tensor again.  RuntimeError where there are hooks already."""
+        """Keeps ``pack_hook(tensor)`` from now on, of which ``unpack_hook`` makes the tensor again.  RuntimeError where
+        there are hooks already."""
         if not callable(pack_hook) or not callable(unpack_hook):
-            raise TypeError("register_hooks(): incompatible function arguments: pack_hook and unpack_hook are functions of one argument")
+            raise TypeError(
+                "register_hooks(): incompatible function arguments: pack_hook and unpack_hook are functions of one "
+                "argument")
         step, context, found = self.holder()
         if isinstance(found, Packed):
-            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a time.")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
+                "hooks is allowed at a time.")
         if found is None:
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden: None needs no packing")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor with value None is forbidden: None needs no packing")
         if context is not None:
             made = packed_by(found, pack_hook, unpack_hook)
             context._saved = (*context._saved[:self.place], made, *context._saved[self.place + 1:])

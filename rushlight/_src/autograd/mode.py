@@ -26,7 +26,8 @@ class GradMode(Scope):
 
     def __call__(self, function):
         if inspect.isclass(function):
-            warn(f"Decorating classes is deprecated: it changes {function.__name__}.__init__ alone, so decorate that method.", FutureWarning)
+            warn(f"Decorating classes is deprecated: it changes {function.__name__}.__init__ alone, so decorate that "
+                 "method.", FutureWarning)
             function.__init__ = self(function.__init__)
             return function
         if inspect.isgeneratorfunction(function):
@@ -82,7 +83,8 @@ class enable_grad(no_grad):
 
 
 class inference_mode(GradMode):
-    """As ``no_grad``, for code that will never need gradients: what is computed inside is never saved for a backward pass, and outside nobody writes into it.
+    """As ``no_grad``, for code that will never need gradients: what is computed inside is never saved for a backward
+    pass, and outside nobody writes into it.
 
     >>> import rushlight as rl
     >>> with rl.inference_mode():

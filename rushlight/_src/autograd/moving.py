@@ -12,8 +12,9 @@ from .function import Function
 
 
 def moved(tensor: Tensor, where: device, non_blocking=False) -> Tensor:
-    """The tensor on another device, with the gradient that goes back.  With ``non_blocking`` the host goes on while memory is copied that it may not touch: that of
-    a device, or pinned memory.  NotImplementedError for a tensor without data."""
+    """The tensor on another device, with the gradient that goes back.  With ``non_blocking`` the host goes on while
+    memory is copied that it may not touch: that of a device, or pinned memory.  NotImplementedError for a tensor
+    without data."""
     interpreter = top()
     if interpreter is not None:
         return interpreter.moved(tensor, where)
@@ -55,7 +56,8 @@ def copied(tensor: Tensor, where: device, non_blocking: bool) -> Tensor:
 def pinned(meta: Meta, beside: device) -> Tensor:
     """A tensor in memory of the host from which a device copies without waiting, if it has any."""
     memory = beside.provider.pinned(meta.nbytes)
-    return empty_of(meta) if memory is None else wrap(borrowed(memory.address, meta.nbytes, memory), 0, meta, meta.itemsize)
+    return empty_of(meta) if memory is None else wrap(borrowed(memory.address, meta.nbytes, memory), 0, meta,
+                                                      meta.itemsize)
 
 
 def transport(target: Tensor, source: Tensor, non_blocking: bool):
@@ -78,7 +80,8 @@ def transport(target: Tensor, source: Tensor, non_blocking: bool):
 
 def written(target: Tensor, source: Tensor, non_blocking=False) -> Tensor:
     """``target.copy_(source)`` from another device: straight into its memory where the two are laid out alike."""
-    alike = target._meta.dtype is source._meta.dtype and target._meta.shape == source._meta.shape and target._meta.strides == source._meta.strides
+    alike = (target._meta.dtype is source._meta.dtype and target._meta.shape == source._meta.shape
+             and target._meta.strides == source._meta.strides)
     recorded = target.requires_grad or source.requires_grad
     if alike and is_dense(target._meta) and not (recorded or target._meta.turned or source._meta.turned):
         calls.count_write(target)

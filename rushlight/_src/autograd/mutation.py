@@ -1,4 +1,5 @@
-"""In-place operators under autograd: histories of what is written, of the tensors whose views are written, and of views whose base is."""
+"""In-place operators under autograd: histories of what is written, of the tensors whose views are written, and of views
+whose base is."""
 from __future__ import annotations
 
 from ..core.errors import LeafWrittenError
@@ -46,7 +47,8 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
 
 
 def written(target: Tensor):
-    """What follows when a tensor that was written has its new step: the history of its base, and hooks on retained gradients."""
+    """What follows when a tensor that was written has its new step: the history of its base, and hooks on retained
+    gradients."""
     base = target._base
     if base is not None:
         rebase(base, target, target._step)
@@ -66,14 +68,19 @@ def copy_before(target: Tensor) -> Tensor:
 def refuse_leaves(target: Tensor):
     """LeafWrittenError for a target that is a leaf which wants a gradient, or a view of one."""
     if target._step is None and target._needs_grad:
-        raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.", "a result, or a leaf without gradient",
+        raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
+                               "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
     if target._seen < calls.UNRECORDED:
-        raise LeafWrittenError("A view was created in no_grad mode and is being modified inplace with grad mode enabled: what is written would become part of a history that "
-                               "the view has no part in.", "a view that was recorded, or a write under no_grad()", "make the view with recording enabled, or change its detach()")
+        raise LeafWrittenError(
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled: what is written "
+            "would become part of a history that "
+            "the view has no part in.", "a view that was recorded, or a write under no_grad()",
+            "make the view with recording enabled, or change its detach()")
     base = target._base
     if base is not None and base._needs_grad and base._step is None:
-        raise LeafWrittenError("a view of a leaf Variable that requires grad is being used in an in-place operation.", "a view of a result",
+        raise LeafWrittenError("a view of a leaf Variable that requires grad is being used in an in-place operation.",
+                               "a view of a result",
                                "change a view of a clone(), or do it under no_grad()")
 
 
@@ -81,7 +88,8 @@ RESULT = -1  # the code by which a plan saves its first result
 
 
 def correct_saved(step: Step, codes, source, before):
-    """What a step saved while the target was written: the old value where it saved the target, the new version where it saved the result."""
+    """What a step saved while the target was written: the old value where it saved the target, the new version where it
+    saved the result."""
     saved, versions = list(step.saved), list(step.versions)
     for place, code in enumerate(codes):
         if before is not None and code == source:
@@ -92,7 +100,8 @@ def correct_saved(step: Step, codes, source, before):
 
 
 def constant_step(target: Tensor):
-    """The step of a target overwritten by something that does not depend on it: it still wants gradients, and passes zeros on."""
+    """The step of a target overwritten by something that does not depend on it: it still wants gradients, and passes
+    zeros on."""
     before = calls.edge(target)
     if before is None:
         return None
@@ -117,7 +126,8 @@ def rebase(base: Tensor, view: Tensor, step):
     def function(gradient):
         if gradient is None:
             return None, None
-        whole = gradient.contiguous() if not base._meta.contiguous or gradient._meta is not base._meta.plain else gradient
+        whole = (gradient.contiguous() if not base._meta.contiguous or gradient._meta is not base._meta.plain
+                 else gradient)
         turned = turning(whole, base._turned)  # its memory is to the gradient what that of the base is to the base
         dense = turning(OPS["clone"](turned) if base._meta.contiguous else laid_out(turned, base._meta), base._turned)
         part = region(dense, meta, start)

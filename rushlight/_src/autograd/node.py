@@ -12,7 +12,8 @@ from .steps import Before, call_function, unreached
 
 _numbers = itertools.count()
 notes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # step: what users note at it
-seen: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # id of a step: its node, which keeps the step, while anybody holds one
+# id of a step: its node, which keeps the step, while anybody holds one
+seen: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
 class Handle:
@@ -54,7 +55,8 @@ class GraphNode:
         return notes.setdefault(self.step, {})
 
     def register_hook(self, hook):
-        """Calls ``hook(grad_inputs, grad_outputs)`` after this step; what it returns replaces the gradients that the step gave."""
+        """Calls ``hook(grad_inputs, grad_outputs)`` after this step; what it returns replaces the gradients that the
+        step gave."""
         return Handle(self.around(), hook)
 
     def register_prehook(self, hook):
@@ -67,7 +69,8 @@ class GraphNode:
         return self.step.posthooks
 
     def __call__(self, *gradients):
-        """The gradients of what the step was computed from, given those of its results.  TypeError for another number of gradients."""
+        """The gradients of what the step was computed from, given those of its results.  TypeError for another number
+        of gradients."""
         return applied(self.step, gradients)
 
     def __getattr__(self, name):
@@ -153,7 +156,8 @@ def class_name(step: Step) -> str:
 
 
 def edges_of(step: Step):
-    """(step, slot) for each argument that is a tensor, or a number where PyTorch makes it one: (None, 0) for those that want no gradient."""
+    """(step, slot) for each argument that is a tensor, or a number where PyTorch makes it one: (None, 0) for those that
+    want no gradient."""
     if step.plan is None:
         return zip(step.edges, step.slots)
     from .inspection import wants
@@ -187,7 +191,8 @@ def node_of(step: Step) -> GraphNode:
 
 
 def applied(step: Step, gradients):
-    """The gradients that a step gives for those of its results: one, or a tuple.  TypeError for another number of them than it has results."""
+    """The gradients that a step gives for those of its results: one, or a tuple.  TypeError for another number of them
+    than it has results."""
     if len(gradients) != len(unreached(step)):
         raise TypeError(f"{class_name(step)} expected {len(unreached(step))} arguments, got {len(gradients)} instead")
     if step.kind == ACCUMULATE:

@@ -27,7 +27,8 @@ def following(tensors, name: str, function) -> tuple:
 
 
 class DelayedError:
-    """``DelayedError(message, count)(*tensors)``: tensors through which no gradient can flow; RuntimeError where one does."""
+    """``DelayedError(message, count)(*tensors)``: tensors through which no gradient can flow; RuntimeError where one
+    does."""
 
     def __init__(self, message: str, num_inputs: int):
         self.message = message

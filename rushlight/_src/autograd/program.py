@@ -1,4 +1,5 @@
-"""Gradients as one operator: within a program being written its backward is derived there and then; on tensors the engine runs."""
+"""Gradients as one operator: within a program being written its backward is derived there and then; on tensors the
+engine runs."""
 from __future__ import annotations
 
 from ..aot.joint import differentiate
@@ -14,16 +15,20 @@ from .backward import grad
 
 @op(name="_gradients", method=False, composite=True)
 def gradients(outputs, cotangents, inputs, again, recorded):
-    """The gradients of ``outputs``, weighted by ``cotangents`` (None: one), with respect to ``inputs``; zeros where nothing flows.
+    """The gradients of ``outputs``, weighted by ``cotangents`` (None: one), with respect to ``inputs``; zeros where
+    nothing flows.
 
     ``again``: the outputs are differentiated once more; ``recorded``: the gradients are differentiated themselves.
     """
     trace = interpret.top()
     if not isinstance(trace, Trace):
-        return apart(grad(outputs, inputs, cotangents, retain_graph=again, create_graph=recorded, materialize_grads=True), cotangents)
+        return apart(grad(outputs, inputs, cotangents, retain_graph=again, create_graph=recorded,
+                          materialize_grads=True), cotangents)
     with recording(recorded):
-        weights = [P.full(shape=tuple(o.shape), value=1, dtype=o.dtype) if g is None else g for o, g in zip(outputs, cotangents)]
-        weights = [P.after(w, mark_of(o)) if o.numel() else w for w, o in zip(weights, outputs)]  # tells where the backward pass begins
+        weights = [P.full(shape=tuple(o.shape), value=1, dtype=o.dtype) if g is None else g
+                   for o, g in zip(outputs, cotangents)]
+        # tells where the backward pass begins
+        weights = [P.after(w, mark_of(o)) if o.numel() else w for w, o in zip(weights, outputs)]
         found = differentiate(trace.nodes, [o.node for o in outputs], weights, [i.node for i in inputs])
         return tuple(own(g, i) for g, i in zip(found, inputs))
 
@@ -38,7 +43,8 @@ def leaf(value):
 
 
 def computed_again(run, signature, scalars):
-    """An operator that keeps nothing but its arguments for the backward pass, where ``run(values)`` computes the rest again."""
+    """An operator that keeps nothing but its arguments for the backward pass, where ``run(values)`` computes the rest
+    again."""
     made = make("checkpoint", lambda *values, **named: tuple(run((*values, *named.values()))), None, signature, scalars)
 
     def vjp(g, y, *values):
@@ -49,7 +55,8 @@ def computed_again(run, signature, scalars):
         with recording(True):
             results = run(values)
         wanted = [(r.node, one) for r, one in zip(results, g) if one is not None]
-        return differentiate(trace.nodes[start:], [r for r, _ in wanted], [one for _, one in wanted], [v.node for v in values])
+        return differentiate(trace.nodes[start:], [r for r, _ in wanted], [one for _, one in wanted],
+                             [v.node for v in values])
 
     made.rules["vjp"] = vjp
     return made
@@ -62,7 +69,8 @@ def mark_of(value):
 
 
 def apart(gradients, others):
-    """Gradients that may be written to: copies of those that share memory with each other or with ``others``, or with themselves."""
+    """Gradients that may be written to: copies of those that share memory with each other or with ``others``, or with
+    themselves."""
     seen, found = {id(g._storage) for g in others if g is not None}, []
     for g in gradients:
         found.append(g.contiguous() if not g.is_contiguous() else g.clone() if id(g._storage) in seen else g)

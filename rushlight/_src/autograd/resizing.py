@@ -13,7 +13,9 @@ class Resize(Function):
         for size in sizes:
             wanted *= size
         if wanted != tensor.numel():
-            raise RuntimeError(f"requested resize to {list(sizes)} ({wanted} elements), but the tensor of shape {list(tensor.shape)} has {tensor.numel()}")
+            raise RuntimeError(
+                f"requested resize to {list(sizes)} ({wanted} elements), but the tensor of shape {list(tensor.shape)} "
+                f"has {tensor.numel()}")
         ctx.shape = tensor.shape
         return tensor.reshape(sizes)
 

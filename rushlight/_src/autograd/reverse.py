@@ -1,7 +1,7 @@
 """Reverse: notes down how values were made, to carry cotangents back (grad and vjp within other transforms).
 
-Unlike the engine's graph of eager operators, this one has levels: the values it notes may be batched or dual, and the pull
-back runs under whatever interpreters are active then.
+Unlike the engine's graph of eager operators, this one has levels: the values it notes may be batched or dual, and the
+pull back runs under whatever interpreters are active then.
 """
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _numbers = itertools.count()
 
 
 class Entry:
-    """One noted call: ``pull(cotangents)`` gives a cotangent (or None) for each of ``sources``, places of other entries."""
+    """One noted call: ``pull(cotangents)`` gives a cotangent (or None) for each of ``sources``, places of other
+    entries."""
 
     def __init__(self, pull, sources, count):
         self.pull, self.sources, self.count = pull, sources, count
@@ -106,7 +107,8 @@ class Reverse(Level):
     def mutate(self, op, args, kwargs):
         target = args[op.facts["into"]]
         if self.owns(target) and target.place is not None and target.place[0].pull is None and self.recording():
-            raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.", "a result, or a leaf without gradient",
+            raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
+                                   "a result, or a leaf without gradient",
                                    "change a clone(), or do it under no_grad()")
         return super().mutate(op, args, kwargs)
 
@@ -176,7 +178,7 @@ def pull_back(outputs, cotangents, sources) -> list:
     return [received[p[0]][p[1]] if p is not None and p[0] in received else None for p in sources]
 
 
-# --- an operator as forward and backward operators -----------------------------------------------------------------------------------
+# --- an operator as forward and backward operators --------------------------------------------------------------------
 MOST_CHOICES = 16  # derivatives of one call, by what its run-time numbers are
 
 
@@ -187,7 +189,8 @@ class Linearised:
     ``backward(*residuals, *cotangents)`` the cotangents of the arguments ``reached`` (None: there are none).
     """
 
-    forward = backward = holds = None  # ``holds``: whether what was assumed of run-time numbers holds for these arguments
+    # ``holds``: whether what was assumed of run-time numbers holds for these arguments
+    forward = backward = holds = None
     residuals = carrying = reached = ()
 
     def __init__(self, count, several):
@@ -195,7 +198,8 @@ class Linearised:
 
 
 def linearised(op: Op, args, kwargs, wanted) -> tuple:
-    """The values of a call (tensors and run-time numbers, in order), and its derivative with respect to tensors ``wanted``."""
+    """The values of a call (tensors and run-time numbers, in order), and its derivative with respect to tensors
+    ``wanted``."""
     names = tuple(kwargs) or None
     given = (*args, *kwargs.values()) if kwargs else args
     masks = calls_mask(op, names, len(args))

@@ -1,4 +1,5 @@
-"""What backward steps keep, as it goes through the user's hooks: packed in the forward pass, unpacked in the backward pass."""
+"""What backward steps keep, as it goes through the user's hooks: packed in the forward pass, unpacked in the backward
+pass."""
 from __future__ import annotations
 
 from ..core.interpret import recording
@@ -24,7 +25,9 @@ class Packed:
         with quiet():
             found = self.unpack(self.value)
         if not isinstance(found, Tensor):
-            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}")
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(found).__name__}")
         return found
 
 
@@ -47,19 +50,23 @@ def packed_by(tensor: Tensor, pack, unpack) -> Packed:
     with quiet(), recording(False):
         value = pack(tensor)
     if tensor._version != version:
-        raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified by in-place operations: clone() first.")
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
+            "be modified by in-place operations: clone() first.")
     return Packed(value, unpack)
 
 
 def pack(step: Step) -> None:
     """A derived step becomes one that unpacks what it saved before it computes its gradients."""
     if any(isinstance(value, Tensor) for value in step.saved):
-        unpacking(step, [packed(handed(value, step, code)) if isinstance(value, Tensor) else value for value, code in zip(step.saved, step.plan.saves)])
+        unpacking(step, [packed(handed(value, step, code)) if isinstance(value, Tensor) else value
+                         for value, code in zip(step.saved, step.plan.saves)])
 
 
 def unpacking(step: Step, saved) -> None:
     """Makes the step a function of its gradients and of ``saved``, some of which is packed."""
-    links = [(calls.edge(v), v._output) if isinstance(v, Tensor) and code >= 0 and v._needs_grad else None for v, code in zip(step.saved, step.plan.saves)]
+    links = [(calls.edge(v), v._output) if isinstance(v, Tensor) and code >= 0 and v._needs_grad else None
+             for v, code in zip(step.saved, step.plan.saves)]
     step.extra = class_name(step)
     step.function = Unpacking(step.plan, saved, step.versions, links, step)
     step.kind, step.outputs, step.saved = FUNCTION, step.plan.outputs, None
@@ -77,8 +84,11 @@ class Unpacking:
             freed(None)
         values = [self.value(k) for k in range(len(self.saved))]
         if mine.grad:
-            return recorded_gradients(self.step(), [v if link is None else linked(v, *link) for v, link in zip(values, self.links)], gradients)
-        cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0) for k in plan.cotangents]
+            return recorded_gradients(self.step(),
+                                      [v if link is None else linked(v, *link) for v, link in zip(values, self.links)],
+                                      gradients)
+        cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0)
+                      for k in plan.cotangents]
         results = plan.derived(*values, *plan.constants, *cotangents)
         return results if isinstance(results, tuple) else (results,)
 
@@ -114,7 +124,8 @@ def handed(value: Tensor, step: Step, code: int) -> Tensor:
 
 
 class hooked(Scope):
-    """A block in which ``pair`` (pack, unpack) is the innermost of hooks; a text refuses hooks.  RuntimeError where they are refused."""
+    """A block in which ``pair`` (pack, unpack) is the innermost of hooks; a text refuses hooks.  RuntimeError where
+    they are refused."""
 
     def __init__(self, pair):
         self.pair = pair

@@ -1,4 +1,5 @@
-"""The slow paths of the backward engine: leaves, hooks, functions written in Python, and backward passes that are recorded."""
+"""The slow paths of the backward engine: leaves, hooks, functions written in Python, and backward passes that are
+recorded."""
 from __future__ import annotations
 
 import sys
@@ -32,16 +33,20 @@ def name_of(hook) -> str:
 
 
 def replaced(gradient, changed, hook):
-    """The gradient after a hook's answer, None for no change.  TypeError for an answer that is no tensor, RuntimeError for one that is not like the gradient."""
+    """The gradient after a hook's answer, None for no change.  TypeError for an answer that is no tensor, RuntimeError
+    for one that is not like the gradient."""
     if changed is None:
         return gradient
     name = name_of(hook)
     if not isinstance(changed, Tensor):
-        raise TypeError(f"expected Variable, but hook '{name}' has returned {type(changed).__name__}: a hook returns a Tensor, or None to leave the gradient as it is")
+        raise TypeError(
+            f"expected Variable, but hook '{name}' has returned {type(changed).__name__}: a hook returns a Tensor, or "
+            "None to leave the gradient as it is")
     if gradient is None:
         raise RuntimeError(f"can't replace a None gradient with a non-None value, as hook '{name}' does")
     if tuple(changed.shape) != tuple(gradient.shape):
-        raise RuntimeError(f"hook '{name}' has changed the size of value: from {list(gradient.shape)} to {list(changed.shape)}")
+        raise RuntimeError(
+            f"hook '{name}' has changed the size of value: from {list(gradient.shape)} to {list(changed.shape)}")
     if changed.dtype is not gradient.dtype:
         raise RuntimeError(f"hook '{name}' has changed the type of value: from {gradient.dtype} to {changed.dtype}")
     return changed
@@ -53,10 +58,15 @@ def all_replaced(gradients, changed, hook):
         return gradients
     name = name_of(hook)
     if not isinstance(changed, tuple):
-        raise TypeError(f"expected tuple, but hook '{name}' has returned {type(changed).__name__}: a hook of a node returns a gradient for each, or None to change nothing")
+        raise TypeError(
+            f"expected tuple, but hook '{name}' has returned {type(changed).__name__}: a hook of a node returns a "
+            "gradient for each, or None to change nothing")
     if len(changed) != len(gradients):
-        raise RuntimeError(f"hook '{name}' has returned an incorrect number of values (got {len(changed)}, but expected {len(gradients)})")
-    return type(gradients)(after if after is None or before is after else replaced(before, after, hook) for before, after in zip(gradients, changed))
+        raise RuntimeError(
+            f"hook '{name}' has returned an incorrect number of values (got {len(changed)}, but expected "
+            f"{len(gradients)})")
+    return type(gradients)(after if after is None or before is after else replaced(before, after, hook)
+                           for before, after in zip(gradients, changed))
 
 
 def accumulate(leaf: Tensor, gradient: Tensor, create: int):
@@ -88,7 +98,8 @@ accumulating = guarded("gradients", threading.RLock())  # threads may share a le
 
 
 class Holds:
-    """How many references to a gradient ``keep`` counts that nobody but the engine holds: interpreters count those of their frames differently."""
+    """How many references to a gradient ``keep`` counts that nobody but the engine holds: interpreters count those of
+    their frames differently."""
 
     count: int | None = None
     probe: Tensor | None = None
@@ -103,14 +114,16 @@ class Holds:
 
 
 def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
-    """The first gradient of a leaf, as memory of its own that lies as the leaf does: gradients may be shared between leaves, or be expanded views."""
+    """The first gradient of a leaf, as memory of its own that lies as the leaf does: gradients may be shared between
+    leaves, or be expanded views."""
     count = sys.getrefcount(gradient)
     if leaf is Holds.probe:
         Holds.count = count
     elif Holds.count is None:
         Holds.measure()
     alone = count <= Holds.count and sys.getrefcount(gradient._storage) == 2
-    if alone and gradient._step is None and gradient._base is None and not gradient._needs_grad and lies_as(gradient._meta, leaf._meta):
+    if alone and gradient._step is None and gradient._base is None and not gradient._needs_grad and lies_as(
+            gradient._meta, leaf._meta):
         return gradient
     with recording(False):
         return laid_as(leaf, gradient)
@@ -140,7 +153,8 @@ def unreached(step: Step) -> list:
 
 
 class Retained:
-    """The hook that keeps the gradient of a tensor which is no leaf: it sees what the other hooks of tensors have made of it."""
+    """The hook that keeps the gradient of a tensor which is no leaf: it sees what the other hooks of tensors have made
+    of it."""
 
     def __init__(self, hook):
         self.hook = hook
@@ -184,7 +198,8 @@ def run_posthooks(step: Step, results, gradients):
 
 
 def call_function(step: Step, gradients, retain):
-    """What a step computes that is a Python function.  Where no gradient reached it nothing does, unless the function says that it takes them as zeros."""
+    """What a step computes that is a Python function.  Where no gradient reached it nothing does, unless the function
+    says that it takes them as zeros."""
     if step.function is None:
         freed(step)
     gradients = [*gradients, *unreached(step)[len(gradients):]]
@@ -201,9 +216,11 @@ def call_function(step: Step, gradients, retain):
 
 
 def freed(step):
-    raise GraphFreedError("Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed): a backward "
-                          "pass frees what the graph keeps", "one backward pass for each forward pass",
-                          "Specify retain_graph=True for the first of them, or compute the loss again")
+    raise GraphFreedError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        "been freed): a backward "
+        "pass frees what the graph keeps", "one backward pass for each forward pass",
+        "Specify retain_graph=True for the first of them, or compute the loss again")
 
 
 def stale(step, k):
@@ -212,9 +229,12 @@ def stale(step, k):
 
 def changed(tensor, name, version):
     """StaleValueError for a tensor that an operator had saved, and that was written since."""
-    raise StaleValueError(f"one of the variables needed for gradient computation has been modified by an inplace operation: [{tensor.dtype} {list(tensor.shape)}], "
-                          f"which {name} had saved, is at version {tensor._version}; expected version {version} instead",
-                          "values unchanged from the forward pass to the backward pass", "use the operator without the underscore, or clone() the tensor before it is changed")
+    raise StaleValueError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{tensor.dtype} {list(tensor.shape)}], "
+        f"which {name} had saved, is at version {tensor._version}; expected version {version} instead",
+        "values unchanged from the forward pass to the backward pass",
+        "use the operator without the underscore, or clone() the tensor before it is changed")
 
 
 def derive_recorded(step: Step, gradients, retain):
@@ -241,7 +261,8 @@ def recorded_gradients(step: Step, saved, gradients):
                 linked._step, linked._output, linked._needs_grad = step, ~code, 1
                 value = linked
         values.append(value)
-    cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0) for k in plan.cotangents]
+    cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0)
+                  for k in plan.cotangents]
     recorded = plan.derived.facts.get("recorded")
     if recorded is not None:
         operator, chosen = recorded

@@ -10,17 +10,25 @@ from .attributes import ABSENT, static
 from .errors import Again, Break, Raised
 from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
 from .record import Fake
-from .values import (IDENTITIES, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
+from .values import (IDENTITIES, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity,
+                     Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
                      TensorValue, View)
 
-BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "@": operator.matmul, "//": operator.floordiv, "%": operator.mod,
-          "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift}
-INPLACE = {"+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "@": operator.imatmul, "//": operator.ifloordiv,
-           "%": operator.imod, "**": operator.ipow, "&": operator.iand, "|": operator.ior, "^": operator.ixor, "<<": operator.ilshift, ">>": operator.irshift}
-COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
-NAMES = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "@": "matmul", "//": "floordiv", "%": "mod", "**": "pow", "&": "and", "|": "or", "^": "xor",
+BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "@": operator.matmul,
+          "//": operator.floordiv, "%": operator.mod,
+          "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift,
+          ">>": operator.rshift}
+INPLACE = {"+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "@": operator.imatmul,
+           "//": operator.ifloordiv,
+           "%": operator.imod, "**": operator.ipow, "&": operator.iand, "|": operator.ior, "^": operator.ixor,
+           "<<": operator.ilshift, ">>": operator.irshift}
+COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt,
+           ">=": operator.ge}
+NAMES = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "@": "matmul", "//": "floordiv", "%": "mod", "**": "pow",
+         "&": "and", "|": "or", "^": "xor",
          "<<": "lshift", ">>": "rshift"}
-COMPARISONS = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), "==": ("__eq__", "__eq__"), "!=": ("__ne__", "__ne__"), ">": ("__gt__", "__lt__"),
+COMPARISONS = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), "==": ("__eq__", "__eq__"),
+               "!=": ("__ne__", "__ne__"), ">": ("__gt__", "__lt__"),
                ">=": ("__ge__", "__le__")}
 WHOLE = frozenset("+-*") | {"//", "%"}  # operators under which integers are closed, and of which algebra knows
 SYMBOLIC = WHOLE | {"/"}
@@ -29,7 +37,8 @@ RUN_TIME = frozenset("+-*/")  # operators of a tensor and a number that take the
 
 def whole(value) -> bool:
     """Whether a value is an int that algebra can take: an Expr or a known int."""
-    return isinstance(value, Number) and value.expr is not None and value.expr.dtype is None or isinstance(value, Constant) and type(value.value) is int
+    return isinstance(value, Number) and value.expr is not None and value.expr.dtype is None or isinstance(
+        value, Constant) and type(value.value) is int
 
 
 def exact(value):
@@ -42,7 +51,8 @@ class Arithmetic:
     def binary(self, symbol: str, a, b, inplace=False):
         a, b = self.force(a), self.force(b)
         if isinstance(a, ArrayValue) or isinstance(b, ArrayValue):
-            return self.array_operation((INPLACE if inplace else BINARY)[symbol], lambda a, b: self.binary(symbol, a, b, inplace), a, b)
+            return self.array_operation((INPLACE if inplace else BINARY)[symbol],
+                                        lambda a, b: self.binary(symbol, a, b, inplace), a, b)
         if isinstance(a, TensorValue) or isinstance(b, TensorValue):
             return self.tensor_binary(symbol, a, b, inplace)
         if isinstance(a, Number) or isinstance(b, Number):
@@ -57,7 +67,8 @@ class Arithmetic:
             later = self.percent(a, b)
             if later is not None:
                 return later
-        if symbol == "+" and (isinstance(a, Deferred) or isinstance(b, Deferred)) and all(self.class_of(v) is str for v in (a, b)):
+        if symbol == "+" and (isinstance(a, Deferred) or isinstance(b, Deferred)) and all(self.class_of(v) is str
+                                                                                          for v in (a, b)):
             return self.joined([a, b])
         if not (symbol == "%" and isinstance(a, Constant) and isinstance(a.value, (str, bytes))):
             name = NAMES[symbol]
@@ -69,7 +80,8 @@ class Arithmetic:
     def tensor_binary(self, symbol, a, b, inplace):
         run_time = symbol in RUN_TIME and not inplace
         first = isinstance(a, Number) and run_time
-        a, b = (self.run_time_number(v) if isinstance(v, Number) and (run_time or self.unknown(v)) else v for v in (a, b))
+        a, b = (self.run_time_number(v) if isinstance(v, Number) and (run_time or self.unknown(v)) else v
+                for v in (a, b))
         if first:  # operators take tensors first
             like, number = b.fake.dtype, a.fake.dtype
             dtype = like if like.category >= number.category else Defaults.floating
@@ -99,13 +111,15 @@ class Arithmetic:
             if isinstance(b, Number):
                 self.truth(b)  # that it is not zero is assumed
             elif symbol == "//" and y > 1 and isinstance(a, Number) and a.expr in self.symbols and x % y == 0:
-                raise Again(("multiple", self.symbols[a.expr]), y)  # so that what is halved and doubled is again what it was
+                # so that what is halved and doubled is again what it was
+                raise Again(("multiple", self.symbols[a.expr]), y)
         if symbol in WHOLE and whole(a) and whole(b):
             return self.from_python(BINARY[symbol](exact(a), exact(b)))
         return self.computed(BINARY[symbol], f"({{}} {symbol} {{}})", [a, b], symbol in RUN_TIME)
 
     def computed(self, function, template, operands, total=False):
-        """A function of numbers that vary, as Python text; None where it raises or gives no number. ``total``: it gives one for all floats."""
+        """A function of numbers that vary, as Python text; None where it raises or gives no number. ``total``: it gives
+        one for all floats."""
         try:
             hint = function(*(v.hint if isinstance(v, Number) else v.value for v in operands))
         except (ArithmeticError, ValueError, TypeError):
@@ -123,7 +137,8 @@ class Arithmetic:
     def computed_by(self, function, operands):
         """A function of numbers that ``vary``, called in Python: as text, or where that cannot be now."""
         operands = list(map(self.force, operands))
-        found = self.computed(function, f"{self.constant_name(function)}({', '.join(['{}'] * len(operands))})", operands)
+        found = self.computed(function, f"{self.constant_name(function)}({', '.join(['{}'] * len(operands))})",
+                              operands)
         return self.fold(function, operands) if found is None else found
 
     def real_binary(self, symbol, a, b):
@@ -144,19 +159,23 @@ class Arithmetic:
         """An operator of user classes: the left operand's method, the right one's, or else what ``otherwise`` says."""
         first, second = self.method(a, own), self.method(b, reflected)
         sides = [Constant(None) if m is None else m for m in (first, second)]
-        swapped = second is not None and self.class_of(a) is not self.class_of(b) and issubclass(self.class_of(b), self.class_of(a))
-        return self.call_python(operated_reflected if swapped else operated, [*sides, a, b, self.from_python(otherwise)])
+        swapped = second is not None and self.class_of(a) is not self.class_of(b) and issubclass(self.class_of(b),
+                                                                                                 self.class_of(a))
+        return self.call_python(operated_reflected if swapped else operated,
+                                [*sides, a, b, self.from_python(otherwise)])
 
     def compare(self, symbol, a, b):
         a, b = self.force(a), self.force(b)
         if isinstance(a, ArrayValue) or isinstance(b, ArrayValue):
             return self.array_operation(COMPARE[symbol], lambda a, b: self.compare(symbol, a, b), a, b)
         if isinstance(a, TensorValue) or isinstance(b, TensorValue):
-            if symbol in ("==", "!=") and any(isinstance(v, Constant) and (v.value is None or isinstance(v.value, str)) for v in (a, b)):
+            if symbol in ("==", "!=") and any(isinstance(v, Constant) and (v.value is None or isinstance(v.value, str))
+                                              for v in (a, b)):
                 return Constant(symbol == "!=")
             return self.run_framework(COMPARE[symbol], [a, b], {})
         if isinstance(a, Number) or isinstance(b, Number):
-            numbers = all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float, bool) for v in (a, b))
+            numbers = all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float, bool)
+                          for v in (a, b))
             if numbers and (self.unknown(a) or self.unknown(b)):
                 return self.unknown_comparison(symbol, a, b)
             if whole(a) and whole(b):
@@ -205,7 +224,8 @@ class Arithmetic:
 
     def decides_by_items(self, sequence) -> bool:
         """Whether a comparison has to ask each item: of those that vary, or that answer for themselves."""
-        return any(isinstance(self.item(sequence, k), (TensorValue, Number, Instance, Sequence)) for k in range(len(sequence.items)))
+        return any(isinstance(self.item(sequence, k), (TensorValue, Number, Instance, Sequence))
+                   for k in range(len(sequence.items)))
 
     def plain_identity(self, value):
         """Whether equality with this value is identity."""
@@ -220,9 +240,11 @@ class Arithmetic:
             if a is not b:
                 self.pin(a)
                 self.pin(b)
-            if isinstance(a, Object) and isinstance(b, Object) and a.value is not b.value and a.source is not None and b.source is not None:
+            if isinstance(a, Object) and isinstance(
+                    b, Object) and a.value is not b.value and a.source is not None and b.source is not None:
                 self.guard("{0} is not {1}", a.source, b.source)
-            return a.value is b.value or (type(a.value) in (int, str) and type(a.value) is type(b.value) and a.value == b.value)
+            return a.value is b.value or (type(a.value) in (int, str) and type(a.value) is type(b.value)
+                                          and a.value == b.value)
         if isinstance(a, TensorValue) and isinstance(b, TensorValue) and a.fake is b.fake:
             return True
         if a is not b and a.source is not None and b.source is not None:
@@ -240,12 +262,14 @@ class Arithmetic:
         if isinstance(value, Number):
             if value.fake is not None:
                 raise Break("RB002", "a number that depends on data")
-            return bool(value.expr) if value.expr is not None else self.decide(bool(value.hint), f"bool({value.text})").value
+            return bool(value.expr) if value.expr is not None else self.decide(bool(value.hint),
+                                                                               f"bool({value.text})").value
         if isinstance(value, (Sequence, Mapping, SetValue)):
             return bool(value.items)
         if isinstance(value, View):
             return bool(value.mapping.items)
-        if isinstance(value, TensorValue) and isinstance(value.fake, Fake) and self.recorder.value_of(value.fake) is not None:
+        if isinstance(value, TensorValue) and isinstance(value.fake, Fake) and self.recorder.value_of(
+                value.fake) is not None:
             return bool(self.recorder.value_of(value.fake))
         if isinstance(value, (TensorValue, ArrayValue, Deferred)):
             raise Break("RB002", f"bool() of a {self.describe(value)}")
@@ -261,7 +285,9 @@ class Arithmetic:
         if value.payload is not None:
             return self.truth(value.payload)
         cls = self.class_of(value)
-        if isinstance(value, Object) and not isinstance(value.value, IDENTITIES) and any(static(cls, name) is not ABSENT for name in ("__bool__", "__len__")):
+        if isinstance(value, Object) and not isinstance(value.value,
+                                                        IDENTITIES) and any(static(cls, name) is not ABSENT
+                                                                            for name in ("__bool__", "__len__")):
             raise Break("RB004", f"truth of a {cls.__name__}")
         if self.is_class(value) and any(static(cls, name) is not ABSENT for name in ("__bool__", "__len__")):
             raise Break("RB004", f"truth of a {cls.__name__}")

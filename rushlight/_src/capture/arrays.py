@@ -12,7 +12,8 @@ from ..core.settings import settings
 from .errors import Break
 from .values import ArrayValue, Object, Sequence, Source, TensorValue
 
-MAKERS = (np.array, np.asarray, np.ascontiguousarray, np.zeros, np.ones, np.empty, np.full, np.arange, np.linspace, np.eye, np.identity)
+MAKERS = (np.array, np.asarray, np.ascontiguousarray, np.zeros, np.ones, np.empty, np.full, np.arange, np.linspace,
+          np.eye, np.identity)
 DISPATCHED = type(np.sum)  # functions that ask what they are given for ``__array_function__``
 
 
@@ -46,10 +47,12 @@ class Arrays:
 
     def holds_arrays(self, values) -> bool:
         """Whether there is an array among values, or in lists and tuples among them."""
-        return any(isinstance(v, ArrayValue) or isinstance(v, Sequence) and self.holds_arrays(v.items) for v in map(self.force, values))
+        return any(isinstance(v, ArrayValue) or isinstance(v, Sequence) and self.holds_arrays(v.items)
+                   for v in map(self.force, values))
 
     def array_operation(self, function, again, a, b):
-        """An operator of an array; of a tensor and a number of NumPy, which is one of Python then, it is computed ``again``."""
+        """An operator of an array; of a tensor and a number of NumPy, which is one of Python then, it is computed
+        ``again``."""
         if isinstance(a, TensorValue) or isinstance(b, TensorValue):
             return again(*(self.number_of_array(v) if isinstance(v, ArrayValue) else v for v in (a, b)))
         return self.run_framework(function, [a, b], {})
@@ -69,7 +72,8 @@ class Arrays:
         if function in MAKERS[:3] and isinstance(first, (ArrayValue, TensorValue)):
             array = first if isinstance(first, ArrayValue) else self.array_of_tensor(first)
             if arguments[1:] or keywords:
-                array = self.run_framework(FakeArray.astype, [array, *arguments[1:]], {**keywords, "copy": self.from_python(function is np.array)})
+                array = self.run_framework(FakeArray.astype, [array, *arguments[1:]],
+                                           {**keywords, "copy": self.from_python(function is np.array)})
             return self.run_framework(np.copy, [array], {}) if function is np.array else array
         if function in MAKERS[:2] and self.holds_arrays(arguments):
             return self.run_framework(np.stack, arguments, keywords)
@@ -94,6 +98,8 @@ class Arrays:
         return self.tensor_of(function, [data, *arguments], keywords)
 
 
-HANDLERS = {**{function: functools.partial(lambda function, machine, *a, **k: machine.make_array(function, a, k), function) for function in MAKERS},
-            **{function: functools.partial(lambda function, machine, *a, **k: machine.from_array(function, *a, **k), function)
+HANDLERS = {**{function: functools.partial(lambda function, machine, *a, **k: machine.make_array(function, a, k),
+                                           function) for function in MAKERS},
+            **{function: functools.partial(lambda function, machine, *a, **k: machine.from_array(function, *a, **k),
+                                           function)
                for function in (from_numpy, as_tensor, tensor)}}

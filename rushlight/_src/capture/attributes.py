@@ -17,7 +17,8 @@ from ...nn.modules.module import DICTS, Module
 from . import polyfills
 from .errors import Break, Raised
 from .record import Fake
-from .values import (IDENTITIES, PLAIN, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance, IteratorValue, Lazy, Mapping,
+from .values import (IDENTITIES, PLAIN, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function,
+                     GeneratorValue, Identity, Instance, IteratorValue, Lazy, Mapping,
                      Method, Namespace, Number, Object, Partial, Sequence, SetValue, TensorValue, View)
 
 ABSENT = object()
@@ -27,7 +28,8 @@ DELETED = Constant(None)
 PLACES = ("_parameters", "_buffers", "_modules")
 MUTABLE = (list, dict, set)
 REPLACEABLE = (types.FunctionType, Op, Callable)  # what programs put others in place of
-FUNCTION_FACTS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__", "__wrapped__"))
+FUNCTION_FACTS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__",
+                            "__wrapped__"))
 
 
 def static(cls, name):
@@ -56,9 +58,10 @@ def is_data_descriptor(raw) -> bool:
 
 
 class Attributes:
-    """How the machine reads and writes attributes.  A result of None means: a frame was pushed, its result comes on the stack."""
+    """How the machine reads and writes attributes.  A result of None means: a frame was pushed, its result comes on the
+    stack."""
 
-    # --- classes ------------------------------------------------------------------------------------------------------------------
+    # --- classes ------------------------------------------------------------------------------------------------------
     def class_of(self, value):
         """The Python class of a Value."""
         value = self.force(value)
@@ -108,25 +111,31 @@ class Attributes:
 
     def rely(self, cls, name, raw):
         """Notes what a user's class was found to have, which is guarded: methods can be replaced."""
-        if not is_framework(cls.__module__) and cls.__flags__ & HEAP and cls.__module__.split(".")[0] not in sys.stdlib_module_names:
+        if not is_framework(cls.__module__) and cls.__flags__ & HEAP and cls.__module__.split(".")[
+                0] not in sys.stdlib_module_names:
             self.relied[cls, name] = raw
 
     def lack(self, owner, cls, name):
         """Notes that neither an object nor its class was found to have an attribute."""
-        place = getattr(owner.value, "__dict__", None) if isinstance(owner, Object) and owner.source is not None else None
+        place = getattr(owner.value, "__dict__",
+                        None) if isinstance(owner, Object) and owner.source is not None else None
         if isinstance(place, dict) and name not in place:
             self.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
-        if static(cls, name) is ABSENT and not is_framework(cls.__module__) and cls.__flags__ & HEAP and cls.__module__.split(".")[0] not in sys.stdlib_module_names:
-            self.guard(f"{self.constant_name(static)}({self.constant_name(cls)}, {name!r}) is {self.constant_name(ABSENT)}")
+        if static(cls, name) is ABSENT and not is_framework(
+                cls.__module__) and cls.__flags__ & HEAP and cls.__module__.split(".")[
+                    0] not in sys.stdlib_module_names:
+            self.guard(f"{self.constant_name(static)}({self.constant_name(cls)}, {name!r}) is "
+                       f"{self.constant_name(ABSENT)}")
 
     def python_class(self, cls) -> bool:
         """Whether a class was written in Python."""
         return bool(cls.__flags__ & HEAP) and cls.__module__ != "builtins"
 
     def missing(self, owner, name):
-        return Raised(ExceptionValue(AttributeError, [Constant(f"{self.class_of(owner).__name__!r} object has no attribute {name!r}")]))
+        return Raised(ExceptionValue(AttributeError,
+                                     [Constant(f"{self.class_of(owner).__name__!r} object has no attribute {name!r}")]))
 
-    # --- reading --------------------------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
     def getattr(self, owner, name, intercept=True):
         """An attribute as ``owner.name`` finds it; without ``intercept``, as ``object.__getattribute__`` does."""
         owner = self.force(owner)
@@ -136,7 +145,8 @@ class Attributes:
             if hook:
                 fallback = self.class_attribute(cls, "__getattr__")
                 arguments = [owner, Constant(name)]
-                return self.call_python(polyfills.intercepted, [hook, fallback, *arguments]) if fallback else self.call(hook, arguments, {})
+                return self.call_python(polyfills.intercepted,
+                                        [hook, fallback, *arguments]) if fallback else self.call(hook, arguments, {})
         written = self.attributes.get((id(owner), name))
         if written is not None:
             if written is not DELETED:
@@ -190,7 +200,8 @@ class Attributes:
         found = getattr(owner.value, name, ABSENT)
         if found is ABSENT:
             raise self.missing(owner, name)
-        return ContainerMethod(owner, name) if callable(found) and not isinstance(found, type) else self.from_python(found)
+        return ContainerMethod(owner, name) if callable(found) and not isinstance(found, type) else self.from_python(
+            found)
 
     def of_ArrayValue(self, owner, name):
         if name == "__class__":
@@ -251,7 +262,8 @@ class Attributes:
             return owner.attributes[name]
         if name in FUNCTION_FACTS:
             closed = tuple(types.CellType() for _ in owner.code.co_freevars)
-            return self.from_python(getattr(types.FunctionType(owner.code, owner.namespace, owner.name, None, closed), name))
+            return self.from_python(getattr(types.FunctionType(owner.code, owner.namespace, owner.name, None, closed),
+                                            name))
         if not hasattr(types.FunctionType, name):
             raise self.missing(owner, name)
         if name == "__code__":
@@ -266,13 +278,15 @@ class Attributes:
         return self.getattr(owner.function, name)
 
     def of_Partial(self, owner, name):
-        parts = {"func": owner.function, "args": Sequence(tuple, owner.arguments), "keywords": Mapping(dict(owner.keywords))}
+        parts = {"func": owner.function, "args": Sequence(tuple, owner.arguments),
+                 "keywords": Mapping(dict(owner.keywords))}
         if name in parts or name == "__class__":
             return parts[name] if name in parts else self.of_other(owner, name)
         found = getattr(PARTIAL, name, ABSENT)
         if found is ABSENT:
             raise self.missing(owner, name)
-        return ContainerMethod(owner, name) if callable(found) else self.from_python(found) if type(found) in PLAIN else self.of_other(owner, name)
+        return ContainerMethod(owner, name) if callable(found) else self.from_python(found) if type(
+            found) in PLAIN else self.of_other(owner, name)
 
     def of_ExceptionValue(self, owner, name):
         if name == "args":
@@ -285,7 +299,8 @@ class Attributes:
             return Constant(owner.suppress)
         if name == "value" and issubclass(owner.cls, StopIteration):
             return owner.arguments[0] if owner.arguments else Constant(None)
-        if not self.python_class(owner.cls) and isinstance(static(owner.cls, name), (types.MemberDescriptorType, types.GetSetDescriptorType)):
+        if not self.python_class(owner.cls) and isinstance(static(owner.cls, name),
+                                                           (types.MemberDescriptorType, types.GetSetDescriptorType)):
             return self.from_python(getattr(self.known(owner), name))
         if name == "with_traceback":
             return ContainerMethod(owner, name)
@@ -315,7 +330,8 @@ class Attributes:
 
     def fallback(self, owner, cls, name):
         """``__getattr__``, or an AttributeError."""
-        if isinstance(owner, Object) and (cls in OPERATORS or isinstance(owner.value, Op)):  # torch.ops and what is below it
+        # torch.ops and what is below it
+        if isinstance(owner, Object) and (cls in OPERATORS or isinstance(owner.value, Op)):
             found = getattr(owner.value, name, ABSENT)
             if found is ABSENT:
                 raise self.missing(owner, name)
@@ -350,9 +366,11 @@ class Attributes:
             try:
                 found = getattr(module, name)
             except AttributeError:
-                raise Raised(ExceptionValue(AttributeError, [Constant(f"module {module.__name__!r} has no attribute {name!r}")])) from None
+                raise Raised(ExceptionValue(AttributeError,
+                                            [Constant(f"module {module.__name__!r} has no attribute {name!r}")])) from None
             if isinstance(found, REPLACEABLE) or type(found) in (bool, int, float, str):
-                self.guard(f"{{0}} is {self.constant_name(found)}" if isinstance(found, REPLACEABLE) else self.equality("{0}", found),
+                self.guard(f"{{0}} is {self.constant_name(found)}" if isinstance(found, REPLACEABLE)
+                           else self.equality("{0}", found),
                            self.constant_source(module).attribute(name, watch(module)))
             return self.from_python(found)
         return self.wrap(found, owner.source.attribute(name))
@@ -365,7 +383,8 @@ class Attributes:
         if raw is ABSENT:
             raw = static(type(cls), name)
             if raw is ABSENT:
-                raise Raised(ExceptionValue(AttributeError, [Constant(f"type object {cls.__name__!r} has no attribute {name!r}")]))
+                raise Raised(ExceptionValue(AttributeError,
+                                            [Constant(f"type object {cls.__name__!r} has no attribute {name!r}")]))
             return self.bound(raw, owner, name, type(cls))
         if isinstance(raw, (staticmethod, classmethod)):
             return self.bound(raw, owner, name, cls)
@@ -425,7 +444,8 @@ class Attributes:
             return self.from_python(getattr(value, name))
         if name == "__dict__" and isinstance(getattr(value, "__dict__", None), dict):
             return self.dict_of(owner)
-        if owner.payload is not None and not isinstance(static(cls, name), types.FunctionType) and hasattr(owner.payload.kind, name):
+        if owner.payload is not None and not isinstance(static(cls, name),
+                                                        types.FunctionType) and hasattr(owner.payload.kind, name):
             return ContainerMethod(owner.payload, name)
         raw = static(cls, name)
         if isinstance(raw, (types.MemberDescriptorType, types.GetSetDescriptorType)):
@@ -468,7 +488,8 @@ class Attributes:
                 raise Break("RB007", f"reading {name!r}, which has no getter")
             other = None if self.is_class(owner) else self.class_attribute(self.class_of(owner), "__getattr__")
             if other is not None:
-                return self.call_python(polyfills.property_or, [self.from_python(raw.fget), other, owner, Constant(name)])
+                return self.call_python(polyfills.property_or,
+                                        [self.from_python(raw.fget), other, owner, Constant(name)])
             return self.call(self.from_python(raw.fget), [owner], {})
         if isinstance(raw, functools.cached_property):
             return self.call_python(polyfills.cached, [owner, Constant(raw.attrname), self.from_python(raw.func)])
@@ -478,13 +499,15 @@ class Attributes:
             return Method(Object(raw, self.constant_source(raw)), owner)
         get = static(type(raw), "__get__")
         if isinstance(get, types.FunctionType):
-            return self.call(self.from_python(get), [self.from_python(raw), owner, self.from_python(self.class_of(owner))], {})
+            return self.call(self.from_python(get),
+                             [self.from_python(raw), owner, self.from_python(self.class_of(owner))], {})
         if get is ABSENT:
             of = self.from_python(cls)
-            return self.from_python(raw) if type(raw) in PLAIN and is_framework(cls.__module__) else self.wrap(raw, of.source.attribute(name))
+            return self.from_python(raw) if type(raw) in PLAIN and is_framework(cls.__module__) else self.wrap(
+                raw, of.source.attribute(name))
         raise Break("RB004", f"attribute {name!r} of class {cls.__name__}")
 
-    # --- tensors --------------------------------------------------------------------------------------------------------------------------
+    # --- tensors ------------------------------------------------------------------------------------------------------
     def of_TensorValue(self, owner, name):
         fake = owner.fake
         if name == "shape" and owner.source is not None:
@@ -530,9 +553,10 @@ class Attributes:
     def shape_of(self, owner):
         shape = owner.fake._meta.shape
         source = owner.source.attribute("shape", owner.source.covered)
-        return Sequence(Size, [Lazy(size, source.item(str(k), source.covered)) if type(size) is int else self.from_python(size) for k, size in enumerate(shape)])
+        return Sequence(Size, [Lazy(size, source.item(str(k), source.covered)) if type(size) is int
+                               else self.from_python(size) for k, size in enumerate(shape)])
 
-    # --- writing ------------------------------------------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------
     def setattr(self, owner, name, value):
         """None, or a call that was pushed (its result is to be dropped)."""
         owner = self.force(owner)
@@ -542,7 +566,8 @@ class Attributes:
         if self.is_class(owner) and self.stores_on(owner.value):
             self.class_stores.add(name)
             return self.put(owner, name, value, False)
-        attributed = isinstance(owner, (Object, Instance, ExceptionValue, Partial)) or isinstance(owner, Sequence) and owner.kind.__dictoffset__
+        attributed = isinstance(owner, (Object, Instance, ExceptionValue,
+                                        Partial)) or isinstance(owner, Sequence) and owner.kind.__dictoffset__
         if not attributed or isinstance(owner, Object) and isinstance(owner.value, (type, types.ModuleType)):
             if isinstance(owner, TensorValue) and name == "grad":
                 return self.set_grad(owner, value)
@@ -554,7 +579,8 @@ class Attributes:
             raise Break("RB004", f"setting {name!r} of a {self.describe(owner)}")
         cls = self.class_of(owner)
         override = static(cls, "__setattr__")
-        if isinstance(override, types.FunctionType) and (override is not Module.__setattr__ or isinstance(owner, Instance)):
+        if isinstance(override, types.FunctionType) and (override is not Module.__setattr__
+                                                         or isinstance(owner, Instance)):
             self.push_dropping(Object(override, self.constant_source(override)), [owner, Constant(name), value])
             return
         if isinstance(owner, Object) and isinstance(owner.value, Module):
@@ -563,12 +589,15 @@ class Attributes:
 
     def stores_on(self, cls) -> bool:
         """Whether attributes of a class are stored the ordinary way, and found again that way."""
-        plain = type(cls).__setattr__ is type.__setattr__ and cls.__flags__ & HEAP and not isinstance(cls, enum.EnumMeta)
+        plain = type(cls).__setattr__ is type.__setattr__ and cls.__flags__ & HEAP and not isinstance(
+            cls, enum.EnumMeta)
         return bool(plain and not is_framework(cls.__module__) and not issubclass(cls, (Module, Tensor)))
 
     def check_module_store(self, module, name, value):
         value = self.force(value)
-        if isinstance(value, TensorValue) and issubclass(value.fake.like, _parameter()) or isinstance(value, Object) and isinstance(value.value, Module):
+        if isinstance(value, TensorValue) and issubclass(value.fake.like,
+                                                         _parameter()) or isinstance(value, Object) and isinstance(
+                                                             value.value, Module):
             raise Break("RB004", f"assigning a parameter or module as {name!r}")
         if name in module._parameters or name in module._modules:
             raise Break("RB004", f"replacing {name!r} of a module")
@@ -578,7 +607,8 @@ class Attributes:
         found = static(cls, name)
         if isinstance(found, property):
             if found.fset is None:
-                raise Raised(ExceptionValue(AttributeError, [Constant(f"property {name!r} of {cls.__name__!r} object has no setter")]))
+                raise Raised(ExceptionValue(AttributeError,
+                                            [Constant(f"property {name!r} of {cls.__name__!r} object has no setter")]))
             self.push_dropping(self.from_python(found.fset), [owner, value])
             return
         setter = static(type(found), "__set__") if found is not ABSENT else ABSENT
@@ -590,11 +620,14 @@ class Attributes:
     def put(self, owner, name, value, raw):
         cls = self.class_of(owner)
         of_thread = isinstance(owner, Object) and owner.value is mine
-        if isinstance(owner, (Object, Instance)) and not of_thread and not self.is_class(owner) and not cls.__dictoffset__ and cls.__setattr__ is object.__setattr__ and \
+        if isinstance(owner, (Object, Instance)) and not of_thread and not self.is_class(
+                owner) and not cls.__dictoffset__ and cls.__setattr__ is object.__setattr__ and \
                 not isinstance(static(cls, name), types.MemberDescriptorType):
             if static(cls, name) is not ABSENT:
                 raise Break("RB007", f"setting {name!r} of a {cls.__name__}, which has slots")
-            raise Raised(ExceptionValue(AttributeError, [Constant(NO_SLOT.replace("Slotted", cls.__name__).replace("'name'", repr(name)))]))
+            raise Raised(ExceptionValue(AttributeError,
+                                        [Constant(NO_SLOT.replace("Slotted", cls.__name__)
+                                                  .replace("'name'", repr(name)))]))
         self.attributes[id(owner), name] = value
         self.owners[id(owner), name] = owner, raw
         if of_thread:
@@ -606,7 +639,8 @@ class Attributes:
         raw = static(cls, name)
         hook = self.class_attribute(cls, "__delattr__")
         deleter = static(type(raw), "__delete__") if raw is not ABSENT else ABSENT
-        if not isinstance(owner, (Instance, Object)) or isinstance(owner, Object) and isinstance(owner.value, (type, types.ModuleType, Module)):
+        if (not isinstance(owner, (Instance, Object)) or isinstance(owner, Object)
+            and isinstance(owner.value, (type, types.ModuleType, Module))):
             raise Break("RB004", f"deleting attribute {name!r}")
         if hook:
             return self.push_dropping(hook, [owner, Constant(name)])
@@ -620,7 +654,8 @@ class Attributes:
         """Deletes an attribute that the object itself has."""
         written = self.attributes.get((id(owner), name))
         if isinstance(owner, Object):
-            if written is DELETED or written is None and not (name in getattr(owner.value, "__dict__", ()) or hasattr(type(owner.value), name)):
+            if written is DELETED or written is None and not (name in getattr(owner.value, "__dict__", ())
+                                                              or hasattr(type(owner.value), name)):
                 raise self.missing(owner, name)
             if written is None:
                 self.getattr(owner, name, False)
@@ -657,6 +692,8 @@ def plain_code(code, namespace) -> bool:
     known = PLAIN_CODE.get(key)
     if known is None:
         found = (namespace.get(name) for name in code.co_names)
-        named = any(is_framework(getattr(v, "__name__" if isinstance(v, types.ModuleType) else "__module__", None)) for v in found)
-        known = PLAIN_CODE[key] = not named and all(plain_code(c, namespace) for c in code.co_consts if isinstance(c, types.CodeType))
+        named = any(is_framework(getattr(v, "__name__" if isinstance(v, types.ModuleType) else "__module__", None))
+                    for v in found)
+        known = PLAIN_CODE[key] = not named and all(plain_code(c, namespace) for c in code.co_consts
+                                                    if isinstance(c, types.CodeType))
     return known

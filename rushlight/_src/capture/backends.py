@@ -16,7 +16,8 @@ from ..graph.save import Unsaveable, fingerprint, own
 from .errors import BackendFailed, UnknownBackend
 from .unbacked import PICK, SHIFT, in_stages
 
-eagerly, module_of, watched = entered("fx.aot", "eagerly"), entered("fx.convert", "module_of"), entered("tools.accuracy", "watched")
+eagerly, module_of, watched = entered("fx.aot", "eagerly"), entered("fx.convert",
+                                                                    "module_of"), entered("tools.accuracy", "watched")
 
 log = logger("graph")
 
@@ -25,7 +26,8 @@ class GraphModule:
     """A captured graph as backends get it: callable, with ``graph`` and ``code``."""
 
     def __init__(self, graph: Graph, plain=False, writes=False):
-        self.graph, self.plain, self.writes = graph, plain, writes  # plain: no result keeps its history, since backward passes in the graph use it up
+        # plain: no result keeps its history, since backward passes in the graph use it up
+        self.graph, self.plain, self.writes = graph, plain, writes
 
     def forward(self, *inputs):
         """Runs the operators one by one."""
@@ -51,18 +53,21 @@ def eager(module: GraphModule, example_inputs, **_):
 
 
 def rushlight(module: GraphModule, example_inputs, freezing=False, **chosen):
-    """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it.  Equal graphs are one operator.
+    """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it.  Equal graphs are one
+    operator.
 
     A graph in which Python reads numbers becomes several.
     """
     from .stages import Recorded, Stages, divided, engine_takes
     if in_stages(module.graph.nodes):
         if divided(module.graph) and module.plain and engine_takes(module.graph):
-            return Recorded(module.graph, lambda part: rushlight(GraphModule(part, False, module.writes), None, **chosen))
+            return Recorded(module.graph,
+                            lambda part: rushlight(GraphModule(part, False, module.writes), None, **chosen))
         if divided(module.graph):
             log.debug("runs call by call: a backward pass goes through numbers that data decide")
             return module.forward
-        return Stages(module.graph, lambda part: rushlight(GraphModule(part, module.plain, module.writes), None, **chosen))
+        return Stages(module.graph, lambda part: rushlight(GraphModule(part, module.plain, module.writes), None,
+                                                           **chosen))
     if freezing and module.graph.held and not module.plain and not module.writes:
         from .freezing import Frozen
         return Frozen(module.graph, example_inputs, run, rushlight(module, example_inputs, **chosen), chosen)
@@ -92,11 +97,13 @@ def operator_of(module: GraphModule, **facts):
     """What runs a captured graph: one operator, or a function around it."""
     graph = module.graph
     scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
-    facts |= {"several": True, "captured": True, "inputs": graph.inputs, "symbols": {s.arg[0]: s for s in symbols_in(graph)}}
+    facts |= {"several": True, "captured": True, "inputs": graph.inputs,
+              "symbols": {s.arg[0]: s for s in symbols_in(graph)}}
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
     if not module.plain:
         facts["shorter"] = lambda part: operator_of(GraphModule(part))
-        return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph, **facts)
+        return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph,
+                    **facts)
 
     def body(*values):
         with recording(True):
@@ -128,8 +135,10 @@ class Users:
         try:
             call = self.function(module_of(module.graph), example_inputs, **options)
             if not callable(call):
-                raise TypeError(f"it returned {type(call).__name__}, which cannot be called: a backend takes (graph_module, example_inputs) "
-                                "and returns a function of the inputs, such as graph_module.forward")
+                raise TypeError(
+                    f"it returned {type(call).__name__}, which cannot be called: a backend takes (graph_module, "
+                    "example_inputs) "
+                    "and returns a function of the inputs, such as graph_module.forward")
         except Exception as error:
             raise BackendFailed(self.function, error) from error
         return call
@@ -141,7 +150,8 @@ class Default:
     backend = "rushlight"
 
 
-OWN = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": aot_eager, "aot_eager_decomp_partition": aot_eager}
+OWN = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": aot_eager,
+       "aot_eager_decomp_partition": aot_eager}
 BACKENDS = dict(OWN)
 TAGS = dict.fromkeys(("eager", "aot_eager", "aot_eager_decomp_partition"), ("debug",))
 
@@ -151,7 +161,8 @@ def find(backend):
     if callable(backend):
         return backend if isinstance(backend, Users) or backend in OWN.values() else Users(backend)
     if backend not in BACKENDS:
-        raise UnknownBackend(f"there is no backend {backend!r}: choose one of {', '.join(sorted(BACKENDS))}, or pass a function")
+        raise UnknownBackend(
+            f"there is no backend {backend!r}: choose one of {', '.join(sorted(BACKENDS))}, or pass a function")
     return BACKENDS[backend]
 
 
@@ -169,7 +180,8 @@ def shared(inputs) -> bool:
         return True
     if all(s.kind for s in storages):
         return False
-    places = sorted((s.address, s.address + s.nbytes) for s in storages if s.nbytes)  # memory of others, such as arrays, which may overlap
+    # memory of others, such as arrays, which may overlap
+    places = sorted((s.address, s.address + s.nbytes) for s in storages if s.nbytes)
     return any(end > start for (_, end), (start, _) in zip(places, places[1:]))
 
 
@@ -177,7 +189,8 @@ class CompiledGraph:
     """A captured graph, compiled when it is first called."""
 
     def __init__(self, graph: Graph, backend, options=None, writes=False, plain=False):
-        self.module, self.backend, self.options = GraphModule(graph, plain, writes), backend, options  # writes: whether tensors are changed in place
+        # writes: whether tensors are changed in place
+        self.module, self.backend, self.options = GraphModule(graph, plain, writes), backend, options
         self.call, self.writes = None, writes
 
     graph = property(lambda self: self.module.graph)
@@ -199,7 +212,8 @@ class CompiledGraph:
         except Exception as error:
             if not Stance.errors_are_suppressed:
                 raise
-            warnings.warn(f"a graph runs uncompiled, since compiling it failed: {type(error).__name__}: {error}", stacklevel=4)
+            warnings.warn(f"a graph runs uncompiled, since compiling it failed: {type(error).__name__}: {error}",
+                          stacklevel=4)
             return self.module.forward
 
     def __call__(self, *inputs):

@@ -1,7 +1,7 @@
 """Bytecode of CPython 3.11 to 3.14 as one small instruction set; all that depends on the version is here.
 
-The value stack keeps CPython's layout at every instruction, NULLs included, so that a frame can be handed back to CPython
-anywhere; instructions that do two things are split.
+The value stack keeps CPython's layout at every instruction, NULLs included, so that a frame can be handed back to
+CPython anywhere; instructions that do two things are split.
 """
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ import sys
 
 PYTHON = sys.version_info[:2]
 NULL_FIRST = PYTHON < (3, 13)  # [NULL, callable, arguments] before 3.13, [callable, NULL, arguments] since
-BINARY = ["+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^", "+=", "&=", "//=", "<<=", "@=", "*=", "%=", "|=", "**=", ">>=", "-=", "/=",
+BINARY = ["+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^", "+=", "&=", "//=", "<<=", "@=", "*=",
+          "%=", "|=", "**=", ">>=", "-=", "/=",
           "^=", "[]"]
 COMMON = [AssertionError, NotImplementedError, tuple, all, any, list, set, None, "", True, False, -1]
 SPECIAL = ["__enter__", "__exit__", "__aenter__", "__aexit__"]
 INTRINSICS = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
 NOTHING = frozenset(("NOP", "RESUME", "PRECALL", "NOT_TAKEN", "MAKE_CELL", "COPY_FREE_VARS", "EXTENDED_ARG"))
 LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"))
-PAIRS = {"LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"), "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_FAST"),
+PAIRS = {"LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
+         "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_FAST"),
          "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"), "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST")}
 CONSTANTS = frozenset(("LOAD_CONST", "LOAD_CONST_IMMORTAL", "LOAD_CONST_MORTAL"))
 JUMPS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP"))
-AS_NUMBER = frozenset(("IS_OP", "CONTAINS_OP", "COPY", "SWAP", "BUILD_LIST", "BUILD_TUPLE", "BUILD_MAP", "BUILD_SET", "BUILD_STRING", "BUILD_SLICE", "LIST_EXTEND",
-                       "LIST_APPEND", "MAP_ADD", "SET_ADD", "DICT_UPDATE", "DICT_MERGE", "SET_UPDATE", "UNPACK_SEQUENCE", "UNPACK_EX", "RAISE_VARARGS", "RERAISE",
+AS_NUMBER = frozenset(("IS_OP", "CONTAINS_OP", "COPY", "SWAP", "BUILD_LIST", "BUILD_TUPLE", "BUILD_MAP", "BUILD_SET",
+                       "BUILD_STRING", "BUILD_SLICE", "LIST_EXTEND",
+                       "LIST_APPEND", "MAP_ADD", "SET_ADD", "DICT_UPDATE", "DICT_MERGE", "SET_UPDATE",
+                       "UNPACK_SEQUENCE", "UNPACK_EX", "RAISE_VARARGS", "RERAISE",
                        "SET_FUNCTION_ATTRIBUTE", "BUILD_CONST_KEY_MAP", "MAKE_FUNCTION"))
 GENERATOR, VARARGS, VARKEYWORDS = 0x20, 0x4, 0x8  # code flags
 COROUTINE = 0x80 | 0x200
 
 
 class Instruction:
-    """One step: what it does, its argument, its offset, the offset after it, where it may jump, the source line; ``rule`` names its method."""
+    """One step: what it does, its argument, its offset, the offset after it, where it may jump, the source line;
+    ``rule`` names its method."""
 
     __slots__ = ("op", "arg", "offset", "next", "target", "line", "rule")
 
@@ -89,10 +94,12 @@ class Listing:
         return found
 
     def caught(self, offset) -> bool:
-        """Whether an error of the instruction at an offset may go to an ``except`` or ``finally``; blocks of ``with`` do not count."""
+        """Whether an error of the instruction at an offset may go to an ``except`` or ``finally``; blocks of ``with``
+        do not count."""
         for start, end, target, _, _ in self.handlers:
             first = self.at[target]
-            if start <= offset < end and self.instructions[first].op == "PUSH_EXC_INFO" and self.instructions[first + 1].op != "WITH_EXCEPT_START":
+            if start <= offset < end and self.instructions[first].op == "PUSH_EXC_INFO" and self.instructions[
+                    first + 1].op != "WITH_EXCEPT_START":
                 return True
         return False
 

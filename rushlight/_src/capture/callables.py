@@ -1,4 +1,5 @@
-"""User's functions that framework code calls while it is recorded, such as the score_mod of attention: made again around what is captured."""
+"""User's functions that framework code calls while it is recorded, such as the score_mod of attention: made again
+around what is captured."""
 from __future__ import annotations
 
 import types
@@ -12,7 +13,8 @@ class Callables:
     """The part of the Machine that hands functions to framework code."""
 
     def for_framework(self, value):
-        """The Python value that framework code gets which calls functions: these, and objects that hold them, made of what is captured."""
+        """The Python value that framework code gets which calls functions: these, and objects that hold them, made of
+        what is captured."""
         value = self.force(value)
         if isinstance(value, Function) or isinstance(value, Object) and isinstance(value.value, types.FunctionType):
             return self.callable_of(value)
@@ -33,7 +35,8 @@ class Callables:
         if id(value) in self.callables:
             return self.callables[id(value)][0]
         cells = [types.CellType() for _ in value.closure]
-        made = types.FunctionType(value.code, self.namespace_of(value), value.name, tuple(map(self.for_framework, value.defaults or ())), tuple(cells))
+        made = types.FunctionType(value.code, self.namespace_of(value), value.name,
+                                  tuple(map(self.for_framework, value.defaults or ())), tuple(cells))
         made.__kwdefaults__ = {n: self.for_framework(v) for n, v in value.keyword_defaults.items()}
         self.callables[id(value)] = made, value
         for cell, captured in zip(cells, value.closure):
@@ -46,6 +49,8 @@ class Callables:
         namespace = dict(function.namespace)
         for name in function.code.co_names:
             value = namespace.get(name)
-            if isinstance(value, (Tensor, int, float, list, tuple, dict)) or isinstance(value, types.FunctionType) and not is_framework(value.__module__):
+            if isinstance(value, (Tensor, int, float, list, tuple,
+                                  dict)) or isinstance(value, types.FunctionType) and not is_framework(
+                                      value.__module__):
                 namespace[name] = self.for_framework(self.load_global(function.namespace, name))
         return namespace

@@ -54,29 +54,42 @@ from .reals import Real
 from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
 from .unknown import HANDLERS as UNKNOWN
-from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance,
+from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Cell, Constant, ContainerMethod, Deferred,
+                     ExceptionValue, Function, GeneratorValue, Identity, Instance,
                      IteratorValue, Key, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Source, Super, TensorValue)
 
 APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
-    "nn.modules", "nn.multihead", "nn.utils", "_src.checks", "func.modules", "_src.compiling", "_src.controls", "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx",
+    "nn.modules", "nn.multihead", "nn.utils", "_src.checks", "func.modules", "_src.compiling", "_src.controls",
+    "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx",
     "distributions", "jit", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices", "_dynamo", "ao"))
-RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api", "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager", "_src.compiler", "distributed.functional"))
+RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api",
+                                               "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager",
+                                               "_src.compiler", "distributed.functional"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
-SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.determinism", "_src.switches", "backends", "cuda", "cpu", "accelerator", "distributed", "_src.autograd.anomaly", "_src.devices.cpu.llvm.pool",
+SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.determinism", "_src.switches", "backends", "cuda", "cpu",
+                                                    "accelerator", "distributed", "_src.autograd.anomaly",
+                                                    "_src.devices.cpu.llvm.pool",
                                                         "_src.compat.devices", "_src.core.random"))
-FORBIDDEN = {f"{FRAMEWORK}._src.api": ("set_",), f"{FRAMEWORK}._src.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
+FORBIDDEN = {f"{FRAMEWORK}._src.api": ("set_",),
+             f"{FRAMEWORK}._src.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
              f"{FRAMEWORK}._src.core.printing": ("set_",)}
 OUTPUT = frozenset(("print", "input", "open", "exec", "eval", "breakpoint", "warn"))
 FRAMES = (locals, dir, globals, sys._getframe)
-FOLDED = frozenset((threading.get_ident, abs, divmod, round, pow, ord, chr, bin, hex, oct, format, ascii, hash)) | frozenset(
+FOLDED = frozenset((threading.get_ident, abs, divmod, round, pow, ord, chr, bin, hex, oct, format, ascii,
+                    hash)) | frozenset(
     v for m in (math, operator) for v in vars(m).values() if isinstance(v, types.BuiltinFunctionType))
-ITERATING = frozenset((math.prod, math.fsum, math.dist, operator.countOf, operator.indexOf))  # which run through what they are given
-INDEXING = frozenset((bin, oct, hex, chr, operator.index, math.gcd, math.lcm, math.factorial, math.comb, math.perm, math.isqrt))  # which want whole numbers
-NUMBER_METHODS = {int: ("__int__", "__index__"), float: ("__float__", "__index__"), complex: ("__complex__", "__float__", "__index__")}
+# which run through what they are given
+ITERATING = frozenset((math.prod, math.fsum, math.dist, operator.countOf, operator.indexOf))
+# which want whole numbers
+INDEXING = frozenset((bin, oct, hex, chr, operator.index, math.gcd, math.lcm, math.factorial, math.comb, math.perm,
+                      math.isqrt))
+NUMBER_METHODS = {int: ("__int__", "__index__"), float: ("__float__", "__index__"),
+                  complex: ("__complex__", "__float__", "__index__")}
 CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict)
-COPYING = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+COPYING = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__",
+           "__getnewargs_ex__")
 GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 ABSTRACT = 1 << 20  # flag of classes with abstract methods
 VALUES = (device, Size, finfo, iinfo)  # framework classes whose instances are values
@@ -145,7 +158,8 @@ class Calls:
         if isinstance(target, functools._lru_cache_wrapper):
             if arguments and isinstance(getattr(self.force(arguments[0]), "value", None), logging.Logger):
                 return self.reordered(function, arguments, keywords)  # it remembers what it logged
-            if all(isinstance(self.force(v), Constant) for v in (*arguments, *keywords.values())) and self.settled(target.__wrapped__):
+            if all(isinstance(self.force(v), Constant)
+                   for v in (*arguments, *keywords.values())) and self.settled(target.__wrapped__):
                 return self.fold(target, arguments, keywords)
             return self.call(self.from_python(target.__wrapped__), arguments, keywords)
         if isinstance(target, functools.partial):
@@ -154,7 +168,8 @@ class Calls:
             make, parts = target.__reduce__()
             named = make.keywords if isinstance(make, functools.partial) else {}
             name, *more = (*make.args, *parts) if named else parts
-            return self.call(self.attribute_now(arguments[0], name), list(map(self.from_python, more)), {k: self.from_python(v) for k, v in named.items()})
+            return self.call(self.attribute_now(arguments[0], name), list(map(self.from_python, more)),
+                             {k: self.from_python(v) for k, v in named.items()})
         if isinstance(target, (operator.attrgetter, operator.itemgetter)):
             return self.call_getter(target, arguments)
         if type(target) is weakref.ref and function.source is not None:
@@ -173,7 +188,8 @@ class Calls:
         module = module.value
         leaves, spec = tree_flatten((self.concrete(arguments), self.concrete(keywords) or {}))
         with Unwatched():  # each element of what stands for a tensor is the same number
-            leaves = [OPS["empty"]((), dtype=leaf.dtype).expand(tuple(leaf._meta.shape)) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+            leaves = [OPS["empty"]((), dtype=leaf.dtype).expand(tuple(leaf._meta.shape)) if isinstance(leaf, Tensor)
+                      else leaf for leaf in leaves]
             args, kwargs = tree_unflatten(leaves, spec)
             module._infer_parameters(module, args, kwargs)
         raise Again(("initialised", id(module)))
@@ -186,7 +202,8 @@ class Calls:
                 return handler(self, *arguments, **keywords)
             if self.holds_arrays((*arguments, *keywords.values())):
                 return self.run_framework(target, arguments, keywords)
-        if isinstance(target, np.ufunc) and all(isinstance(self.force(a), Constant) for a in (*arguments, *keywords.values())):
+        if isinstance(target, np.ufunc) and all(isinstance(self.force(a), Constant)
+                                                for a in (*arguments, *keywords.values())):
             return self.fold(target, arguments, keywords)
         if type(target) is type(np.prod) and target in NUMBERS_OF and len(arguments) == 1 and not keywords:
             return self.fold(target, arguments)
@@ -206,7 +223,8 @@ class Calls:
         if mark == "disallowed":
             raise Break("RB006", f"{function.value.__name__}() is not allowed in graphs")
         if mark == "forbidden":
-            raise CaptureError(f"{function.value.__name__}() was called in compiled code, where forbid_in_graph() forbids it")
+            raise CaptureError(
+                f"{function.value.__name__}() was called in compiled code, where forbid_in_graph() forbids it")
         if mark == "disabled":
             raise Break("RB006", f"{function.value.__name__}() is disabled for compilation")
         if mark == "allowed":
@@ -218,12 +236,14 @@ class Calls:
         return self.call(self.from_python(mark.original), arguments, keywords)
 
     def given_back(self, arguments, keywords):
-        """A call of ``compile`` in compiled code: what it is given is followed there anyway, so that is what it returns; of options alone, what takes a function."""
+        """A call of ``compile`` in compiled code: what it is given is followed there anyway, so that is what it
+        returns; of options alone, what takes a function."""
         given = self.force(arguments[0] if arguments else keywords.get("model", Constant(None)))
         return self.from_python(polyfills.itself) if isinstance(given, Constant) and given.value is None else given
 
     def allowed(self, function, arguments, keywords):
-        """A function that users allow in graphs: one node, which calls it.  Where it writes, or draws random numbers, what it does is recorded."""
+        """A function that users allow in graphs: one node, which calls it.  Where it writes, or draws random numbers,
+        what it does is recorded."""
         recorder = self.recorder
         start, drawn = len(recorder.nodes), self.drawn
         result, leaves = self.run_framework(function, arguments, keywords), []
@@ -233,7 +253,8 @@ class Calls:
         if not leaves:
             return self.call_in_place(function, arguments, keywords, result)
         inside = recorder.nodes[start:]
-        if self.drawn != drawn or any(n in recorder.writers for n in inside) or any(leaf.fake.node not in inside for leaf in leaves):
+        if self.drawn != drawn or any(n in recorder.writers for n in inside) or any(leaf.fake.node not in inside
+                                                                                    for leaf in leaves):
             return result
         del recorder.nodes[start:]
         given, named = [self.concrete(a) for a in arguments], {k: self.concrete(v) for k, v in keywords.items()}
@@ -244,9 +265,11 @@ class Calls:
         return self.tree_of(spec, iter(made))
 
     def call_in_place(self, function, arguments, keywords, result):
-        """A function without tensors in its result, as a node that Python calls between programs, in the mode of its place."""
+        """A function without tensors in its result, as a node that Python calls between programs, in the mode of its
+        place."""
         recorder, grad = self.recorder, mine.grad
-        leaves, spec = tree_flatten(([self.concrete(a) for a in arguments], {k: self.concrete(v) for k, v in keywords.items()}))
+        leaves, spec = tree_flatten(([self.concrete(a) for a in arguments],
+                                     {k: self.concrete(v) for k, v in keywords.items()}))
 
         def call(*values):
             args, kwargs = tree_unflatten(list(values), spec)
@@ -278,7 +301,9 @@ class Calls:
                 return self.run_framework(target, arguments, keywords, self.for_framework)
             if module.startswith(ROOMS):
                 return self.transform(function, arguments, keywords)
-            if target.__name__.startswith(("get_", "is_", "are_", "device_count", "initial_seed")) and module.startswith(SETTINGS) and not arguments and not keywords:
+            if target.__name__.startswith(("get_", "is_", "are_", "device_count",
+                                           "initial_seed")) and module.startswith(
+                                               SETTINGS) and not arguments and not keywords:
                 return self.setting(target)
             if module.startswith(RUN) and not module.startswith(INLINED):
                 return self.run_framework(target, arguments, keywords)
@@ -321,17 +346,21 @@ class Calls:
         if not framework:
             self.codes[target] = target.__code__
         if target.__closure__:
-            made.closure = [self.wrap(c, source.attribute("__closure__").item(str(k))) for k, c in enumerate(target.__closure__)]
+            made.closure = [self.wrap(c, source.attribute("__closure__").item(str(k)))
+                            for k, c in enumerate(target.__closure__)]
         if target.__defaults__:
-            made.defaults = [self.from_python(d) if framework else Lazy(d, source.attribute("__defaults__").item(str(k)))
+            made.defaults = [self.from_python(d) if framework
+                             else Lazy(d, source.attribute("__defaults__").item(str(k)))
                              for k, d in enumerate(target.__defaults__)]
         if target.__kwdefaults__:
-            made.keyword_defaults = {n: self.from_python(d) if framework else Lazy(d, source.attribute("__kwdefaults__").item(repr(n)))
+            made.keyword_defaults = {n: self.from_python(d) if framework
+                                     else Lazy(d, source.attribute("__kwdefaults__").item(repr(n)))
                                      for n, d in target.__kwdefaults__.items()}
         return made
 
     def bound_method(self, method, source):
-        return Method(self.wrap(method.__func__, source.attribute("__func__")), self.wrap(method.__self__, source.attribute("__self__")))
+        return Method(self.wrap(method.__func__, source.attribute("__func__")),
+                      self.wrap(method.__self__, source.attribute("__self__")))
 
     def call_partial(self, target, source, arguments, keywords):
         before = [self.wrap(a, source.attribute("args").item(str(k))) for k, a in enumerate(target.args)]
@@ -346,13 +375,14 @@ class Calls:
             got = [functools.reduce(self.attribute_now, path.split("."), found) for path in names]
         return got[0] if len(got) == 1 else Sequence(tuple, got)
 
-    # --- the framework ------------------------------------------------------------------------------------------------------------------
+    # --- the framework ------------------------------------------------------------------------------------------------
     def run_framework(self, function, arguments, keywords, concrete=None):
         """Runs framework code on fakes, which ``concrete`` makes of arguments; the operators it calls are recorded."""
         if isinstance(function, Op) and declared_scalars(function):
             arguments, keywords = self.with_numbers(function, arguments, keywords)
         frame = self.frames[-1]
-        fixed, varying = ("fixed", frame.code, frame.now.offset), any(map(self.varies, (*arguments, *keywords.values())))
+        fixed, varying = ("fixed", frame.code,
+                          frame.now.offset), any(map(self.varies, (*arguments, *keywords.values())))
         concrete = concrete or (self.fixed if fixed in self.rules else self.passed_on)
         given = [concrete(a) for a in arguments]
         named = {k: concrete(v) for k, v in keywords.items()}
@@ -372,13 +402,18 @@ class Calls:
 
     def tensor_of(self, function, arguments, keywords):
         """``torch.tensor(data)``: numbers that vary are filled in one by one when the graph runs."""
-        options = {"data": Constant(None), "dtype": Constant(None), "device": Constant("cpu"), **dict(zip(("data", "dtype"), arguments)), **keywords}
-        if len(options) > 3 or not self.numbers_in(options["data"]) or str(self.known(options["device"])) not in ("cpu", "None"):
+        options = {"data": Constant(None), "dtype": Constant(None), "device": Constant("cpu"),
+                   **dict(zip(("data", "dtype"), arguments)), **keywords}
+        if len(options) > 3 or not self.numbers_in(options["data"]) or str(self.known(options["device"])) not in (
+                "cpu", "None"):
             return self.run_framework(function, arguments, keywords)
         numbers, shape = self.nested_numbers(options["data"])
-        chosen = self.known(options["dtype"]) or default_of(max(category_of(v.hint if isinstance(v, Number) else v.value) for v in numbers))
-        filled = [self.run_framework(OPS["_filled"], [self.run_time_number(v) if isinstance(v, Number) else v, Constant(()), self.from_python(chosen)], {}) for v in numbers]
-        return self.run_framework(Tensor.view, [self.run_framework(OPS["stack"], [Sequence(list, filled)], {}), Constant(shape)], {})
+        chosen = self.known(options["dtype"]) or default_of(max(category_of(v.hint if isinstance(v, Number)
+                                                                            else v.value) for v in numbers))
+        filled = [self.run_framework(OPS["_filled"], [self.run_time_number(v) if isinstance(v, Number) else v,
+                                                      Constant(()), self.from_python(chosen)], {}) for v in numbers]
+        return self.run_framework(Tensor.view, [self.run_framework(OPS["stack"], [Sequence(list, filled)], {}),
+                                                Constant(shape)], {})
 
     def nested_numbers(self, data):
         """(the numbers in nested lists, row by row; their shape); a Break where they have none."""
@@ -395,7 +430,8 @@ class Calls:
     def vary(self, values) -> bool:
         """Whether these are numbers, of which some vary from call to call."""
         values = list(map(self.force, values))
-        return any(map(self.varies, values)) and all(isinstance(v, Number) and not self.unknown(v) or isinstance(v, Constant) and type(v.value) in (int, float)
+        return any(map(self.varies, values)) and all(isinstance(v, Number) and not self.unknown(v)
+                                                     or isinstance(v, Constant) and type(v.value) in (int, float)
                                                      for v in values)
 
     def varies(self, value) -> bool:
@@ -437,9 +473,10 @@ class Calls:
             varies = isinstance(value, Number) and value.text is not None and declared_scalars(operator) >> place & 1
             return self.run_time_number(value) if varies else value
 
-        return [entered(v, k) for k, v in enumerate(arguments)], {n: entered(v, names.index(n)) if n in names else v for n, v in keywords.items()}
+        return [entered(v, k) for k, v in enumerate(arguments)], {n: entered(v, names.index(n)) if n in names else v
+                                                                  for n, v in keywords.items()}
 
-    # --- builtins -----------------------------------------------------------------------------------------------------------------------
+    # --- builtins -----------------------------------------------------------------------------------------------------
     def call_builtin(self, function, arguments, keywords):
         target = function.value
         name, owner = target.__name__, target.__self__
@@ -464,7 +501,8 @@ class Calls:
                 return self.run_framework(target, arguments, keywords)
             method = arguments and self.method(self.force(arguments[0]), f"__{name}__")
             if method:
-                return self.answered(f"__{name}__", method, *arguments) if f"__{name}__" in ASKED else self.call(method, arguments, keywords)
+                return self.answered(f"__{name}__", method,
+                                     *arguments) if f"__{name}__" in ASKED else self.call(method, arguments, keywords)
             if target in INDEXING:
                 arguments = list(map(self.index_of, arguments))
             if any(isinstance(self.force(a), TensorValue) for a in arguments):
@@ -473,7 +511,8 @@ class Calls:
                 return self.binary(OPERATORS[target], *arguments)
             if not keywords and self.vary(arguments):
                 return self.computed_by(target, arguments)
-            return self.fold(target, list(map(self.listed_once, arguments)) if target in ITERATING else arguments, keywords)
+            return self.fold(target, list(map(self.listed_once, arguments)) if target in ITERATING else arguments,
+                             keywords)
         if isinstance(owner, type) and name in ("fromkeys", "fromhex", "from_bytes", "maketrans"):
             return self.fold(target, arguments, keywords)
         raise Break("RB009" if name in OUTPUT else "RB001", f"{name}()")
@@ -492,7 +531,9 @@ class Calls:
             return self.object_method(owner, name, arguments[1:])
         if name == "__get__" and isinstance(owner, Object) and isinstance(owner.value, property):
             return self.call(self.from_python(owner.value.fget), arguments[1:2], {})
-        if name == "__get__" and isinstance(owner, Object) and isinstance(owner.value, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+        if name == "__get__" and isinstance(owner, Object) and isinstance(owner.value,
+                                                                          (types.GetSetDescriptorType,
+                                                                           types.MemberDescriptorType)):
             return self.getattr(arguments[1], owner.value.__name__)
         inner = self.as_container(owner)
         if isinstance(owner, ExceptionValue):
@@ -513,9 +554,12 @@ class Calls:
             return self.call_container(ContainerMethod(inner, name), arguments[1:], keywords)
         elif isinstance(owner, Constant):
             return self.call_container(ContainerMethod(owner, name), arguments[1:], keywords)
-        elif isinstance(owner, Object) and isinstance(owner.value, dict) and name == "__getitem__" and self.known(arguments[1]) in owner.value.keys():
+        elif isinstance(owner, Object) and isinstance(owner.value,
+                                                      dict) and name == "__getitem__" and self.known(
+                                                          arguments[1]) in owner.value.keys():
             key = self.known(arguments[1])
-            return self.wrap(dict.__getitem__(owner.value, key), Source(None, f"dict.__getitem__({owner.source}, {self.literal(key)})"))
+            return self.wrap(dict.__getitem__(owner.value, key),
+                             Source(None, f"dict.__getitem__({owner.source}, {self.literal(key)})"))
         elif isinstance(owner, TensorValue):
             return self.run_framework(target, arguments, keywords)
         elif isinstance(owner, Object) and isinstance(owner.value, (*NUMBERS_AND_TEXT, re.Pattern, re.Match)):
@@ -538,7 +582,7 @@ class Calls:
             return Constant(same if name == "__eq__" else not same) if same else Constant(NotImplemented)
         raise Break("RB001", f"object.{name}()")
 
-    # --- making objects -----------------------------------------------------------------------------------------------------------------
+    # --- making objects -----------------------------------------------------------------------------------------------
     def new(self, base, arguments):
         """``base.__new__(cls, ...)`` of a builtin base."""
         cls = self.force(arguments[0]).value
@@ -573,7 +617,8 @@ class Calls:
             for name, value in keywords.items():
                 self.put(made, name, value, True)
             return made
-        if issubclass(cls, NUMBERS_AND_TEXT) and static(cls, "__init__") is object.__init__ and not isinstance(static(cls, "__new__"), staticmethod):
+        if issubclass(cls, NUMBERS_AND_TEXT) and static(cls, "__init__") is object.__init__ and not isinstance(
+                static(cls, "__new__"), staticmethod):
             return self.fold(cls, arguments, keywords)
         if cls is types.MethodType:
             return Method(*arguments)
@@ -600,7 +645,9 @@ class Calls:
         new, init = static(cls, "__new__"), static(cls, "__init__")
         new = new.__func__ if isinstance(new, staticmethod) else new
         python = isinstance(new, types.FunctionType)
-        if not python and getattr(new, "__self__", None) not in (object, dict, list, tuple, collections.OrderedDict, int, float, str, bytes) and not issubclass(cls, BaseException):
+        if not python and getattr(new, "__self__", None) not in (object, dict, list, tuple, collections.OrderedDict,
+                                                                 int, float, str,
+                                                                 bytes) and not issubclass(cls, BaseException):
             raise Break("RB001", f"a new {cls.__name__}")
         if init is object.__init__ and not python:
             if new is object.__new__ and (arguments or keywords):
@@ -615,9 +662,11 @@ class Calls:
         if not python and issubclass(cls, BaseException):
             return ExceptionValue(cls, arguments)
         known_init = Constant(None) if init is object.__init__ else self.from_python(init)
-        return self.call_python(polyfills.instantiate, [function, self.from_python(new), known_init, Sequence(tuple, arguments), Mapping(dict(keywords))])
+        return self.call_python(polyfills.instantiate,
+                                [function, self.from_python(new), known_init, Sequence(tuple, arguments),
+                                 Mapping(dict(keywords))])
 
-    # --- inlining -----------------------------------------------------------------------------------------------------------------------
+    # --- inlining -----------------------------------------------------------------------------------------------------
     def inline(self, function: Function, arguments, keywords):
         code = function.code
         if code.co_flags & COROUTINE:
@@ -636,7 +685,7 @@ class Calls:
         self.push_frame(frame)
         return None
 
-    # --- builtins that look at their arguments ------------------------------------------------------------------------------------------
+    # --- builtins that look at their arguments ------------------------------------------------------------------------
     def builtin_isinstance(self, value, classes):
         value, wanted = self.force(value), self.known(classes)
         if isinstance(value, Object):
@@ -758,7 +807,8 @@ class Calls:
         cls = self.class_of(value)
         if isinstance(value, Object) and self.user_class(value):
             self.class_attribute(cls, "__call__")
-        return Constant(callable(value.value) if isinstance(value, (Object, Constant)) else static(cls, "__call__") is not ABSENT)
+        return Constant(callable(value.value) if isinstance(value, (Object, Constant))
+                        else static(cls, "__call__") is not ABSENT)
 
     def builtin_bool(self, value=Constant(False)):
         return Constant(self.truth(value))
@@ -789,7 +839,9 @@ class Calls:
             return value
         if isinstance(value, Number) and self.unknown(value) and not more:
             return self.deferred(f"{function.__name__}({{0}})", [value], lambda: None)
-        if isinstance(value, Object) and isinstance(value.value, BaseException) and not self.method(value, f"__{function.__name__}__"):
+        if isinstance(value, Object) and isinstance(value.value,
+                                                    BaseException) and not self.method(
+                                                        value, f"__{function.__name__}__"):
             value = ExceptionValue(type(value.value), self.items_of(self.getattr(value, "args")))
         if isinstance(value, ExceptionValue):
             if function is str and value.cls.__str__ is BaseException.__str__:
@@ -801,7 +853,8 @@ class Calls:
                 return Constant(text if function is str else text.replace(base.__name__, value.cls.__name__, 1))
         cls = value.cls if isinstance(value, ExceptionValue) else self.user_class(value)
         own = cls and function is str and static(cls, "__str__") is not object.__str__
-        if type(value) is Object and cls and value.source is not None and not own and cls.__repr__ is object.__repr__ and isinstance(function, type | types.BuiltinFunctionType):
+        if (type(value) is Object and cls and value.source is not None and not own and cls.__repr__ is object.__repr__
+            and isinstance(function, type | types.BuiltinFunctionType)):
             self.guard(f"{{0}} is {self.constant_name(value.value)}", value.source)
             return Constant(function(value.value))  # which tells the object's address
         for name in (("__str__",) if own else ("__repr__",)):
@@ -817,7 +870,8 @@ class Calls:
     def check_plain(self, cls):
         cls = self.known(cls)
         own = any(static(cls, n) not in (ABSENT, getattr(object, n, None)) for n in COPYING)
-        if own or not cls.__dictoffset__ or cls.__flags__ & HEAP == 0 or issubclass(cls, (Tensor, Module, list, dict, tuple, set)):
+        if own or not cls.__dictoffset__ or cls.__flags__ & HEAP == 0 or issubclass(cls, (Tensor, Module, list, dict,
+                                                                                          tuple, set)):
             raise Break("RB001", f"a copy of a {cls.__name__}")
         return Constant(None)
 
@@ -851,9 +905,11 @@ class Calls:
         return Constant(slice(*map(self.slice_bound, bounds)))
 
     def part_of_row(self, kind, owner, index):
-        """An item of a row of modules; a part (``layers[:n]``) is such a row again, the same one at every call, since the modules are."""
+        """An item of a row of modules; a part (``layers[:n]``) is such a row again, the same one at every call, since
+        the modules are."""
         owner, index = self.force(owner), self.force(index)
-        if not (isinstance(owner, Object) and type(owner.value) is kind and isinstance(index, Constant) and isinstance(index.value, slice)):
+        if not (isinstance(owner, Object) and type(owner.value) is kind and isinstance(index, Constant)
+                and isinstance(index.value, slice)):
             return self.call_python_function(self.from_python(kind.__getitem__), [owner, index], {})
         modules = self.attribute_now(owner, "_modules")
         for name in modules.items:
@@ -865,7 +921,8 @@ class Calls:
         function = self.force(function)
         bound = isinstance(function, Method)
         target = self.force(function.function) if bound else function
-        if options or not isinstance(target, Object) or not isinstance(target.value, types.FunctionType | types.MethodType):
+        if options or not isinstance(target, Object) or not isinstance(target.value,
+                                                                       types.FunctionType | types.MethodType):
             raise Break("RB001", f"inspect.signature() of a {self.describe(function)}")
         self.pin(target)
         return self.from_python(inspect.signature(types.MethodType(target.value, target) if bound else target.value))
@@ -888,7 +945,8 @@ class Calls:
 
 
 def bound(function: Function, arguments, keywords) -> dict:
-    """The local variables that a call begins with; a Break where the arguments do not fit, so that Python raises its error."""
+    """The local variables that a call begins with; a Break where the arguments do not fit, so that Python raises its
+    error."""
     code, names = function.code, function.code.co_varnames
     count, positional = code.co_argcount, code.co_posonlyargcount
     defaults, keywords, variables = function.defaults, dict(keywords), {}
@@ -923,11 +981,16 @@ def bound(function: Function, arguments, keywords) -> dict:
 
 
 DISPATCH = functools.singledispatch(len).dispatch.__code__
-NUMBERS_OF = (np.prod, np.sum, np.mean, np.max, np.min, np.round, np.ndim, np.size)  # functions of NumPy that make one number of a list
-SPELLED = {operator.getitem: lambda self, owner, index: self.subscript(owner, index), operator.truth: Calls.builtin_bool,
-           operator.contains: lambda self, owner, item: self.contains(owner, item), operator.not_: lambda self, value: Constant(not self.truth(value))}
-COMPARED = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
-OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%", operator.matmul: "@"}
+# functions of NumPy that make one number of a list
+NUMBERS_OF = (np.prod, np.sum, np.mean, np.max, np.min, np.round, np.ndim, np.size)
+SPELLED = {operator.getitem: lambda self, owner, index: self.subscript(owner, index),
+           operator.truth: Calls.builtin_bool,
+           operator.contains: lambda self, owner, item: self.contains(owner, item),
+           operator.not_: lambda self, value: Constant(not self.truth(value))}
+COMPARED = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">",
+            operator.ge: ">="}
+OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
+             operator.mod: "%", operator.matmul: "@"}
 HANDLERS = {getattr(builtins, name.removeprefix("builtin_")): method for name, method in vars(Calls).items()
             if name.startswith("builtin_") and hasattr(builtins, name.removeprefix("builtin_"))}
 for _function in (str, repr):
@@ -940,14 +1003,17 @@ HANDLERS.update(ARRAYS)
 HANDLERS[sys.exc_info], HANDLERS[sys.exception] = Calls.exception_info, Calls.exception_now
 HANDLERS[polyfills.check_plain] = Calls.check_plain
 HANDLERS[polyfills.tensor_copied] = Calls.tensor_copied
-HANDLERS[sys.intern], HANDLERS[collections.namedtuple] = lambda self, text: self.fold(sys.intern, [text]), Calls.builtin_namedtuple
+HANDLERS[sys.intern], HANDLERS[collections.namedtuple] = lambda self, text: self.fold(
+    sys.intern, [text]), Calls.builtin_namedtuple
 HANDLERS[os.fspath] = Calls.builtin_fspath
 HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])
-HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied, [value, memo])
+HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied,
+                                                                                    [value, memo])
 HANDLERS[Module.__getattr__] = lambda self, owner, name: self.part_of_network(self.force(owner), self.known(name))
 HANDLERS[LazyModuleMixin._infer_parameters] = Calls.initialise
 HANDLERS[Parameter], HANDLERS[changed] = Calls.new_parameter, Calls.module_changed
-for _function in (importlib.util.find_spec, importlib.import_module, importlib.metadata.version, importlib.metadata.metadata, importlib.metadata.distribution,
+for _function in (importlib.util.find_spec, importlib.import_module, importlib.metadata.version,
+                  importlib.metadata.metadata, importlib.metadata.distribution,
                   importlib.metadata.packages_distributions):  # what is installed does not change
     HANDLERS[_function] = lambda self, *a, _function=_function, **k: self.fold(_function, a, k)
 HANDLERS.update(OUTPUT_HANDLERS)
@@ -955,9 +1021,12 @@ for _kind in (int, float, complex):
     HANDLERS[_kind] = lambda self, *a, _kind=_kind: self.builtin_number(_kind, *a)
 for _function in (min, max):
     HANDLERS[_function] = lambda self, *a, _function=_function, **k: self.builtin_min_max(_function, a, k)
-HANDLERS[is_tensor_like] = lambda self, value: Constant(isinstance(self.force(value), TensorValue) or hasattr(self.class_of(value), "__torch_function__"))
+HANDLERS[is_tensor_like] = lambda self, value: Constant(isinstance(self.force(value), TensorValue)
+                                                        or hasattr(self.class_of(value), "__torch_function__"))
 HANDLERS[polyfills.conforming] = lambda self, *a: self.conforming(*a)
-HANDLERS[polyfills.no_container] = lambda self, cls: self.fold(operator.contains, [Constant(stand_in(self.known(cls), "", None)), Constant(0)])
+HANDLERS[polyfills.no_container] = lambda self, cls: self.fold(operator.contains,
+                                                               [Constant(stand_in(self.known(cls), "", None)),
+                                                                Constant(0)])
 for _builtin in BUILTINS:
     HANDLERS[_builtin] = lambda self, *a, _builtin=_builtin, **k: self.make_iterator(_builtin, a, k)
 for _builtin, _polyfill in polyfills.POLYFILLS.items():

@@ -9,7 +9,8 @@ from .errors import ConstraintViolationError
 
 
 class ShapeConstraint(collections.namedtuple("ShapeConstraint", "low high strict")):
-    """A size varies, from ``low`` to ``high`` (None: without bound); ``strict``: it is an error if the program fixes it."""
+    """A size varies, from ``low`` to ``high`` (None: without bound); ``strict``: it is an error if the program fixes
+    it."""
 
 
 def dimensions(tensor, index) -> set:
@@ -42,28 +43,35 @@ def still(tensor) -> frozenset:
 
 
 def checked(machine) -> dict:
-    """{text of a size that is said to vary: whether it may}.  ConstraintViolationError where the program needs one value of it all the same."""
+    """{text of a size that is said to vary: whether it may}.  ConstraintViolationError where the program needs one
+    value of it all the same."""
     found, names = {}, machine.entry.places[0].locals + machine.entry.places[0].cells
     for text, (expr, made) in machine.constrained.items():
         size = evaluate(expr, machine.facts.hints)
         if made.low is not None and size < made.low or made.high is not None and size > made.high:
-            raise ConstraintViolationError(f"{named(text, names)} is {size}, which is not in range [{made.low}, {'oo' if made.high is None else made.high}] that mark_dynamic() gave for it")
+            raise ConstraintViolationError(
+                f"{named(text, names)} is {size}, which is not in range [{made.low}, "
+                f"{'oo' if made.high is None else made.high}] that mark_dynamic() gave for it")
         fixing = fixed(machine, next(iter(expr.free)))
         found[text] = not fixing
         if fixing and made.strict:
-            raise ConstraintViolationError(f"Constraints violated: {named(text, names)} was marked as varying, but the program needs it to be {size}: {named(fixing, names)}. "
-                                           "Take the mark away, use maybe_mark_dynamic(), or do not decide by this size.")
+            raise ConstraintViolationError(
+                f"Constraints violated: {named(text, names)} was marked as varying, but the program needs it to be "
+                f"{size}: {named(fixing, names)}. "
+                "Take the mark away, use maybe_mark_dynamic(), or do not decide by this size.")
     return found
 
 
 def fixed(machine, symbol) -> str:
-    """What leaves only one value for a symbol; empty where others meet all that was assumed, with or without the other symbols changing alike."""
+    """What leaves only one value for a symbol; empty where others meet all that was assumed, with or without the other
+    symbols changing alike."""
     hints = machine.facts.hints
     guards = [(condition, outcome) for condition, outcome in machine.facts.guards if symbol in condition.free]
     now = hints[symbol]
     others = [now + k for k in (1, 2, 3, 4, 8, -1, -2)] + [now * k for k in (2, 3, 4, 8)] + [now // 2]
     for other in (o for o in others if o > 1 and o != now):
-        for values in ({**hints, symbol: other}, {s: v + other - now for s, v in hints.items()}, {s: v * other // now for s, v in hints.items()}):
+        for values in ({**hints, symbol: other}, {s: v + other - now for s, v in hints.items()},
+                       {s: v * other // now for s, v in hints.items()}):
             if all(bool(evaluate(condition, values)) is outcome for condition, outcome in guards):
                 return ""
     return " and ".join(f"({machine.expression(condition)}) is {outcome}" for condition, outcome in guards)

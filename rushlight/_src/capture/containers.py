@@ -14,7 +14,8 @@ from . import polyfills
 from .attributes import is_framework
 from .bytecode import PYTHON
 from .errors import Again, Break, Raised
-from .values import (ArrayValue, Constant, ContainerMethod, ExceptionValue, GeneratorValue, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Number, Object,
+from .values import (ArrayValue, Constant, ContainerMethod, ExceptionValue, GeneratorValue, Identity, Instance,
+                     IteratorValue, Key, Lazy, Mapping, Namespace, Number, Object,
                      Sequence, SetValue, TensorValue, View)
 
 LISTS = (list, tuple, Size, collections.deque)
@@ -22,7 +23,9 @@ DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 
 
 BINARY = {"|": operator.or_, "&": operator.and_, "-": operator.sub, "^": operator.xor}
-FAMILIES = {Sequence: "list", View: "view", Mapping: "dict", SetValue: "set", GeneratorValue: "generator", IteratorValue: "iterator"}  # the prefix of the methods of each
+# the prefix of the methods of each
+FAMILIES = {Sequence: "list", View: "view", Mapping: "dict", SetValue: "set", GeneratorValue: "generator",
+            IteratorValue: "iterator"}
 
 
 def raised(cls, *arguments):
@@ -37,19 +40,24 @@ class Containers:
         covered = source.covered
         if kind in LISTS or isinstance(value, tuple) and hasattr(kind, "_fields"):
             self.guard(f"type({{0}}) is {self.type_name(kind)} and len({{0}}) == {len(value)}", source)
-            fields = getattr(kind, "_fields", None)  # which are read by name: the class may have a __getitem__ of its own
+            # which are read by name: the class may have a __getitem__ of its own
+            fields = getattr(kind, "_fields", None)
             items = tuple.__iter__(value) if fields else value
-            made = Sequence(kind, [Lazy(v, source.attribute(fields[k], covered) if fields else source.item(str(k), covered)) for k, v in enumerate(items)], source)
+            made = Sequence(kind, [Lazy(v, source.attribute(fields[k], covered) if fields
+                                        else source.item(str(k), covered)) for k, v in enumerate(items)], source)
             made.outer = value if fields and hasattr(value, "__dict__") else None
             made.limit = getattr(value, "maxlen", None)
             return made
         if kind in DICTS or kind is types.MappingProxyType:
-            if not all(isinstance(k, (str, bytes, int, float, bool, type(None), tuple, type, Tensor)) or type(k).__hash__ is object.__hash__ for k in value):
+            if not all(isinstance(k, (str, bytes, int, float, bool, type(None), tuple, type, Tensor))
+                       or type(k).__hash__ is object.__hash__ for k in value):
                 return None
-            keys, order = self.constant_name(tuple(value)), [k for k, key in enumerate(value) if isinstance(key, Tensor)]
+            keys, order = self.constant_name(tuple(value)), [k for k, key in enumerate(value)
+                                                             if isinstance(key, Tensor)]
             if order and "tensors as keys" not in self.rules:
                 raise Again("tensors as keys")
-            same = f"tuple({{0}}) == {keys}" if not order else f"list(map(id, {{0}})) == {list(map(id, value))}"  # tensors are keys by what they are
+            # tensors are keys by what they are
+            same = f"tuple({{0}}) == {keys}" if not order else f"list(map(id, {{0}})) == {list(map(id, value))}"
             self.guard(f"type({{0}}) is {self.type_name(kind)} and {same}", source)
             factory = getattr(value, "default_factory", None)
             items = {k: Lazy(v, source.item(self.literal(k), covered)) for k, v in value.items()}
@@ -60,7 +68,8 @@ class Containers:
         if kind in (set, frozenset):
             if not all(isinstance(k, (str, int, float, bool, type(None), tuple, type)) for k in value):
                 return None
-            self.guard(f"type({{0}}) is {self.type_name(kind)} and list({{0}}) == {self.constant_name(list(value))}", source)
+            self.guard(f"type({{0}}) is {self.type_name(kind)} and list({{0}}) == {self.constant_name(list(value))}",
+                       source)
             return SetValue({k: self.from_python(k) for k in value}, source, kind, value.copy())
         return None
 
@@ -72,13 +81,15 @@ class Containers:
         made = Object(value, source)
         if base is list:
             self.guard(f"list.__len__({{0}}) == {list.__len__(value)}", source)
-            made.payload = Sequence(list, [Lazy(list.__getitem__(value, k), source.item(str(k))) for k in range(list.__len__(value))], source)
+            made.payload = Sequence(list, [Lazy(list.__getitem__(value, k), source.item(str(k)))
+                                           for k in range(list.__len__(value))], source)
         else:
             self.guard(f"list(dict.keys({{0}})) == {self.constant_name(list(dict.keys(value)))}", source)
-            made.payload = Mapping({k: Lazy(dict.__getitem__(value, k), source.item(repr(k))) for k in dict.keys(value)}, source)
+            made.payload = Mapping({k: Lazy(dict.__getitem__(value, k), source.item(repr(k)))
+                                    for k in dict.keys(value)}, source)
         return made
 
-    # --- reading ------------------------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
     def item(self, sequence, index):
         found = sequence.items[index]
         if type(found) is Lazy:
@@ -132,7 +143,8 @@ class Containers:
             found = self.class_attribute(cls, "__getitem__")
             if found:
                 return self.call(found, [whole, index], {})
-            missing = isinstance(owner, Mapping) and self.key(index) not in owner.items and self.class_attribute(cls, "__missing__")
+            missing = isinstance(owner, Mapping) and self.key(index) not in owner.items and self.class_attribute(
+                cls, "__missing__")
             if missing:
                 return self.call(missing, [whole, index], {})
         if isinstance(owner, Sequence):
@@ -150,7 +162,8 @@ class Containers:
                 return self.call(found, [owner, index], {})
             if self.is_class(owner):
                 found = self.class_attribute(type(owner.value), "__getitem__")
-                return self.call(found, [owner, index], {}) if found else self.from_python(owner.value[self.known(index)])
+                return self.call(found, [owner, index],
+                                 {}) if found else self.from_python(owner.value[self.known(index)])
             raise Break("RB004", f"indexing a {self.describe(owner)}")
         return self.fold(lambda x, k: x[k], [owner, index])
 
@@ -180,7 +193,9 @@ class Containers:
 
     def contains(self, owner, item):
         whole, owner = self.force(owner), self.as_container(owner)
-        if found := self.is_class(whole) and not isinstance(whole.value, enum.EnumMeta) and self.class_attribute(type(whole.value), "__contains__"):
+        if found := self.is_class(whole) and not isinstance(whole.value,
+                                                            enum.EnumMeta) and self.class_attribute(type(whole.value),
+                                                                                                    "__contains__"):
             return self.answered("__contains__", found, whole, item)
         if found := self.has(whole, "__contains__"):
             return self.answered("__contains__", found, whole, item)
@@ -204,7 +219,9 @@ class Containers:
 
     def length(self, value):
         whole, value = self.force(value), self.as_container(value)
-        if found := self.is_class(whole) and not isinstance(whole.value, enum.EnumMeta) and self.class_attribute(type(whole.value), "__len__"):
+        if found := self.is_class(whole) and not isinstance(whole.value,
+                                                            enum.EnumMeta) and self.class_attribute(type(whole.value),
+                                                                                                    "__len__"):
             return self.answered("__len__", found, whole)
         if found := self.has(whole, "__len__"):
             return self.answered("__len__", found, whole)
@@ -221,7 +238,8 @@ class Containers:
         return self.fold(len, [value])
 
     def listed(self, value):
-        """The items of anything that can be iterated now, without running the program's code; None where that is not so."""
+        """The items of anything that can be iterated now, without running the program's code; None where that is not
+        so."""
         value = self.as_container(value)
         if isinstance(value, Sequence):
             return self.items_of(value)
@@ -238,7 +256,8 @@ class Containers:
         if isinstance(value, TensorValue):
             return self.items_of(self.run_framework(unbound, [value], {}))
         if isinstance(value, ArrayValue) and value.array.ndim:
-            return [self.run_framework(operator.getitem, [value, Constant(k)], {}) for k in range(self.known(self.length(value)))]
+            return [self.run_framework(operator.getitem, [value, Constant(k)], {})
+                    for k in range(self.known(self.length(value)))]
         if self.is_class(value) and hasattr(value.value, "__members__"):
             return [self.from_python(v) for v in value.value]
         return None
@@ -256,7 +275,7 @@ class Containers:
             found = self.items_of(self.now(self.from_python(polyfills.list_), [value]))
         return found
 
-    # --- changing -----------------------------------------------------------------------------------------------------------------------
+    # --- changing -----------------------------------------------------------------------------------------------------
     def mark(self, container):
         """Notes that a container from outside is changed; its contents are read first."""
         if isinstance(container, Namespace):
@@ -281,7 +300,8 @@ class Containers:
             self.store_item(owner, self.known(index), value)
         elif isinstance(owner, (TensorValue, ArrayValue)):
             self.run_framework(operator.setitem, [owner, index, value], {})
-        elif isinstance(owner, (Object, Instance)) and (found := self.class_attribute(self.class_of(owner), "__setitem__")):
+        elif isinstance(owner, (Object, Instance)) and (found := self.class_attribute(self.class_of(owner),
+                                                                                      "__setitem__")):
             self.push_dropping(found, [owner, index, value])
         else:
             raise Break("RB004", f"item assignment to a {self.describe(owner)}")
@@ -300,9 +320,11 @@ class Containers:
         whole, owner = self.force(owner), self.as_container(owner)
         if whole is not owner and (found := self.class_attribute(self.class_of(whole), "__delitem__")):
             return self.push_dropping(found, [whole, index])
-        if isinstance(owner, (Object, Instance)) and (found := self.class_attribute(self.class_of(owner), "__delitem__")):
+        if isinstance(owner, (Object, Instance)) and (found := self.class_attribute(self.class_of(owner),
+                                                                                    "__delitem__")):
             return self.push_dropping(found, [owner, index])
-        if not isinstance(owner, Mapping) and not (isinstance(owner, Sequence) and owner.kind in (list, collections.deque)):
+        if not isinstance(owner, Mapping) and not (isinstance(owner, Sequence)
+                                                   and owner.kind in (list, collections.deque)):
             raise Break("RB004", f"del of an item of a {self.describe(owner)}")
         at = self.key(index)
         try:
@@ -322,11 +344,14 @@ class Containers:
                 self.mark(a)
                 a.items.extend(found)
                 return a
-            if isinstance(b, Sequence) and (a.kind is b.kind or issubclass(a.kind, tuple) and issubclass(b.kind, tuple)):
+            if isinstance(b, Sequence) and (a.kind is b.kind or issubclass(a.kind, tuple)
+                                            and issubclass(b.kind, tuple)):
                 return Sequence(a.kind if a.kind in LISTS else tuple, self.items_of(a) + self.items_of(b))
             if isinstance(b, (Instance, Object)):
                 return None  # its __radd__ may know
-            raise raised(TypeError, f'can only concatenate {a.kind.__name__} (not "{self.class_of(b).__name__}") to {a.kind.__name__}')
+            raise raised(
+                TypeError, f'can only concatenate {a.kind.__name__} (not "{self.class_of(b).__name__}") to '
+                           f'{a.kind.__name__}')
         if symbol == "*" and (isinstance(a, Sequence) or isinstance(b, Sequence)):
             sequence, times = (a, b) if isinstance(a, Sequence) else (b, a)
             return Sequence(sequence.kind, self.items_of(sequence) * self.known(times))
@@ -346,7 +371,7 @@ class Containers:
             return a
         return None
 
-    # --- methods ------------------------------------------------------------------------------------------------------------------------
+    # --- methods ------------------------------------------------------------------------------------------------------
     def call_container(self, method: ContainerMethod, arguments, keywords):
         owner, name = method.owner, method.name
         if isinstance(owner, Constant):
@@ -371,7 +396,9 @@ class Containers:
             return owner
         if handler is None:
             raise Break("RB004", f"{self.class_of(owner).__name__}.{name}()")
-        if isinstance(owner, Sequence) and issubclass(owner.kind, tuple) and name not in ("index", "count", "__len__", "__getitem__", "__iter__", "__contains__", "numel"):
+        if isinstance(owner, Sequence) and issubclass(owner.kind, tuple) and name not in ("index", "count", "__len__",
+                                                                                          "__getitem__", "__iter__",
+                                                                                          "__contains__", "numel"):
             raise Break("RB004", f"{owner.kind.__name__}.{name}()")
         try:
             return handler(owner, *arguments, **keywords)
@@ -469,7 +496,9 @@ class Containers:
         return self.call_python(polyfills.sort_, [owner], options)
 
     def list_index(self, owner, item, *bounds):
-        low, high, _ = slice(*map(self.known, bounds), *(None,) * (2 - len(bounds))).indices(len(owner.items)) if bounds else (0, len(owner.items), 1)
+        low, high, _ = slice(*map(self.known, bounds),
+                             *(None,) * (2 - len(bounds))).indices(len(owner.items)) if bounds else (
+                                 0, len(owner.items), 1)
         if len(bounds) == 1:
             low, high = range(len(owner.items))[self.known(bounds[0]):].start, len(owner.items)
         for k, one in list(enumerate(self.items_of(owner)))[low:high]:
@@ -543,7 +572,8 @@ class Containers:
         if part == "keys":
             return [self.from_python(k) for k in mapping.items]
         values = [self.lookup(mapping, k) for k in mapping.items]
-        return values if part == "values" else [Sequence(tuple, [self.from_python(k), v]) for k, v in zip(mapping.items, values)]
+        return values if part == "values" else [Sequence(tuple, [self.from_python(k), v])
+                                                for k, v in zip(mapping.items, values)]
 
     def set_of(self, value):
         """A set, or a view of keys or items as one; other values as they are."""
@@ -712,7 +742,7 @@ class Containers:
     def set_isdisjoint(self, owner, other):
         return Constant(set(owner.items).isdisjoint(self.keys_of(other)))
 
-    # --- making ---------------------------------------------------------------------------------------------------------------------------
+    # --- making -------------------------------------------------------------------------------------------------------
     def make_container(self, kind, arguments, keywords):
         if kind in (dict, collections.OrderedDict):
             made = Mapping({}, None, kind)
@@ -734,7 +764,7 @@ class Containers:
                 made.items = made.items[max(len(items) - made.limit, 0):]
         return made
 
-    # --- generators -------------------------------------------------------------------------------------------------------------------------
+    # --- generators ---------------------------------------------------------------------------------------------------
     def advance(self, generator: GeneratorValue, resume, sent=Constant(None)):
         """Goes on in a generator's body; ``resume`` says what the caller does when it is exhausted."""
         if generator.finished:
@@ -775,7 +805,8 @@ class Containers:
         raise Raised(error, inside=True)
 
     def left(self, frame, error):
-        """What an exception that left a generator's body is for its caller; None where ``close()`` takes it as the end."""
+        """What an exception that left a generator's body is for its caller; None where ``close()`` takes it as the
+        end."""
         frame.generator.finished = True
         cls = self.class_of(error)
         if frame.resume[0] == "close" and issubclass(cls, (GeneratorExit, StopIteration)):
@@ -807,7 +838,8 @@ class Containers:
         elif detail is not None:
             frame.stack.append(detail)
         else:
-            raise Raised(ExceptionValue(StopIteration, [] if isinstance(value, Constant) and value.value is None else [value]))
+            raise Raised(ExceptionValue(StopIteration, [] if isinstance(value, Constant) and value.value is None
+                                        else [value]))
 
     def end_send(self, frame, value, target):
         """What ``yield from`` leaves: the result, on top of the iterator since 3.12."""

@@ -1,4 +1,5 @@
-"""Control flow that data decide, in a graph: functions become programs of their own, which Python chooses among, or repeats, between programs."""
+"""Control flow that data decide, in a graph: functions become programs of their own, which Python chooses among, or
+repeats, between programs."""
 from __future__ import annotations
 
 from ..._higher_order_ops.cond import cond
@@ -15,10 +16,12 @@ from . import polyfills
 from .errors import Break, Raised
 from .unbacked import Effect, Reading, in_stages
 from .record import expressions_in
-from .values import Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Rows, Sequence, SetValue, TensorValue
+from .values import (Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Rows,
+                     Sequence, SetValue, TensorValue)
 
 WRITTEN_OUT = 256  # steps of a scan that are written out; more are a loop
-PURE = "HigherOrderOperator: Mutating a variable not in the current scope (SideEffects): a function of control flow that does more than compute"
+PURE = ("HigherOrderOperator: Mutating a variable not in the current scope (SideEffects): a function of control flow "
+        "that does more than compute")
 
 
 class Body:
@@ -33,13 +36,17 @@ class Body:
         """(the nodes from outside that it reads, apart from those ``known``; the symbols in its arguments)."""
         within = {*self.nodes, *known}
         outside = dict.fromkeys(n for node in self.nodes for n in recorder.read_by(node) if n not in within)
-        symbols = {s for node in self.nodes for e in expressions_in((node.args, tuple(node.params.values()))) for s in e.free}
+        symbols = {s for node in self.nodes for e in expressions_in((node.args, tuple(node.params.values())))
+                   for s in e.free}
         unbacked = recorder.facts.unbacked
-        return [n for n in outside if n not in unbacked.values()], sorted((s for s in symbols if unbacked.get(s) not in within), key=lambda s: s.arg[0])
+        return [n for n in outside
+                if n not in unbacked.values()], sorted((s for s in symbols if unbacked.get(s) not in within),
+                                                       key=lambda s: s.arg[0])
 
 
 class Flow(Reading):
-    """Node operator of control flow over ``programs``, whose names are ``parts``; ``apply(programs, *values)`` runs it."""
+    """Node operator of control flow over ``programs``, whose names are ``parts``; ``apply(programs, *values)`` runs
+    it."""
 
     parts: tuple = ()
     public = None  # the function that stands for it in graphs of users, with the programs as its first arguments
@@ -65,7 +72,8 @@ class Chosen(Flow):
 
 
 class Repeated(Flow):
-    """A program, applied to the ``carried`` values while another's only result holds; both get the values around them as well."""
+    """A program, applied to the ``carried`` values while another's only result holds; both get the values around them
+    as well."""
 
     parts = "cond_graph", "body_graph"
 
@@ -83,7 +91,8 @@ class Repeated(Flow):
 
 
 class Scanned(Flow):
-    """A program, applied to the ``carried`` values and each row of the next ``rows``: the last values, and the other results stacked."""
+    """A program, applied to the ``carried`` values and each row of the next ``rows``: the last values, and the other
+    results stacked."""
 
     parts = "combine_graph",
 
@@ -125,18 +134,21 @@ class Control:
         given = self.items_of(operands)
         if isinstance(pred, TensorValue) and differs(pred.fake):
             return self.selected(pred, *(self.now(function, list(given)) for function in (true_fn, false_fn)))
-        condition = self.recorder.lowered(self.operand(pred) if self.unknown(pred) else self.recorder.entered(pred.fake))
+        condition = self.recorder.lowered(self.operand(pred) if self.unknown(pred)
+                                          else self.recorder.entered(pred.fake))
         bodies = [self.followed(function, given) for function in (true_fn, false_fn)]
         self.agree(bodies[0].spec, bodies[1].spec, *bodies)
         grad = any(r.fake._needs_grad for body in bodies for r in body.results)
         programs, arguments, _ = self.programs(bodies, [])
-        return self.resulting(Chosen("cond", programs), (condition, *arguments), bodies, bodies[0].metas, grad, bodies[0].spec)
+        return self.resulting(Chosen("cond", programs), (condition, *arguments), bodies, bodies[0].metas, grad,
+                              bodies[0].spec)
 
     def wrap(self, function, /, *arguments, **keywords):
         """``wrap``: a call that is one node."""
         body = self.followed(function, arguments, keywords)
         programs, given, _ = self.programs([body], [])
-        return self.resulting(Wrapped("wrap", programs), given, [body], body.metas, any(r.fake._needs_grad for r in body.results), body.spec)
+        return self.resulting(Wrapped("wrap", programs), given, [body], body.metas,
+                              any(r.fake._needs_grad for r in body.results), body.spec)
 
     def selected(self, pred, yes, no):
         """Of two trees of tensors, for each example of a vmap the one that it chooses."""
@@ -144,17 +156,20 @@ class Control:
         spec = self.flattened(yes, first)
         if spec != self.flattened(no, second):
             raise Break("RB007", "a choice between trees that are nested differently")
-        return self.tree_of(spec, iter([self.run_framework(OPS["where"], [pred, a, b], {}) for a, b in zip(first, second)]))
+        return self.tree_of(spec, iter([self.run_framework(OPS["where"], [pred, a, b], {})
+                                        for a, b in zip(first, second)]))
 
     def while_loop(self, cond_fn, body_fn, carried_inputs, additional_inputs=None):
         """``while_loop``: of values that gradients reach in a later round, so they do from the first."""
         if not all(self.builtin_callable(f).value for f in (cond_fn, body_fn)):
             return self.inline(self.as_function(self.from_python(while_loop)), [cond_fn, body_fn, carried_inputs], {})
         more = self.expanded(additional_inputs) if additional_inputs is not None else []
-        numbers = {k: self.class_of(v) for k, v in enumerate(map(self.force, self.expanded(carried_inputs))) if self.class_of(v) in (int, float)}
+        numbers = {k: self.class_of(v) for k, v in enumerate(map(self.force, self.expanded(carried_inputs)))
+                   if self.class_of(v) in (int, float)}
         if numbers:
             given = [cond_fn, body_fn, carried_inputs, Sequence(tuple, more), self.from_python(numbers)]
-            return self.now(self.from_python(polyfills.loop_with_numbers), [self.from_python(while_loop), self.from_python(tensor), *given])
+            return self.now(self.from_python(polyfills.loop_with_numbers),
+                            [self.from_python(while_loop), self.from_python(tensor), *given])
         spec, carried = self.carried(Sequence(tuple, self.expanded(carried_inputs)))
         flags = [v.fake._needs_grad for v in carried]
         while True:
@@ -169,7 +184,8 @@ class Control:
         if len(test.results) != 1 or test.results[0].fake.numel() != 1:
             raise Break("RB007", "a condition of a loop that is not one element")
         programs, arguments, before = self.programs([test, body], [slots], [carried])
-        return self.resulting(Repeated("while_loop", programs, before, len(carried)), arguments, [body], body.metas, any(flags), spec)
+        return self.resulting(Repeated("while_loop", programs, before, len(carried)), arguments, [body], body.metas,
+                              any(flags), spec)
 
     def steps(self, combine_fn, init, xs):
         """A scan: written out, unless it has many steps or as many as vary."""
@@ -183,7 +199,8 @@ class Control:
         flags = [v.fake._needs_grad for v in carried]
         while True:
             slots = [self.slot(v.fake._meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
-            places = [self.slot(v.fake._meta.like(tuple(v.fake._meta.shape[1:])), v.fake._needs_grad, v.fake.inputs) for v in rows]
+            places = [self.slot(v.fake._meta.like(tuple(v.fake._meta.shape[1:])), v.fake._needs_grad, v.fake.inputs)
+                      for v in rows]
             body = self.followed(combine_fn, [self.tree_of(spec, iter(slots)), self.tree_of(row_spec, iter(places))])
             if body.spec[0] is not tuple or len(body.spec[1]) != 2:
                 raise Break("RB007", "a function of a scan that does not give (carry, y)")
@@ -195,9 +212,10 @@ class Control:
         programs, arguments, before = self.programs([body], [slots, places], [carried, rows])
         metas = [*body.metas[:len(slots)], *(m.like((length, *m.shape)) for m in body.metas[len(slots):])]
         grad = any(flags) or any(r.fake._needs_grad for r in body.results)
-        return self.resulting(Scanned("scan", programs, before, len(carried), len(rows)), arguments, [body], metas, grad, body.spec)
+        return self.resulting(Scanned("scan", programs, before, len(carried), len(rows)), arguments, [body], metas,
+                              grad, body.spec)
 
-    # --- trees of tensors -----------------------------------------------------------------------------------------------------------
+    # --- trees of tensors ---------------------------------------------------------------------------------------------
     def flattened(self, value, leaves):
         """How a tree is nested; its tensors go to ``leaves``."""
         value = self.force(value)
@@ -235,9 +253,10 @@ class Control:
     def slot(self, meta, needs_grad, inputs):
         """An argument of a function that is followed, in place of the values that it will get."""
         meta = meta.like(tuple(meta.shape))
-        return self.from_python(self.recorder.fake(Node(self.recorder.name("c"), None, meta=meta), meta, needs_grad, inputs))
+        return self.from_python(self.recorder.fake(Node(self.recorder.name("c"), None, meta=meta), meta, needs_grad,
+                                                   inputs))
 
-    # --- following --------------------------------------------------------------------------------------------------------------------
+    # --- following ----------------------------------------------------------------------------------------------------
     def followed(self, function, arguments, keywords=None) -> Body:
         """A function of the program as a Body; a Break where it has effects."""
         recorder, modes = self.recorder, self.modes_set()
@@ -255,7 +274,8 @@ class Control:
         self.restore_modes(modes)
         inside = set(nodes)
         writes = any(recorder.root(t) not in inside for n in nodes for t in recorder.targets.get(n, ()))
-        if writes or effects.changed(self) or len(self.facts.checked) != checked or any(isinstance(n.op, Effect) for n in nodes):
+        if writes or effects.changed(self) or len(self.facts.checked) != checked or any(isinstance(n.op, Effect)
+                                                                                        for n in nodes):
             raise Break("RB001", PURE)
         return Body(recorder.in_turn(nodes) if in_stages(nodes) else nodes, leaves, spec)
 
@@ -271,14 +291,17 @@ class Control:
         return found
 
     def agree(self, spec, other, body, values):
-        """A Break where results are not nested, shaped and typed as those of another body, or as the values they come from."""
+        """A Break where results are not nested, shaped and typed as those of another body, or as the values they come
+        from."""
         metas = values.metas if isinstance(values, Body) else [v.fake._meta for v in values]
         same = all(tuple(a.shape) == tuple(b.shape) and a.dtype is b.dtype for a, b in zip(body.metas, metas))
         if spec != other or not same:
-            raise Break("RB001", "control flow whose functions give tensors that are nested, shaped or typed differently")
+            raise Break("RB001", "control flow whose functions give tensors that are nested, shaped or typed "
+                                 "differently")
 
     def programs(self, bodies, slots, values=()) -> tuple:
-        """(a program for each body, the arguments of all, how many of these come before ``values``, which stand for the ``slots``)."""
+        """(a program for each body, the arguments of all, how many of these come before ``values``, which stand for the
+        ``slots``)."""
         recorder = self.recorder
         within = [v.fake.node for row in slots for v in row]
         read = [body.reads(recorder, within) for body in bodies]
@@ -299,7 +322,8 @@ class Control:
         recorder = self.recorder
         inputs = frozenset().union(*(r.fake.inputs for body in bodies for r in body.results))
         node = recorder.node(operator, tuple(arguments), tuple(metas))
-        made = [self.from_python(recorder.result(node, k, meta, None, (), bool(grad and mine.grad), inputs, True)) for k, meta in enumerate(metas)]
+        made = [self.from_python(recorder.result(node, k, meta, None, (), bool(grad and mine.grad), inputs, True))
+                for k, meta in enumerate(metas)]
         return self.tree_of(spec, iter(made))
 
 
@@ -317,10 +341,12 @@ class Effects:
             if id(value) not in self.found:
                 self.found[id(value)] = value, held(value)
                 pending += parts(value)
-                pending += [v for (owner, _), v in machine.attributes.items() if isinstance(value, Instance) and owner == id(value)]
+                pending += [v for (owner, _), v in machine.attributes.items() if isinstance(value, Instance)
+                            and owner == id(value)]
 
     def counts(self, machine):
-        return len(machine.changed), dict(machine.stores), len(machine.notes), len(machine.numbers), machine.drawn, len(machine.recorder.leaves), len(machine.recorder.hooked)
+        return len(machine.changed), dict(machine.stores), len(machine.notes), len(machine.numbers), machine.drawn, len(
+            machine.recorder.leaves), len(machine.recorder.hooked)
 
     def changed(self, machine) -> bool:
         """Whether anything that was there before has changed."""
@@ -328,9 +354,11 @@ class Effects:
             return True
         for value, before in self.found.values():
             now = held(value)
-            if len(before) != len(now) or any(a is not b and a != b and type(a) is not Lazy for a, b in zip(before, now)):
+            if len(before) != len(now) or any(a is not b and a != b and type(a) is not Lazy
+                                              for a, b in zip(before, now)):
                 return True
-        return any(self.attributes.get(key) is not value and self.is_outer(machine.owners[key][0]) for key, value in machine.attributes.items())
+        return any(self.attributes.get(key) is not value and self.is_outer(machine.owners[key][0])
+                   for key, value in machine.attributes.items())
 
     def is_outer(self, owner) -> bool:
         return owner.value is not mine if isinstance(owner, Object) else id(owner) in self.found

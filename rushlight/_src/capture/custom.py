@@ -69,20 +69,23 @@ def operator(function, args):
         ctx._saved = tuple(next((r for r, own in zip(results, several) if own is s), s) for s in ctx._saved)
         gradients = list(g) if isinstance(g, (tuple, list)) else [g]
         if ctx._materialize:
-            gradients = [P.full(shape=tuple(r.shape), value=0, dtype=r.dtype) if one is None else one for one, r in zip(gradients, results)]
+            gradients = [P.full(shape=tuple(r.shape), value=0, dtype=r.dtype) if one is None else one
+                         for one, r in zip(gradients, results)]
         found = function.rule()(ctx, *gradients)
         found = found if isinstance(found, tuple) else (found,)
         function.check_count(found, len(args))
         return [found[k] for k in places]
 
-    signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY) for k in range(len(places))])
+    signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY)
+                                   for k in range(len(places))])
     made = make(function.__name__, body, None, signature, constant=constant)
     made.rules["vjp"] = vjp
     return made
 
 
 def allowed(function, args, kwargs):
-    """(the operator that calls a function with arguments like these and gives the tensors in its result, the tensors among the arguments)."""
+    """(the operator that calls a function with arguments like these and gives the tensors in its result, the tensors
+    among the arguments)."""
     leaves, spec = tree_flatten((tuple(args), dict(kwargs)))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     tensors, leaves = [leaves[k] for k in places], [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
@@ -94,7 +97,8 @@ def allowed(function, args, kwargs):
         args, kwargs = tree_unflatten(given, spec)
         return tuple(leaf for leaf in tree_leaves(function(*args, **kwargs)) if isinstance(leaf, Tensor))
 
-    signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY) for k in range(len(places))])
+    signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY)
+                                   for k in range(len(places))])
     return make(function.__name__, body, None, signature, several=True, each_time=True), tensors
 
 
@@ -109,4 +113,5 @@ def functions_of(function):
 
 def globals_of(function):
     """The names of globals that a function reads."""
-    return {i.argval for i in dis.get_instructions(function.__code__) if i.opname == "LOAD_GLOBAL" and i.argval in function.__globals__}
+    return {i.argval for i in dis.get_instructions(function.__code__) if i.opname == "LOAD_GLOBAL"
+            and i.argval in function.__globals__}

@@ -28,7 +28,8 @@ from .polyfills import CaughtWarnings
 from .protocols import unpacker
 from .record import expressions_in
 from .transforms import outlives
-from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue, Source, TensorValue)
+from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue,
+                     Source, TensorValue)
 
 END = object()
 ROOT = "<root>"  # what a view is made of, in its text
@@ -47,7 +48,8 @@ class Segment:
     """Compiled code from an entry to the next break: ``guard(V)`` says whether it applies, ``run(V, P)`` runs it."""
 
     def __init__(self, guard, arming, run, graph, guards, source, roots, varying):
-        self.guard, self.arming, self.run, self.graph, self.guards, self.source = guard, arming, run, graph, guards, source
+        self.guard, self.arming, self.run, self.graph, self.guards, self.source = (guard, arming, run, graph, guards,
+                                                                                   source)
         self.values = None  # what it was captured for, where a program is exported
         self.varying = varying  # text of a size that was said to vary -> whether it may
         self.roots = [(int(str(place)[2:-1]), module) for place, module in roots if str(place).startswith("V")]
@@ -134,9 +136,12 @@ def made(cls, new, attributes):
     return new
 
 
-NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType, "Partial": functools.partial,
-         "ITERATOR": iterator_at, "PLACE": place, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "RESET": reset,
-         "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": recording, "SETATTR": object.__setattr__,
+NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType,
+         "Partial": functools.partial,
+         "ITERATOR": iterator_at, "PLACE": place, "UNPACK": unpacked, "TRACED": traced, "SET": store_item,
+         "DELETE": delete_item, "REFILL": refill, "RESET": reset,
+         "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": recording,
+         "SETATTR": object.__setattr__,
          "SPENT": spent, "ENDED": ended, "PARAMETER": Parameter, "LOG": logged, "WARN": warned}
 
 
@@ -156,7 +161,7 @@ class Writer:
         self.recorded, self.carrying = False, set()  # whether an output carries a gradient; which do
         self.storing = bool(machine.changed or machine.attributes or machine.stores)
 
-    # --- values -------------------------------------------------------------------------------------------------------------------
+    # --- values -------------------------------------------------------------------------------------------------------
     def write(self, value) -> str:
         """An expression for a Value; what has to be built first goes to ``builds``."""
         if isinstance(value, Placeholder):
@@ -189,7 +194,8 @@ class Writer:
         machine, names = self.machine, {}
         for symbol in expr.free:
             node = machine.facts.unbacked.get(symbol)
-            names[symbol] = self.early(machine.symbols[symbol]) if node is None else self.outputs.setdefault(node, f"o{len(self.outputs)}")
+            names[symbol] = self.early(machine.symbols[symbol]) if node is None else self.outputs.setdefault(
+                node, f"o{len(self.outputs)}")
         return Printer(names).text(expr)
 
     def literal(self, value) -> str:
@@ -253,7 +259,8 @@ class Writer:
 
     def build_Mapping(self, value, name):
         kind = value.kind
-        factory = f"({self.write(value.factory) if value.factory is not None else None})" if kind is collections.defaultdict else "()"
+        factory = (f"({self.write(value.factory) if value.factory is not None else None})"
+                   if kind is collections.defaultdict else "()")
         self.builds.append(f"{name} = {'{}' if kind is dict else self.constant(kind) + factory}")
         self.builds.append(f"{name}.update({self.pairs(value.items)})")
 
@@ -262,7 +269,9 @@ class Writer:
 
     def build_ArrayValue(self, value, name):
         from .fake_arrays import array_of
-        self.builds.append(f"{name} = {self.constant(array_of)}({self.write(self.machine.tensor_of_array(value))}, {value.array.scalar})")
+        self.builds.append(
+            f"{name} = {self.constant(array_of)}({self.write(self.machine.tensor_of_array(value))}, "
+            f"{value.array.scalar})")
 
     def build_Identity(self, value, name):
         self.builds.append(f"{name} = id({self.write(value.of)})")
@@ -275,8 +284,9 @@ class Writer:
 
     def build_Function(self, value, name):
         cells = self.tuple_of(value.closure)
-        self.builds.append(f"{name} = FunctionType({self.constant(value.code)}, {self.constant(value.namespace)}, {value.name!r}, "
-                           f"{self.tuple_of(value.defaults) if value.defaults else None}, {cells if value.closure else None})")
+        self.builds.append(
+            f"{name} = FunctionType({self.constant(value.code)}, {self.constant(value.namespace)}, {value.name!r}, "
+            f"{self.tuple_of(value.defaults) if value.defaults else None}, {cells if value.closure else None})")
         if value.keyword_defaults:
             self.builds.append(f"{name}.__kwdefaults__ = {self.pairs(value.keyword_defaults)}")
         for attribute, given in value.attributes.items():
@@ -297,8 +307,9 @@ class Writer:
 
     def build_Method(self, value, name):
         function, owner = value.function, value.owner
-        if isinstance(owner, TensorValue) or not isinstance(self.machine.force(function), (Function, Object)) or not isinstance(
-                getattr(function, "value", None) or types.FunctionType, (types.FunctionType, type)):
+        if isinstance(owner, TensorValue) or not isinstance(self.machine.force(function),
+                                                            (Function, Object)) or not isinstance(
+getattr(function, "value", None) or types.FunctionType, (types.FunctionType, type)):
             self.builds.append(f"{name} = Partial({self.write(function)}, {self.write(owner)})")
         else:
             self.builds.append(f"{name} = MethodType({self.write(function)}, {self.write(owner)})")
@@ -307,7 +318,8 @@ class Writer:
         self.builds.append(f"{name} = {self.write(value.owner)}.{value.name}")
 
     def build_Partial(self, value, name):
-        parts = [self.write(value.function), *map(self.write, value.arguments)] + [f"{k}={self.write(v)}" for k, v in value.keywords.items()]
+        parts = [self.write(value.function), *map(self.write, value.arguments)] + [f"{k}={self.write(v)}"
+                                                                                   for k, v in value.keywords.items()]
         self.builds.append(f"{name} = Partial({', '.join(parts)})")
         self.attributes_of(value, name)
 
@@ -317,7 +329,8 @@ class Writer:
             of = None  # it holds what it is to hold after the effects only: over what is left then
         sequence, turned = self.write(of or value.sequence), value.turned and of is not None
         over = of or value.sequence
-        if isinstance(over, Sequence) and over.kind is list and (value.position or turned):  # a list has its items after the effects
+        # a list has its items after the effects
+        if isinstance(over, Sequence) and over.kind is list and (value.position or turned):
             place = len(value.sequence.items) - 1 - value.position if turned else value.position
             self.builds.append(f"{name} = {'reversed' if turned else 'iter'}({sequence})")
             self.late.append(f"PLACE({name}, {sequence}, {place})")
@@ -383,7 +396,7 @@ class Writer:
     def build_Super(self, value, name):
         self.builds.append(f"{name} = super({self.constant(value.cls)}, {self.write(value.owner)})")
 
-    # --- effects ------------------------------------------------------------------------------------------------------------------
+    # --- effects ------------------------------------------------------------------------------------------------------
     def effects(self) -> list[str]:
         """Statements that change what is outside, in the state that the program left it."""
         machine, lines = self.machine, []
@@ -391,14 +404,16 @@ class Writer:
             place = self.load(container.source)
             if isinstance(container, Sequence):
                 items = f"[{self.all(container.items)}]"
-                lines.append(f"list.__setitem__({place}, EVERY, {items})" if container.kind is list else f"{place}.clear(); {place}.extend({items})")
+                lines.append(f"list.__setitem__({place}, EVERY, {items})" if container.kind is list
+                             else f"{place}.clear(); {place}.extend({items})")
             elif isinstance(container, Mapping):
                 lines.append(f"REFILL({place}, {self.pairs(container.items)})")
             elif isinstance(container, SetValue):
                 lines.append(f"RESET({place}, {self.constant(container.original - container.items.keys())}, "
                              f"[{self.all(v for k, v in container.items.items() if k not in container.original)}])")
             else:
-                lines.append(f"{place}.cell_contents = {self.write(container.content)}" if container.content is not None else f"del {place}.cell_contents")
+                lines.append(f"{place}.cell_contents = {self.write(container.content)}"
+                             if container.content is not None else f"del {place}.cell_contents")
         for (owner_id, name), value in machine.attributes.items():
             owner, raw = machine.owners[owner_id, name]
             if isinstance(owner, TensorValue) and owner.source is None:
@@ -411,12 +426,13 @@ class Writer:
                 if value is DELETED:
                     lines.append(f"DELATTR({place}, {name!r})")
                     continue
-                lines.append(f"SETATTR({place}, {name!r}, {self.write(value)})" if raw and getattr(owner, "value", None) is not mine else f"{place}.{name} = {self.write(value)}")
+                lines.append(f"SETATTR({place}, {name!r}, {self.write(value)})" if raw
+                             and getattr(owner, "value", None) is not mine else f"{place}.{name} = {self.write(value)}")
         for namespace, name, value in ((n, k[1], v) for k, (n, v) in machine.stores.items()):
             lines.append(f"{self.constant(namespace)}[{name!r}] = {self.write(value)}")
         return lines
 
-    # --- entries --------------------------------------------------------------------------------------------------------------------
+    # --- entries ------------------------------------------------------------------------------------------------------
     def entry(self, frames, offset, native=False) -> str:
         """``(entry, values)`` to go on with at an offset of the last of these frames."""
         places, values = [], []
@@ -426,8 +442,10 @@ class Writer:
                 raise Again("generators")
             where = offset if last else frame.now.next
             stack = tuple(map(kind_of, frame.stack))
-            places.append(Place(frame.code, where, tuple(frame.locals), tuple(frame.cells), stack, frame.discard, None if last else frame.now.offset))
-            values += [*frame.locals.values(), *frame.cells.values(), *(v for slot in frame.stack for v in carried(slot))]
+            places.append(Place(frame.code, where, tuple(frame.locals), tuple(frame.cells), stack, frame.discard,
+                                None if last else frame.now.offset))
+            values += [*frame.locals.values(), *frame.cells.values(),
+                       *(v for slot in frame.stack for v in carried(slot))]
         found = self.machine.entry.owner.entry(tuple(places), tuple(f.namespace for f in frames), native)
         self.entries.append(found)
         written = "".join(self.write(v) + ", " for v in values)
@@ -448,15 +466,18 @@ class Writer:
         return None
 
     def guarded(self, statements) -> list[str]:
-        """Statements that run user code: an exception goes to its handler; the one that is being handled is seen there."""
+        """Statements that run user code: an exception goes to its handler; the one that is being handled is seen
+        there."""
         handler, handling = self.handler(), self.machine.handling
         if handling and statements:
-            statements = [f"try: raise {self.write(handling[-1])}", "except BaseException:", *(f"    {s}" for s in statements)]
+            statements = [f"try: raise {self.write(handling[-1])}", "except BaseException:",
+                          *(f"    {s}" for s in statements)]
         if handler is None:
             return statements
-        return ["try:", *(f"    {s}" for s in statements), "except BaseException as caught:", "    error = caught", f"    return {handler}"]
+        return ["try:", *(f"    {s}" for s in statements), "except BaseException as caught:", "    error = caught",
+                f"    return {handler}"]
 
-    # --- endings --------------------------------------------------------------------------------------------------------------------
+    # --- endings ------------------------------------------------------------------------------------------------------
     def finish(self, ending) -> list[str]:
         frames, frame = self.machine.frames, self.machine.frames[-1] if self.machine.frames else None
         kind = ending[0]
@@ -491,7 +512,8 @@ class Writer:
         frame.stack[-1:] = [Placeholder("iterator"), Placeholder("result")]
         more = self.entry(frames, one.next)
         del frame.stack[-2:]
-        return [f"iterator = {written}", *self.guarded(["result = next(iterator, END)"]), f"if result is END: return {self.entry(frames, target)}", f"return {more}"]
+        return [f"iterator = {written}", *self.guarded(["result = next(iterator, END)"]),
+                f"if result is END: return {self.entry(frames, target)}", f"return {more}"]
 
     def finish_unpack(self, frames, frame, one, count, operand):
         written = self.write(operand)
@@ -505,19 +527,23 @@ class Writer:
         frame.stack += [Placeholder("leave"), Placeholder("result")]
         after = self.entry(frames, one.next)
         del frame.stack[-2:]
-        return [*self.guarded([f"manager = {written}", "leave = manager.__exit__", "result = manager.__enter__()"]), f"return {after}"]
+        return [*self.guarded([f"manager = {written}", "leave = manager.__exit__", "result = manager.__enter__()"]),
+                f"return {after}"]
 
-    # --- the whole ------------------------------------------------------------------------------------------------------------------
+    # --- the whole ----------------------------------------------------------------------------------------------------
     def graph_call(self):
-        """Statements that call the graph, the graph (None where nothing is computed), and the sources of module state that it takes."""
+        """Statements that call the graph, the graph (None where nothing is computed), and the sources of module state
+        that it takes."""
         machine, sources, tensors, arguments = self.machine, [], [], []
         fetched = sources, tensors
         lines = []
         if machine.stream is not None:  # an empty draw takes no place, but its program reads where it stands
             seed, position = machine.stream
             drawn = machine.expression(machine.drawn) if isinstance(machine.drawn, Expr) else machine.drawn
-            lines = [f"{seed.node.name}, {position.node.name} = {machine.constant_name(default_generator)}.reserve({drawn})"]
-        lines += [f"numbers{k} = {machine.constant_name(plan)}({', '.join(texts)})" for k, (plan, texts) in enumerate(machine.numbers)]
+            lines = [f"{seed.node.name}, {position.node.name} = "
+                     f"{machine.constant_name(default_generator)}.reserve({drawn})"]
+        lines += [f"numbers{k} = {machine.constant_name(plan)}({', '.join(texts)})"
+                  for k, (plan, texts) in enumerate(machine.numbers)]
         views = self.views()
         after = self.histories()
         graph = machine.recorder.graph(list(self.outputs), machine.symbols)
@@ -540,7 +566,8 @@ class Writer:
         return [*lines, statement, *after, *views], graph, fetched
 
     def views(self) -> list[str]:
-        """Statements that make views of other outputs, which are no outputs themselves: they share memory as they do in the program."""
+        """Statements that make views of other outputs, which are no outputs themselves: they share memory as they do in
+        the program."""
         recorder, families = self.machine.recorder, collections.defaultdict(list)
         if recorder.leaves or not recorder.bases or self.machine.entry.owner.exporting:
             return []
@@ -550,7 +577,8 @@ class Writer:
                 families[root].append(node)
         statements = []
         for root, members in families.items():
-            shown = [(node, text) for node in members if node is not root and (text := self.view(node, root)) is not None]
+            shown = [(node, text) for node in members if node is not root
+                     and (text := self.view(node, root)) is not None]
             if len(members) < 2 or not shown:
                 continue
             if not self.carrying.isdisjoint(members):
@@ -566,14 +594,17 @@ class Writer:
             return ROOT
         base = self.machine.recorder.bases[node]
         others = [*node.args, *node.params.values()]
-        if others.count(base) != 1 or any(n is not base for n in nodes_in(others)) or any(self.machine.facts.unknown(e) for e in expressions_in(others)):
+        if others.count(base) != 1 or any(n is not base for n in nodes_in(others)) or any(self.machine.facts.unknown(e)
+                                                                                          for e in expressions_in(
+                                                                                                  others)):
             return None
         inner = self.view(base, root)
 
         def written(value):
             if type(value) in (tuple, list) and any(expressions_in(value)):
                 return f"{type(value).__name__}([{', '.join(map(written, value))}])"
-            return inner if value is base else self.early(self.machine.expression(value)) if type(value) is Expr else self.literal(value)
+            return inner if value is base else self.early(self.machine.expression(value)) if type(
+                value) is Expr else self.literal(value)
 
         return inner and f"{self.constant(node.op)}({', '.join([*map(written, node.args), *(f'{k}={written(v)}' for k, v in node.params.items())])})"
 
@@ -592,9 +623,11 @@ class Writer:
         return [*statements, *(f"SPENT({name})" for over, (_, name) in zip(spent, carrying) if over)]
 
     def leaves(self) -> list[str]:
-        """Statements that make leaves of outputs; a Break where one was made that cannot be computed apart from what is outside."""
+        """Statements that make leaves of outputs; a Break where one was made that cannot be computed apart from what is
+        outside."""
         machine, recorder = self.machine, self.machine.recorder
-        made = [f"{self.outputs[node]} = PARAMETER({self.outputs[node]}, {wanted})" for node, wanted in self.parameters.items()]
+        made = [f"{self.outputs[node]} = PARAMETER({self.outputs[node]}, {wanted})"
+                for node, wanted in self.parameters.items()]
         if not recorder.leaves:
             return made
         alive = [node for node in self.outputs if node in recorder.leaves]
@@ -603,16 +636,21 @@ class Writer:
         written = {recorder.root(t) for targets in recorder.targets.values() for t in targets}
         for node, leaf in recorder.leaves.items():
             seen = node in written and (leaf.origin in self.outputs or self.read_after(node, leaf.origin))
-            if node in entangled or seen or leaf.shares is not None and (node in alive or leaf.shares in written or node in written):
-                raise Again(leaf.place, Break("RB011", "a tensor that requires grad, made here, lives on with what depends on it or shares its memory"))
+            if node in entangled or seen or leaf.shares is not None and (node in alive or leaf.shares in written
+                                                                         or node in written):
+                raise Again(leaf.place, Break(
+                    "RB011", "a tensor that requires grad, made here, lives on with what depends on it or shares its "
+                             "memory"))
         made += [f"{self.outputs[node]}.requires_grad_()" for node in alive if node not in self.parameters]
-        return made + [f"ENDED({name})" for node, name in self.outputs.items() if node in self.carrying and self.is_closed(node, alive)]
+        return made + [f"ENDED({name})" for node, name in self.outputs.items() if node in self.carrying
+                       and self.is_closed(node, alive)]
 
     def is_closed(self, node, alive) -> bool:
         """Whether the history of an output goes back only to leaves made here that are gone."""
         machine = self.machine
         starts = [n for n, value in machine.inputs().items() if value.fake._needs_grad]
-        return not machine.reach([*starts, *alive]).get(node) and bool(machine.reach(list(machine.recorder.leaves)).get(node))
+        return not machine.reach([*starts, *alive]).get(node) and bool(machine.reach(list(machine.recorder.leaves))
+                                                                       .get(node))
 
     def read_after(self, node, other) -> bool:
         """Whether a node is read after another."""
@@ -667,7 +705,8 @@ def kept(guards, machine) -> list:
     keep = machine.entry.owner.keep
     if keep is None:
         return guards
-    return [guard for guard, wanted in zip(guards, keep([Described(guard, machine.constants) for guard in guards])) if wanted]
+    return [guard for guard, wanted in zip(guards, keep([Described(guard, machine.constants) for guard in guards]))
+            if wanted]
 
 
 def write_segment(machine, ending) -> Segment:
@@ -688,15 +727,18 @@ def write_segment(machine, ending) -> Segment:
         machine.guard(f"({machine.expression(condition)}) is {outcome}")
     guard_classes(machine)
     for owner, name in machine.recorder.settings_read:
-        machine.guard(f"{{0}}.{name} == {machine.constant_name(getattr(owner, name))}", Source(None, machine.constant_name(owner)))
+        machine.guard(f"{{0}}.{name} == {machine.constant_name(getattr(owner, name))}",
+                      Source(None, machine.constant_name(owner)))
     names = {f"k{k}": v for k, v in enumerate(machine.constants)}
     frames = machine.frames
-    module = frames[-1].namespace.get("__name__") if frames else None  # classes made at a break say where they come from
+    # classes made at a break say where they come from
+    module = frames[-1].namespace.get("__name__") if frames else None
     namespace = {**NAMES, **names, "E": writer.entries, "graph": compiled, "__name__": module}
     exec(compile(source, "<capture>", "exec"), namespace)
     guards = kept(list(machine.guards.values()), machine)
     guard, arming = guard_function(guards, *fetched, names)
-    made = Segment(guard, arming, namespace.pop("run"), compiled, guards, source, machine.roots, varying)  # popped: no cycle, it goes with the last that holds it
+    # popped: no cycle, it goes with the last that holds it
+    made = Segment(guard, arming, namespace.pop("run"), compiled, guards, source, machine.roots, varying)
     made.end_with(machine.ends_with, machine.entry)
     made.values = machine.values if machine.entry.owner.exporting else None
     return made

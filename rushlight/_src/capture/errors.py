@@ -2,21 +2,30 @@
 from __future__ import annotations
 
 REASONS = {
-    "RB001": ("a call that cannot be written into a graph", "Move the call out of the compiled function, or mark it with compiler.disable to make the break explicit."),
-    "RB002": ("the value of a tensor decides what happens next", "Use torch.where or torch.cond instead of a Python branch, or keep the number in a tensor."),
-    "RB003": ("a number that data decide has to be known", "Keep the value in a tensor; use it as a number after the compiled function."),
+    "RB001": ("a call that cannot be written into a graph",
+              "Move the call out of the compiled function, or mark it with compiler.disable to make the break explicit."),
+    "RB002": ("the value of a tensor decides what happens next",
+              "Use torch.where or torch.cond instead of a Python branch, or keep the number in a tensor."),
+    "RB003": ("a number that data decide has to be known",
+              "Keep the value in a tensor; use it as a number after the compiled function."),
     "RB004": ("an operation on a Python object that capture does not model", "Move it out of the compiled function."),
     "RB005": ("an instruction that capture does not model", "Rewrite the line with simpler statements."),
     "RB006": ("a break that was asked for", "Remove the graph_break() or compiler.disable."),
     "RB007": ("a call that raised during capture", "Run the function uncompiled to see the error."),
     "RB008": ("code that inspects its own frame", "Avoid locals(), vars() and sys._getframe in compiled code."),
-    "RB009": ("input or output", "Do it outside the compiled function. print(), warnings and logging of values without history need no break."),
+    "RB009": ("input or output",
+              "Do it outside the compiled function. print(), warnings and logging of values without history need no "
+              "break."),
     "RB010": ("a generator or coroutine in mid-flight", "Turn the generator into a list, or keep breaks out of it."),
-    "RB011": ("autograd state is changed", "Change requires_grad, register hooks on intermediate values, and call backward() of values made elsewhere outside the compiled function."),
-    "RB012": ("a result whose size depends on data", "Use torch.where instead of a boolean index, or tell with torch._check() what is known of the size."),
+    "RB011": ("autograd state is changed",
+              "Change requires_grad, register hooks on intermediate values, and call backward() of values made "
+              "elsewhere outside the compiled function."),
+    "RB012": ("a result whose size depends on data",
+              "Use torch.where instead of a boolean index, or tell with torch._check() what is known of the size."),
     "RB013": ("recursion too deep to inline", "Rewrite the recursion as a loop."),
     "RB014": ("a tensor of a class with its own __torch_function__", "Pass a plain tensor."),
-    "RB015": ("the memory of a tensor is looked at", "Use operators of tensors, or move the call out of the compiled function."),
+    "RB015": ("the memory of a tensor is looked at",
+              "Use operators of tensors, or move the call out of the compiled function."),
 }
 
 
@@ -35,8 +44,9 @@ class Break(Exception):
 
 
 class Again(Exception):
-    """Raised within capture: begin anew under one more rule ("generators" run natively; sizes are "static"; "tensors as keys" are found by
-    what they are, since a dict from outside has such; "warnings" are filtered natively; an instruction breaks)."""
+    """Raised within capture: begin anew under one more rule ("generators" run natively; sizes are "static"; "tensors as
+    keys" are found by what they are, since a dict from outside has such; "warnings" are filtered natively; an
+    instruction breaks)."""
 
     def __init__(self, rule, value=True):
         super().__init__(rule)
@@ -44,7 +54,8 @@ class Again(Exception):
 
 
 class Raised(Exception):
-    """A Python exception of the program under capture.  ``inside``: it is raised in the frame on top, which was just pushed."""
+    """A Python exception of the program under capture.  ``inside``: it is raised in the frame on top, which was just
+    pushed."""
 
     def __init__(self, value, inside=False):
         super().__init__(value)
@@ -56,7 +67,8 @@ class CaptureError(RuntimeError):
 
 
 class RecompileLimitError(CaptureError):
-    """A function was captured as often as ``recompile_limit`` allows, and ``fail_on_recompile_limit_hit`` makes that an error."""
+    """A function was captured as often as ``recompile_limit`` allows, and ``fail_on_recompile_limit_hit`` makes that an
+    error."""
 
 
 class ConstraintViolationError(RuntimeError):
@@ -75,7 +87,8 @@ class BackendFailed(RuntimeError):
     """A user's backend raised: ``inner_exception``."""
 
     def __init__(self, backend, error):
-        super().__init__(f"backend={getattr(backend, '__name__', str(backend))!r} raised:\n{type(error).__name__}: {error}")
+        super().__init__(
+            f"backend={getattr(backend, '__name__', str(backend))!r} raised:\n{type(error).__name__}: {error}")
         self.backend_name, self.inner_exception = getattr(backend, "__name__", str(backend)), error
 
 

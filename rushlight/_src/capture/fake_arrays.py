@@ -1,4 +1,5 @@
-"""Arrays of NumPy within compiled code: tensors without data that NumPy's own functions are called with, and what these are as operators."""
+"""Arrays of NumPy within compiled code: tensors without data that NumPy's own functions are called with, and what these
+are as operators."""
 from __future__ import annotations
 
 import functools
@@ -22,8 +23,8 @@ api = types.SimpleNamespace(**{name: op for name, op in OPS.items() if name.isid
 class FakeArray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array without data.  ``scalar``: a number of NumPy, with its dtype.
 
-    NumPy's functions and operators, called with one, ask ``__array_ufunc__`` and ``__array_function__``: what dtypes a function computes in, NumPy
-    itself says; what it computes is an operator of tensors.
+    NumPy's functions and operators, called with one, ask ``__array_ufunc__`` and ``__array_function__``: what dtypes a
+    function computes in, NumPy itself says; what it computes is an operator of tensors.
     """
 
     def __init__(self, fake, scalar=False):
@@ -48,7 +49,9 @@ class FakeArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def stored(self, target, result):
         """What ``out=`` and ``+=`` do: the result goes into the target."""
-        if not isinstance(target, FakeArray) or target.scalar and target is not self or not np.can_cast(result.dtype, target.dtype, "same_kind"):
+        if not isinstance(target, FakeArray) or target.scalar and target is not self or not np.can_cast(result.dtype,
+                                                                                                        target.dtype,
+                                                                                                        "same_kind"):
             raise Break("RB001", "out= of a function of NumPy")
         if target.scalar:  # a number: += makes another one
             return result
@@ -117,7 +120,8 @@ def kind_of(value):
     """What NumPy's rules of promotion look at: a dtype, or the class of a Python number."""
     if isinstance(value, (Expr, Real)):
         return int if isinstance(value, Expr) else float
-    return value.dtype.numpy if isinstance(value, Tensor) else value.dtype if isinstance(value, np.generic) else type(value)
+    return value.dtype.numpy if isinstance(value, Tensor) else value.dtype if isinstance(value, np.generic) else type(
+        value)
 
 
 def entered(value, dtype):
@@ -149,20 +153,23 @@ def promoted(*values):
     return [as_dtype(v, dtype) if isinstance(v, Tensor) else entered(v, dtype) for v in values]
 
 
-# --- functions over dimensions ------------------------------------------------------------------------------------------------------
+# --- functions over dimensions ----------------------------------------------------------------------------------------
 def reduction(function, compute, several=True):
-    """A function of NumPy that reduces dimensions; ``compute(x, dims, keepdims, **more)``.  ``several``: it takes several dimensions."""
+    """A function of NumPy that reduces dimensions; ``compute(x, dims, keepdims, **more)``.  ``several``: it takes
+    several dimensions."""
     def reduce(a, axis=None, dtype=None, out=None, keepdims=False, **more):
         if out is not None or not several and isinstance(axis, tuple):
             raise Break("RB001", f"numpy.{function.__name__}() with out= or several axes")
         wanted = function(np.ones(1, kind_of(a)), **({} if dtype is None else {"dtype": dtype})).dtype
         x = a if wanted.kind == "b" or function in SELECTING else as_dtype(a, wanted)
-        return as_dtype(compute(x, tuple(range(x.dim())) if axis is None and several else axis, keepdims, **more), wanted)
+        return as_dtype(compute(x, tuple(range(x.dim())) if axis is None and several else axis, keepdims, **more),
+                        wanted)
     return reduce
 
 
 def product(x, axis, keepdims):
-    return api.prod(x) if axis is None and not keepdims else api.prod(x.reshape(-1) if axis is None else x, axis or 0, keepdims)
+    return api.prod(x) if axis is None and not keepdims else api.prod(x.reshape(-1) if axis is None else x, axis or 0,
+                                                                      keepdims)
 
 
 def running(compute):
@@ -178,14 +185,16 @@ def place_of(compute):
 
 
 SELECTING = (np.argmax, np.argmin)
-REDUCTIONS = {np.sum: (lambda x, d, k: api.sum(x, d, k),), np.mean: (lambda x, d, k: api.mean(x, d, k),), np.prod: (product, False),
-              np.std: (spread(api.std),), np.var: (spread(api.var),), np.max: (lambda x, d, k: api.amax(x, d, k),), np.min: (lambda x, d, k: api.amin(x, d, k),),
+REDUCTIONS = {np.sum: (lambda x, d, k: api.sum(x, d, k),), np.mean: (lambda x, d, k: api.mean(x, d, k),),
+              np.prod: (product, False),
+              np.std: (spread(api.std),), np.var: (spread(api.var),), np.max: (lambda x, d, k: api.amax(x, d, k),),
+              np.min: (lambda x, d, k: api.amin(x, d, k),),
               np.any: (lambda x, d, k: api.any(x != 0, d, k),), np.all: (lambda x, d, k: api.all(x != 0, d, k),),
               np.argmax: (place_of(api.argmax), False), np.argmin: (place_of(api.argmin), False),
               np.cumsum: (running(api.cumsum), False), np.cumprod: (running(api.cumprod), False)}
 
 
-# --- functions of shapes, and others -------------------------------------------------------------------------------------------------
+# --- functions of shapes, and others ----------------------------------------------------------------------------------
 def reshape(a, shape, order="C"):
     if order != "C":
         raise Break("RB001", "numpy.reshape() in another order")
@@ -252,7 +261,9 @@ def like(value):
 
 def inexact(compute):
     """A function of linear algebra, which takes whole numbers as float64."""
-    return lambda a, *rest, **options: compute(*(as_dtype(v, np.result_type(kind_of(v), np.float32) if v.dtype.is_inexact else np.float64) if isinstance(v, Tensor) else v
+    return lambda a, *rest, **options: compute(*(as_dtype(v, np.result_type(kind_of(v), np.float32)
+                                                          if v.dtype.is_inexact else np.float64)
+                                                 if isinstance(v, Tensor) else v
                                                  for v in (a, *rest)), **options)
 
 
@@ -268,41 +279,72 @@ def ordered(a, axis=-1):
 
 FUNCTIONS = {
     **{function: reduction(function, *rule) for function, rule in REDUCTIONS.items()},
-    **{getattr(np.fft, name): fourier(getattr(np.fft, name), getattr(fft, name)) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
-    **{getattr(np.linalg, name): inexact(getattr(linalg, name)) for name in ("inv", "det", "solve", "cholesky", "pinv")},
+    **{getattr(np.fft, name): fourier(getattr(np.fft, name), getattr(fft, name))
+       for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
+    **{getattr(np.linalg, name): inexact(getattr(linalg, name))
+       for name in ("inv", "det", "solve", "cholesky", "pinv")},
     np.linalg.norm: inexact(lambda x, ord=None, axis=None, keepdims=False: linalg.norm(x, ord, axis, keepdims)),
-    np.reshape: reshape, np.transpose: lambda a, axes=None: a.permute(tuple(range(a.dim()))[::-1] if axes is None else axes), np.expand_dims: expand_dims,
-    np.swapaxes: lambda a, axis1, axis2: a.transpose(axis1, axis2), np.moveaxis: lambda a, source, destination: api.movedim(a, source, destination),
-    np.ravel: lambda a, order="C": reshape(a, -1, order), np.squeeze: lambda a, axis=None: a.squeeze() if axis is None else a.squeeze(axis),
-    np.concatenate: joined(api.cat), np.stack: joined(api.stack), np.split: split, np.take: take, np.where: where, np.clip: clip,
-    np.vstack: lambda tup: api.vstack(promoted(*tup)), np.hstack: lambda tup: api.hstack(promoted(*tup)), np.column_stack: lambda tup: api.column_stack(promoted(*tup)),
-    np.tile: lambda A, reps: api.tile(A, reps if isinstance(reps, tuple) else (reps,)), np.roll: lambda a, shift, axis=None: api.roll(a, shift, axis),
-    np.repeat: lambda a, repeats, axis=None: api.repeat_interleave(a.reshape(-1) if axis is None else a, repeats, 0 if axis is None else axis),
-    np.tril: lambda m, k=0: api.tril(m, k), np.triu: lambda m, k=0: api.triu(m, k), np.trace: lambda a: as_dtype(api.trace(a), np.trace(np.ones((1, 1), kind_of(a))).dtype),
-    np.dot: dot, np.inner: lambda a, b: dot(a, b.transpose(-1, -2) if b.dim() > 1 else b), np.outer: contracted(lambda a, b: api.outer(a.reshape(-1), b.reshape(-1))),
-    np.tensordot: contracted(lambda a, b, axes=2: api.tensordot(a, b, axes)), np.einsum: lambda subscripts, *operands: api.einsum(subscripts, *promoted(*operands)),
+    np.reshape: reshape,
+    np.transpose: lambda a, axes=None: a.permute(tuple(range(a.dim()))[::-1] if axes is None else axes),
+    np.expand_dims: expand_dims,
+    np.swapaxes: lambda a, axis1, axis2: a.transpose(axis1, axis2),
+    np.moveaxis: lambda a, source, destination: api.movedim(a, source, destination),
+    np.ravel: lambda a, order="C": reshape(a, -1, order), np.squeeze: lambda a, axis=None: a.squeeze() if axis is None
+    else a.squeeze(axis),
+    np.concatenate: joined(api.cat), np.stack: joined(api.stack), np.split: split, np.take: take, np.where: where,
+    np.clip: clip,
+    np.vstack: lambda tup: api.vstack(promoted(*tup)), np.hstack: lambda tup: api.hstack(promoted(*tup)),
+    np.column_stack: lambda tup: api.column_stack(promoted(*tup)),
+    np.tile: lambda A, reps: api.tile(A, reps if isinstance(reps, tuple) else (reps,)),
+    np.roll: lambda a, shift, axis=None: api.roll(a, shift, axis),
+    np.repeat: lambda a, repeats, axis=None: api.repeat_interleave(a.reshape(-1) if axis is None else a, repeats,
+                                                                   0 if axis is None else axis),
+    np.tril: lambda m, k=0: api.tril(m, k), np.triu: lambda m, k=0: api.triu(m, k),
+    np.trace: lambda a: as_dtype(api.trace(a), np.trace(np.ones((1, 1), kind_of(a))).dtype),
+    np.dot: dot, np.inner: lambda a, b: dot(a, b.transpose(-1, -2) if b.dim() > 1 else b),
+    np.outer: contracted(lambda a, b: api.outer(a.reshape(-1), b.reshape(-1))),
+    np.tensordot: contracted(lambda a, b, axes=2: api.tensordot(a, b, axes)),
+    np.einsum: lambda subscripts, *operands: api.einsum(subscripts, *promoted(*operands)),
     np.copy: lambda a: a.clone(), np.zeros_like: like(0), np.ones_like: like(1), np.empty_like: like(0),
     np.full_like: lambda a, fill_value, dtype=None: like(0)(a, fill_value, dtype), np.sort: ordered,
-    np.round: lambda a, decimals=0: api.round(a, decimals=decimals) if a.dtype.is_inexact else a.clone(), np.diff: lambda a, n=1, axis=-1: api.diff(a, n, axis),
-    np.real: lambda val: api.real(val), np.imag: lambda val: api.imag(val) if val.dtype.is_complex else api.zeros_like(val),
+    np.round: lambda a, decimals=0: api.round(a, decimals=decimals) if a.dtype.is_inexact else a.clone(),
+    np.diff: lambda a, n=1, axis=-1: api.diff(a, n, axis),
+    np.real: lambda val: api.real(val), np.imag: lambda val: api.imag(val) if val.dtype.is_complex
+    else api.zeros_like(val),
     np.shape: lambda a: tuple(a.shape), np.ndim: lambda a: a.dim(), np.size: lambda a: a.numel(),
 }
-NUMBERS = frozenset((*REDUCTIONS, np.dot, np.inner, np.take, np.trace, np.linalg.det, np.linalg.norm, np.einsum, np.round, np.clip))  # whose results without dimensions are numbers
-SAME = ("sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p sqrt square sign floor ceil trunc isnan isinf isfinite signbit negative positive add subtract "
-        "multiply divide floor_divide remainder fmod maximum minimum fmax fmin logaddexp logaddexp2 hypot copysign heaviside logical_and logical_or logical_not logical_xor "
-        "bitwise_and bitwise_or bitwise_xor left_shift right_shift equal not_equal less less_equal greater greater_equal matmul deg2rad rad2deg gcd lcm float_power")
-OTHERS = {"absolute": "abs", "fabs": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-          "power": "pow", "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg", "invert": "bitwise_not", "conjugate": "conj_physical", "rint": "round", "reciprocal": "reciprocal", "degrees": "rad2deg", "radians": "deg2rad",
-          "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "left_shift": "bitwise_left_shift",
+# whose results without dimensions are numbers
+NUMBERS = frozenset((*REDUCTIONS, np.dot, np.inner, np.take, np.trace, np.linalg.det, np.linalg.norm, np.einsum,
+                     np.round, np.clip))
+SAME = ("sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p sqrt square sign floor ceil trunc isnan isinf "
+        "isfinite signbit negative positive add subtract "
+        "multiply divide floor_divide remainder fmod maximum minimum fmax fmin logaddexp logaddexp2 hypot copysign "
+        "heaviside logical_and logical_or logical_not logical_xor "
+        "bitwise_and bitwise_or bitwise_xor left_shift right_shift equal not_equal less less_equal greater "
+        "greater_equal matmul deg2rad rad2deg gcd lcm float_power")
+OTHERS = {"absolute": "abs", "fabs": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
+          "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+          "power": "pow", "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg",
+          "invert": "bitwise_not", "conjugate": "conj_physical", "rint": "round", "reciprocal": "reciprocal",
+          "degrees": "rad2deg", "radians": "deg2rad",
+          "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+          "left_shift": "bitwise_left_shift",
           "right_shift": "bitwise_right_shift"}
 UFUNCS = {getattr(np, name): getattr(api, OTHERS.get(name, name)) for name in (*SAME.split(), *OTHERS)}
 WHOLE_DIVISION = (np.floor_divide, np.remainder, np.fmod, np.reciprocal)
-METHODS = {name: getattr(np, name) for name in ("sum mean prod std var max min any all argmax argmin cumsum cumprod swapaxes ravel squeeze take clip round trace repeat "
-                                                "dot").split()}
-METHODS |= {"copy": lambda a: FakeArray(a.fake.clone(memory_format=contiguous_format), a.scalar), "conj": np.conjugate, "conjugate": np.conjugate, "tolist": lambda a: a.fake.tolist(), "item": lambda a: a.fake.item(), "flatten": lambda a: np.copy(np.ravel(a)),
+METHODS = {name: getattr(np, name)
+           for name in (
+                   "sum mean prod std var max min any all argmax argmin cumsum cumprod swapaxes ravel squeeze take "
+                   "clip round trace repeat "
+                   "dot").split()}
+METHODS |= {"copy": lambda a: FakeArray(a.fake.clone(memory_format=contiguous_format), a.scalar), "conj": np.conjugate,
+            "conjugate": np.conjugate, "tolist": lambda a: a.fake.tolist(), "item": lambda a: a.fake.item(),
+            "flatten": lambda a: np.copy(np.ravel(a)),
             "reshape": lambda a, *shape, **options: np.reshape(a, shape[0] if len(shape) == 1 else shape, **options),
-            "transpose": lambda a, *axes: np.transpose(a, (axes[0] if isinstance(axes[0], tuple) else axes) if axes and axes[0] is not None else None),
-            "astype": lambda a, dtype, copy=True: FakeArray(converted(a.fake, dtype, copy), a.scalar), "fill": lambda a, value: a.__setitem__(..., value),
+            "transpose": lambda a, *axes: np.transpose(a, (axes[0] if isinstance(axes[0], tuple) else axes) if axes
+                                                       and axes[0] is not None else None),
+            "astype": lambda a, dtype, copy=True: FakeArray(converted(a.fake, dtype, copy), a.scalar),
+            "fill": lambda a, value: a.__setitem__(..., value),
             "__len__": lambda a: len(a.fake)}
 
 
@@ -311,7 +353,7 @@ def converted(tensor, dtype, copy):
     return found.clone() if copy and found is tensor else found
 
 
-# --- from outside, and back ------------------------------------------------------------------------------------------------------------
+# --- from outside, and back -------------------------------------------------------------------------------------------
 def shared(array) -> bool:
     """Whether a tensor can have the memory of an array: for the guards of compiled code."""
     return (type(array) is np.ndarray and array.dtype in FROM_NUMPY and array.flags.writeable and

@@ -18,11 +18,13 @@ from .machine import Machine
 from .constraints import named, constraints_of, still
 from .stance import Stance, counters
 
-guards_log, breaks_log, recompiles_log, graph_log = logger("guards"), logger("graph_breaks"), logger("recompiles"), logger("output")
+guards_log, breaks_log, recompiles_log, graph_log = logger("guards"), logger("graph_breaks"), logger(
+    "recompiles"), logger("output")
 
 
 class Entry:
-    """A place where execution can start: one Place for each frame on the stack there.  ``native``: it runs uncompiled."""
+    """A place where execution can start: one Place for each frame on the stack there.  ``native``: it runs
+    uncompiled."""
 
     def __init__(self, owner, places, namespaces, native=False):
         self.owner, self.places, self.namespaces, self.native = owner, places, namespaces, native
@@ -32,7 +34,8 @@ class Entry:
         self.segments: list = []
         self.first: dict = {}  # source text of a number -> its value at the first capture
         self.varying: set = set()  # those that were seen to change
-        self.shapes, self.moving = {}, {}  # source text of a tensor -> its last shape; the dimensions whose sizes were seen to change
+        # source text of a tensor -> its last shape; the dimensions whose sizes were seen to change
+        self.shapes, self.moving = {}, {}
         self.uncompiled, self.met = self.native, False
 
     def varies(self, source, value) -> bool:
@@ -52,14 +55,16 @@ class Entry:
     def free_sizes(self, source, tensor) -> frozenset:
         """The dimensions whose sizes are to be taken as varying: marked, or seen to change."""
         shape, text = tensor._meta.shape, str(source)
-        if source.covered or self.owner.dynamic is False or not tensor._meta.contiguous or type(tensor) is state.parameter:
+        if source.covered or self.owner.dynamic is False or not tensor._meta.contiguous or type(
+                tensor) is state.parameter:
             return frozenset()
         before, self.shapes[text] = self.shapes.get(text, shape), shape
         moved = self.moving.setdefault(text, set())
         moved.update(constraints_of(tensor))
         if len(before) == len(shape):
             moved.update(k for k, (a, b) in enumerate(zip(before, shape)) if a != b)
-        return frozenset(k for k, size in enumerate(shape) if size > 1 and (self.owner.dynamic or k in moved)) - still(tensor)
+        return frozenset(k for k, size in enumerate(shape) if size > 1
+                         and (self.owner.dynamic or k in moved)) - still(tensor)
 
     def capture(self, values):
         """A segment for these values; remembered."""
@@ -102,26 +107,35 @@ class Entry:
             if not Stance.errors_are_suppressed:
                 raise
             self.uncompiled = True
-            warnings.warn(f"{self.name} runs uncompiled, since capturing it failed: {type(error).__name__}: {error}", stacklevel=4)
+            warnings.warn(f"{self.name} runs uncompiled, since capturing it failed: {type(error).__name__}: {error}",
+                          stacklevel=4)
             return None
         if not segment.guard(values):
-            raise CaptureError(f"the guards of {self.name} do not hold for the values they were made from:\n{segment.guard.source}")
+            raise CaptureError(
+                f"the guards of {self.name} do not hold for the values they were made from:\n{segment.guard.source}")
         return segment
 
     def stand_still(self, values):
         """A miss under another stance than the default."""
         if Stance.now == "fail_on_recompile" and self.segments:
-            raise RuntimeError(f"{self.name} would be captured again under the stance 'fail_on_recompile': {failed(self.segments[0], values)}")
+            raise RuntimeError(
+                f"{self.name} would be captured again under the stance 'fail_on_recompile': "
+                f"{failed(self.segments[0], values)}")
         first, self.met = not self.met, True
-        return None if Stance.now == "eager_on_recompile" or first and Stance.now != "fail_on_recompile" else self.capture(values)
+        return (None if Stance.now == "eager_on_recompile" or first and Stance.now != "fail_on_recompile"
+                else self.capture(values))
 
     def give_up(self, values):
         if Stance.limit_is_error:
-            raise RecompileLimitError(f"{self.name} was captured {len(self.segments)} times. Last: {failed(self.segments[0], values)}")
+            raise RecompileLimitError(
+                f"{self.name} was captured {len(self.segments)} times. Last: {failed(self.segments[0], values)}")
         self.uncompiled = True
-        warnings.warn(f"{self.name} was captured {len(self.segments)} times, for assumptions that keep failing; it runs uncompiled from now on. "
-                      f"Last: {failed(self.segments[0], values)}. Mark what varies with mark_dynamic, pass it as a tensor, or raise "
-                      "_dynamo.config.recompile_limit.", stacklevel=4)
+        warnings.warn(
+            f"{self.name} was captured {len(self.segments)} times, for assumptions that keep failing; it runs "
+            "uncompiled from now on. "
+            f"Last: {failed(self.segments[0], values)}. Mark what varies with mark_dynamic, pass it as a tensor, or "
+            "raise "
+            "_dynamo.config.recompile_limit.", stacklevel=4)
 
 
 def failed(segment, values) -> str:
@@ -170,7 +184,8 @@ def reset_all():
 
 def copied(function):
     """The same function as another object, so that a mark on it does not reach the original."""
-    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
+                              function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
     return functools.update_wrapper(made, function)
 
@@ -213,7 +228,8 @@ class Owner:
     def graph(self, graph, recorder):
         """The compiled form of a captured graph; its operators run one by one where autograd has to see its writes."""
         from .backends import CompiledGraph, eager
-        made = CompiledGraph(graph, eager if recorder.history else self.backend, None if recorder.history else self.options, bool(recorder.writers), recorder.plain)
+        made = CompiledGraph(graph, eager if recorder.history else self.backend, None if recorder.history
+                             else self.options, bool(recorder.writers), recorder.plain)
         self.stats.graphs.append(made)
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += len(graph.nodes)
@@ -236,14 +252,17 @@ class Owner:
         """A function that could not be inlined, as a compiled function under the same options."""
         known = self.functions.get(function)
         if known is None:
-            compilable = isinstance(marks.of(function), (type(None), marks.Compiled)) and not function.__code__.co_flags & (GENERATOR | COROUTINE)
+            compilable = isinstance(marks.of(function),
+                                    (type(None), marks.Compiled)) and not function.__code__.co_flags & (
+                                        GENERATOR | COROUTINE)
             inlinable = str(function.__globals__.get("__name__")).split(".")[0] != __name__.split(".")[0]
             known = self.functions[function] = wrap(function, self) if compilable and inlinable else function
         return known
 
 
 def binder(function):
-    """A function with the same parameters that returns their values in a tuple (so CPython binds the arguments), and their names."""
+    """A function with the same parameters that returns their values in a tuple (so CPython binds the arguments), and
+    their names."""
     code = function.__code__
     count, more = code.co_argcount, code.co_kwonlyargcount
     names = list(code.co_varnames[:count + more])

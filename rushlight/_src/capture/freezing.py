@@ -4,8 +4,9 @@
     t0 = conv2d(x, weight, None)              t0 = conv2d(x, weight * scale, shift)
     t1 = _batch_norm_eval(t0, mean, var, ..)
 
-Nodes whose arguments are all known become values; a batch norm that follows a convolution or a linear layer goes into its weights; templates
-pack known weights once (``compiler/outline.py``). Parameters that change afterwards are not looked at again.
+Nodes whose arguments are all known become values; a batch norm that follows a convolution or a linear layer goes into
+its weights; templates pack known weights once (``compiler/outline.py``). Parameters that change afterwards are not
+looked at again.
 """
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ CHANNELS_FIRST = ("nn.functional.conv1d", "nn.functional.conv2d", "nn.functional
 
 
 class Frozen:
-    """A compiled graph with the parameters it was made with; calls that record a derivative go to ``recorded`` instead."""
+    """A compiled graph with the parameters it was made with; calls that record a derivative go to ``recorded``
+    instead."""
 
     def __init__(self, graph: Graph, inputs, run, recorded, settings):
         self.recorded = recorded
@@ -35,8 +37,10 @@ class Frozen:
         self.constants = list(constants.values())
         program = Graph([*(graph.inputs[k] for k in self.live), *constants], rest.nodes, rest.outputs)
         scalars = sum(1 << k for k, n in enumerate(program.inputs) if n.weak)
-        signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in program.inputs])
-        self.operator = make("compiled", lambda *values: tuple(run(program, values)), None, signature, scalars, derived=program,
+        signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY)
+                                       for n in program.inputs])
+        self.operator = make("compiled", lambda *values: tuple(run(program, values)), None, signature, scalars,
+                             derived=program,
                              settings=settings, held=self.constants)
 
     def __call__(self, *inputs):
@@ -51,7 +55,8 @@ def fold(graph: Graph, known: dict):
     users = Counter(n for node in graph.nodes for n in arguments(node)) + Counter(graph.outputs)
     for node in graph.nodes:
         if settled(node, known):
-            known[node] = node.op(*map_nodes(node.args, known.__getitem__), **{k: map_nodes(v, known.__getitem__) for k, v in node.params.items()})
+            known[node] = node.op(*map_nodes(node.args, known.__getitem__),
+                                  **{k: map_nodes(v, known.__getitem__) for k, v in node.params.items()})
             continue
         layer = new.get(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
         if layer is not None and users[node.args[0]] == 1 and absorbs(layer, node, known):
@@ -59,7 +64,8 @@ def fold(graph: Graph, known: dict):
             rest.remove(layer)
         else:
             swap = lambda n: new.get(n, n)
-            made = Node(node.name, node.op, map_nodes(node.args, swap), {k: map_nodes(v, swap) for k, v in node.params.items()}, node.meta,
+            made = Node(node.name, node.op, map_nodes(node.args, swap),
+                        {k: map_nodes(v, swap) for k, v in node.params.items()}, node.meta,
                         node.inside, node.where, node.weak, node.constant)
         new[node] = made
         rest.append(made)
@@ -74,12 +80,15 @@ def arguments(node: Node) -> list:
 def settled(node: Node, known) -> bool:
     """Whether a node gives the same whenever it runs."""
     read = arguments(node)
-    return bool(read) and all(n in known for n in read) and not node.op.facts.get("random") and node.op.facts.get("into") is None
+    return bool(read) and all(n in known for n in read) and not node.op.facts.get("random") and node.op.facts.get(
+        "into") is None
 
 
 def absorbs(layer: Node, norm: Node, known) -> bool:
-    """Whether a node is a batch norm by known statistics, whose channels are those of the layer before it, of known weights."""
-    if norm.op.name != "_batch_norm_eval" or layer.op.name not in CHANNELS_FIRST or not isinstance(layer.meta.shape, tuple):
+    """Whether a node is a batch norm by known statistics, whose channels are those of the layer before it, of known
+    weights."""
+    if norm.op.name != "_batch_norm_eval" or layer.op.name not in CHANNELS_FIRST or not isinstance(layer.meta.shape,
+                                                                                                   tuple):
         return False
     if layer.op.name == "nn.functional.linear" and len(layer.meta.shape) != 2:
         return False

@@ -27,10 +27,12 @@ class Described:
 
     def __init__(self, guard: Guard, constants):
         self.name, self.orig_guard = ", ".join(map(str, guard.sources)), guard
-        self.guard_type = "TENSOR_MATCH" if "._meta in " in guard.check or "._needs_grad" in guard.check else "EQUALS_MATCH"
+        self.guard_type = ("TENSOR_MATCH" if "._meta in " in guard.check or "._needs_grad" in guard.check
+                           else "EQUALS_MATCH")
         roots = list(map(root_of, guard.sources))
         self.is_module = guard.covered
-        self.is_global = not self.is_module and any(isinstance(constants[int(r.suffix[1:])], dict) for r in roots if r.suffix[:1] == "k")
+        self.is_global = not self.is_module and any(isinstance(constants[int(r.suffix[1:])], dict) for r in roots
+                                                    if r.suffix[:1] == "k")
         self.has_value, self.value, self.derived_guard_types = False, None, ()
 
 
@@ -48,8 +50,10 @@ class TensorCheck:
     def __call__(self, meta: Meta) -> bool:
         ours = self.meta
         fits = meta is ours if self.exact and not self.free else (
-            meta.dtype is ours.dtype and meta.device is ours.device and len(meta.shape) == len(ours.shape) and meta.contiguous == ours.contiguous
-            and all(a == b or a > 1 < b and (k in self.free or not self.exact) for k, (a, b) in enumerate(zip(meta.shape, ours.shape)))
+            meta.dtype is ours.dtype and meta.device is ours.device and len(meta.shape) == len(ours.shape)
+            and meta.contiguous == ours.contiguous
+            and all(a == b or a > 1 < b and (k in self.free or not self.exact)
+                    for k, (a, b) in enumerate(zip(meta.shape, ours.shape)))
             and (ours.contiguous or similar(meta, ours)))
         if fits:
             self.seen.add(meta)
@@ -88,8 +92,10 @@ class Block:
 
 def function(lines, arguments: str, result: str, names: dict):
     """A function of these lines that is False where one of them raises for a value of another shape."""
-    source = "\n".join([f"def guard({arguments}):", "    try:", *(f"        {line}" for line in lines), f"        return {result}",
-                        "    except (ArithmeticError, AttributeError, KeyError, IndexError, ValueError, TypeError, RuntimeError):", "        return False"])
+    source = "\n".join([f"def guard({arguments}):", "    try:", *(f"        {line}" for line in lines),
+                        f"        return {result}",
+                        "    except (ArithmeticError, AttributeError, KeyError, IndexError, ValueError, TypeError, "
+                        "RuntimeError):", "        return False"])
     namespace = {"maximum": max, "minimum": min, "logical_not": operator.not_, **names}
     exec(compile(source, "<guards>", "exec"), namespace)
     made = namespace.pop("guard")  # no cycle: it goes with its segment

@@ -1,4 +1,5 @@
-"""Hooks on gradients of intermediate values: where they only compute, they become part of the graph's derivative; others are called by backward passes."""
+"""Hooks on gradients of intermediate values: where they only compute, they become part of the graph's derivative;
+others are called by backward passes."""
 from __future__ import annotations
 
 import inspect
@@ -18,7 +19,8 @@ from .record import expressions_in
 from .transforms import Transformed
 from .values import Constant, ContainerMethod, Function, Object, TensorValue
 
-COMPUTING = ("LOAD_", "BINARY", "UNARY_", "COMPARE", "CALL", "PUSH_NULL", "POP_TOP", "NOP", "COPY", "SWAP", "STORE_FAST", "RETURN_", "BUILD_TUPLE", "BUILD_SLICE", "KW_NAMES", "JUMP")
+COMPUTING = ("LOAD_", "BINARY", "UNARY_", "COMPARE", "CALL", "PUSH_NULL", "POP_TOP", "NOP", "COPY", "SWAP",
+             "STORE_FAST", "RETURN_", "BUILD_TUPLE", "BUILD_SLICE", "KW_NAMES", "JUMP")
 
 
 class Effect(Break):
@@ -26,23 +28,27 @@ class Effect(Break):
 
 
 class Observer:
-    """A hook with effects on the gradient of an intermediate value, or (None) that the value keeps its gradient; and its place in the program."""
+    """A hook with effects on the gradient of an intermediate value, or (None) that the value keeps its gradient; and
+    its place in the program."""
 
     def __init__(self, tensor, hook, place):
         self.tensor, self.hook, self.place = tensor, hook, place
 
 
 class Hooks:
-    """How the machine records ``register_hook`` and ``retain_grad``.  ``computing``: the hook that is followed, which may call only what has no effects."""
+    """How the machine records ``register_hook`` and ``retain_grad``.  ``computing``: the hook that is followed, which
+    may call only what has no effects."""
 
     computing = None
 
     def register_hook(self, tensor, hook):
         """``tensor.register_hook(hook)`` of a value of the graph."""
         recorder, node, hook = self.recorder, tensor.fake.node, self.force(hook)
-        if isinstance(hook, Object) and not is_framework(getattr(hook.value, "__module__", "")) and inspect.isfunction(hook.value):
+        if isinstance(hook, Object) and not is_framework(getattr(hook.value, "__module__",
+                                                                 "")) and inspect.isfunction(hook.value):
             hook = self.as_function(hook)
-        if node.op is None or not tensor.fake._needs_grad or node in recorder.bases or node in recorder.writers or not isinstance(hook, Function):
+        if (node.op is None or not tensor.fake._needs_grad or node in recorder.bases or node in recorder.writers
+            or not isinstance(hook, Function)):
             raise Break("RB011", "register_hook() of a value from outside, or that shares memory")
         body, observed = None, not all(one.op.startswith(COMPUTING) for one in listing(hook.code).instructions)
         if not observed:
@@ -59,7 +65,8 @@ class Hooks:
                 raise Break("RB011", "a hook that changes a gradient which another one watches")
             self.attach(recorder, node, body)
         frame = self.frames[-1]
-        return Transformed(RemovableHandle({}, None), (frame.code, frame.now.offset), "the handle of a hook, which is kept")
+        return Transformed(RemovableHandle({}, None), (frame.code, frame.now.offset),
+                           "the handle of a hook, which is kept")
 
     def observe(self, tensor, hook):
         """Has a hook with effects called, or (None) the gradient kept, by the backward passes of the segment."""
@@ -88,7 +95,8 @@ class Hooks:
         found = self.reach([t.fake.node for t in tensors])
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
         nodes = self.recorder.nodes
-        return sorted((t for t in tensors if t.fake.node in reached), key=lambda t: nodes.index(t.fake.node), reverse=True)
+        return sorted((t for t in tensors if t.fake.node in reached), key=lambda t: nodes.index(t.fake.node),
+                      reverse=True)
 
     def observed(self, tensor, gradient):
         """Calls the hooks of a tensor that a backward pass has reached; they see the gradient and leave it as it is."""
@@ -97,17 +105,21 @@ class Hooks:
             if not (isinstance(changed, Constant) and changed.value is None):
                 raise Again(one.place, Break("RB011", "a hook that changes the gradient and has effects"))
         if self.retains(tensor):
-            self.put(tensor, "grad", self.accumulated(self.attributes.get((id(tensor), "grad")), gradient, False), False)
+            self.put(tensor, "grad", self.accumulated(self.attributes.get((id(tensor), "grad")), gradient, False),
+                     False)
 
     def unseen(self, carrying):
-        """A break at a hook that a later backward pass from these outputs, which keep their history, would have to call."""
+        """A break at a hook that a later backward pass from these outputs, which keep their history, would have to
+        call."""
         for one in self.observers:
             found = self.reach([one.tensor.fake.node])
             if any(found.get(node) for node in carrying):
-                raise Again(one.place, Break("RB011", "register_hook() or retain_grad(), and a backward pass later than in the compiled function"))
+                raise Again(one.place, Break(
+                    "RB011", "register_hook() or retain_grad(), and a backward pass later than in the compiled function"))
 
     def derivative(self, fake, hook):
-        """What a hook makes of a gradient, as a Graph: of that, and of other values of the graph; None where it leaves it as it is."""
+        """What a hook makes of a gradient, as a Graph: of that, and of other values of the graph; None where it leaves
+        it as it is."""
         recorder = self.recorder
         gradient = recorder.fake(Node(recorder.name("g"), None, meta=fake._meta), fake._meta, False, fake.inputs)
         start, drawn = len(recorder.nodes), self.drawn
@@ -121,11 +133,13 @@ class Hooks:
         del recorder.nodes[start:]
         if isinstance(result, Constant) and result.value is None:
             return None
-        wrong = in_stages(nodes) or drawn != self.drawn or any(n in recorder.writers or any(expressions_in(n.args)) for n in nodes)
+        wrong = in_stages(nodes) or drawn != self.drawn or any(n in recorder.writers or any(expressions_in(n.args))
+                                                               for n in nodes)
         if wrong or not isinstance(result, TensorValue) or tuple(result.fake._meta.shape) != tuple(fake._meta.shape):
             raise Break("RB011", "a hook whose result is no gradient of the graph")
         within = {gradient.node, *nodes}
-        outside = dict.fromkeys(n for node in nodes for n in nodes_in((node.args, tuple(node.params.values()))) if n not in within)
+        outside = dict.fromkeys(n for node in nodes for n in nodes_in((node.args, tuple(node.params.values())))
+                                if n not in within)
         if any(n.weak for n in outside):
             raise Break("RB011", "a hook that reads numbers which vary")
         return Graph([gradient.node, *outside], nodes, [result.fake.node])
@@ -147,15 +161,18 @@ class Hooks:
         if function is self.computing:
             return
         plain = isinstance(function, ContainerMethod) and isinstance(function.owner, TensorValue)
-        known = isinstance(function, Object) and (isinstance(function.value, (Op, Callable)) or is_framework(getattr(function.value, "__module__", None)))
+        known = isinstance(function, Object) and (isinstance(function.value, (Op, Callable))
+                                                  or is_framework(getattr(function.value, "__module__", None)))
         if not (plain or known):
             raise Effect("RB011", f"a hook that calls a {self.describe(function)}")
 
 
 def hooked(body: Graph):
-    """The operator that is its first argument, and whose gradient ``body`` makes of that of the result; the others are what that reads."""
+    """The operator that is its first argument, and whose gradient ``body`` makes of that of the result; the others are
+    what that reads."""
     from ..graph.running import run
-    signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY) for k in range(len(body.inputs))])
+    signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY)
+                                   for k in range(len(body.inputs))])
     made = make("hooked", lambda *values, **named: P.copy((*values, *named.values())[0]), None, signature)
 
     def vjp(g, y, value, *others):

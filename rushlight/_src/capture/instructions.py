@@ -12,11 +12,13 @@ from .bytecode import NULL_FIRST
 from .errors import Break, Raised
 from .polyfills import as_pairs, lacks
 from .protocols import unpacker
-from .values import (NULL, ArrayValue, Constant, ExceptionValue, Function, GeneratorValue, Handled, IteratorValue, Mapping, Number, Object, Sequence, SetValue, Super,
+from .values import (NULL, ArrayValue, Constant, ExceptionValue, Function, GeneratorValue, Handled, IteratorValue,
+                     Mapping, Number, Object, Sequence, SetValue, Super,
                      TensorValue)
 
 CONVERSIONS = [None, str, repr, ascii]
-MATCHED_WHOLE = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)  # whose one positional pattern is the object itself
+# whose one positional pattern is the object itself
+MATCHED_WHOLE = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
 class Placeholder(str):
@@ -38,7 +40,7 @@ class Instructions:
         del frame.stack[-count:]
         return taken
 
-    # --- the stack ----------------------------------------------------------------------------------------------------------------
+    # --- the stack ----------------------------------------------------------------------------------------------------
     def do_NOP(self, frame, one):
         pass
 
@@ -55,7 +57,7 @@ class Instructions:
         stack = frame.stack
         stack[-1], stack[-one.arg] = stack[-one.arg], stack[-1]
 
-    # --- variables ------------------------------------------------------------------------------------------------------------------
+    # --- variables ----------------------------------------------------------------------------------------------------
     def do_LOAD_CONST(self, frame, one):
         frame.stack.append(self.from_python(one.arg))
 
@@ -70,7 +72,9 @@ class Instructions:
         frame.stack.append(value)
 
     def unbound(self, name):
-        return Raised(ExceptionValue(UnboundLocalError, [Constant(f"cannot access local variable '{name}' where it is not associated with a value")]))
+        return Raised(ExceptionValue(UnboundLocalError,
+                                     [Constant(f"cannot access local variable '{name}' where it is not associated "
+                                               "with a value")]))
 
     def do_LOAD_FAST_AND_CLEAR(self, frame, one):
         frame.stack.append(frame.locals.pop(one.arg, NULL))
@@ -99,8 +103,11 @@ class Instructions:
         cell = frame.cells[name]
         if cell.content is None:
             if name in frame.code.co_freevars:
-                raise Raised(ExceptionValue(NameError, [Constant(f"cannot access free variable '{name}' where it is not associated with a value in "
-                                                                 "enclosing scope")]))
+                raise Raised(
+                    ExceptionValue(
+                        NameError, [Constant(
+                            f"cannot access free variable '{name}' where it is not associated with a value in "
+                            "enclosing scope")]))
             raise self.unbound(name)
         return cell
 
@@ -138,7 +145,7 @@ class Instructions:
     def do_STORE_GLOBAL(self, frame, one):
         self.stores[id(frame.namespace), one.arg] = frame.namespace, frame.stack.pop()
 
-    # --- attributes and items -----------------------------------------------------------------------------------------------------------
+    # --- attributes and items -----------------------------------------------------------------------------------------
     def do_LOAD_ATTR(self, frame, one):
         self.give(frame, self.getattr(frame.stack.pop(), one.arg))
 
@@ -205,7 +212,7 @@ class Instructions:
         bounds = self.take(frame, one.arg)
         frame.stack.append(Constant(slice(*map(self.slice_bound, bounds))))
 
-    # --- operators ------------------------------------------------------------------------------------------------------------------------
+    # --- operators ----------------------------------------------------------------------------------------------------
     def do_BINARY(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
         inplace = one.arg.endswith("=")
@@ -239,7 +246,8 @@ class Instructions:
         elif isinstance(value, Number) and type(value.hint) is not bool and method != "__invert__":
             frame.stack.append(value if method == "__pos__" else self.binary("*", Constant(-1), value))
         else:
-            frame.stack.append(self.run_framework(function, [value], {}) if isinstance(value, (TensorValue, ArrayValue)) else self.fold(function, [value]))
+            frame.stack.append(self.run_framework(function, [value], {})
+                               if isinstance(value, (TensorValue, ArrayValue)) else self.fold(function, [value]))
 
     def do_UNARY_NEGATIVE(self, frame, one):
         self.unary(frame, lambda x: -x, "__neg__")
@@ -258,7 +266,7 @@ class Instructions:
         checked = (following.op, following.arg) == ("POP_JUMP", "TRUE") and self.asserted(frame, value, frame.at + 1)
         frame.stack.append(Constant(checked or self.truth(value)))
 
-    # --- making containers and text ---------------------------------------------------------------------------------------------------------
+    # --- making containers and text -----------------------------------------------------------------------------------
     def do_BUILD_LIST(self, frame, one):
         frame.stack.append(Sequence(list, self.take(frame, one.arg)))
 
@@ -357,7 +365,8 @@ class Instructions:
         frame.stack.pop()
         if len(items) != one.arg:
             like = getattr(value, "kind", None)
-            like = (list if issubclass(like, list) else tuple if issubclass(like, tuple) else dict.fromkeys if issubclass(like, dict) else iter) if like else iter
+            like = (list if issubclass(like, list) else tuple if issubclass(like, tuple) else dict.fromkeys
+                    if issubclass(like, dict) else iter) if like else iter
             self.fold(unpacker(one.arg), [Constant(like(range(len(items))))])
         frame.stack.extend(reversed(items))
 
@@ -365,11 +374,14 @@ class Instructions:
         items, before, after = self.expanded(frame.stack[-1]), one.arg & 255, one.arg >> 8
         frame.stack.pop()
         if len(items) < before + after:
-            raise Raised(ExceptionValue(ValueError, [Constant(f"not enough values to unpack (expected at least {before + after}, got {len(items)})")]))
+            raise Raised(
+                ExceptionValue(
+                    ValueError, [
+                        Constant(f"not enough values to unpack (expected at least {before + after}, got {len(items)})")]))
         middle = Sequence(list, items[before:len(items) - after])
         frame.stack.extend(reversed([*items[:before], middle, *items[len(items) - after:]]))
 
-    # --- match ------------------------------------------------------------------------------------------------------------------------------------
+    # --- match --------------------------------------------------------------------------------------------------------
     def do_GET_LEN(self, frame, one):
         length = self.length(frame.stack[-1])
         if length is None:
@@ -395,7 +407,8 @@ class Instructions:
         frame.stack.append(Sequence(tuple, found) if len(found) == len(keys) else Constant(None))
 
     def do_MATCH_CLASS(self, frame, one):
-        names, cls, subject = self.known(frame.stack.pop()), self.force(frame.stack.pop()), self.force(frame.stack.pop())
+        names, cls, subject = self.known(frame.stack.pop()), self.force(frame.stack.pop()), self.force(
+            frame.stack.pop())
         frame.stack.append(self.matched(subject, cls.value, one.arg, names))
 
     def matched(self, subject, cls, count, names):
@@ -415,7 +428,7 @@ class Instructions:
                 raise
             return Constant(None)
 
-    # --- iteration ----------------------------------------------------------------------------------------------------------------------------
+    # --- iteration ----------------------------------------------------------------------------------------------------
     def do_GET_ITER(self, frame, one):
         self.give(frame, self.iterator(frame.stack.pop()))
 
@@ -440,7 +453,8 @@ class Instructions:
         """An iterator of a user's class."""
         found = self.user_class(iterator) and self.class_attribute(self.class_of(iterator), "__next__")
         if not found:
-            raise Break("RB004", f"iteration over a {self.describe(iterator)}", noted=False)  # an iterator that an earlier break left
+            # an iterator that an earlier break left
+            raise Break("RB004", f"iteration over a {self.describe(iterator)}", noted=False)
         try:
             frame.stack.append(self.now(found, [iterator]))
         except Raised as stop:
@@ -475,7 +489,7 @@ class Instructions:
     def do_END_SEND(self, frame, one):
         del frame.stack[-2]
 
-    # --- jumps ----------------------------------------------------------------------------------------------------------------------------------
+    # --- jumps --------------------------------------------------------------------------------------------------------
     def jump(self, frame, one):
         frame.at = frame.listing.at[one.target]
 
@@ -487,7 +501,8 @@ class Instructions:
             value = self.force(value)
             taken = (isinstance(value, Constant) and value.value is None) is (one.arg == "NONE")
         else:
-            taken = one.arg == "TRUE" and self.asserted(frame, value, frame.at) or self.truth(value) is (one.arg == "TRUE")
+            taken = one.arg == "TRUE" and self.asserted(frame, value,
+                                                        frame.at) or self.truth(value) is (one.arg == "TRUE")
         if taken:
             self.jump(frame, one)
 
@@ -497,7 +512,7 @@ class Instructions:
         else:
             frame.stack.pop()
 
-    # --- functions and calls --------------------------------------------------------------------------------------------------------------------
+    # --- functions and calls ------------------------------------------------------------------------------------------
     def do_MAKE_FUNCTION(self, frame, one):
         code = self.known(frame.stack.pop())
         made = Function(code, frame.namespace)
@@ -574,7 +589,8 @@ class Instructions:
         frame.stack.append(self.from_python(sys.modules[full if names or level else full.split(".")[0]]))
 
     def import_own(self, full) -> bool:
-        """Whether a module is the framework's (under whichever name), and so can be imported here: that has no effect a program sees."""
+        """Whether a module is the framework's (under whichever name), and so can be imported here: that has no effect a
+        program sees."""
         top = sys.modules.get(full.partition(".")[0])
         if top is None or not is_framework(top.__name__):
             return False
@@ -587,7 +603,7 @@ class Instructions:
     def do_IMPORT_FROM(self, frame, one):
         self.give(frame, self.getattr(frame.stack[-1], one.arg))
 
-    # --- with and exceptions --------------------------------------------------------------------------------------------------------------------
+    # --- with and exceptions ------------------------------------------------------------------------------------------
     def do_BEFORE_WITH(self, frame, one):
         manager = self.force(frame.stack.pop())
         frame.stack.append(self.special(manager, "__exit__"))
@@ -649,7 +665,7 @@ class Instructions:
     def do_LOAD_BUILD_CLASS(self, frame, one):
         frame.stack.append(self.from_python(builtins.__build_class__))
 
-    # --- breaks ---------------------------------------------------------------------------------------------------------------------------------
+    # --- breaks -------------------------------------------------------------------------------------------------------
     def break_ending(self, frame, one):
         """How the breaking instruction is written: an ending for ``emit``; None where its frame has to run natively."""
         writer = getattr(self, f"break_{one.op}", None)
@@ -661,7 +677,8 @@ class Instructions:
     def call_ending(self, function, arguments, names):
         function = self.compiled_callee(function)
         positional, named = self.split(arguments, names)
-        parts = [f"{{{k + 1}}}" for k in range(len(positional))] + [f"{n}={{{len(positional) + 1 + k}}}" for k, n in enumerate(named)]
+        parts = [f"{{{k + 1}}}" for k in range(len(positional))] + [f"{n}={{{len(positional) + 1 + k}}}"
+                                                                    for k, n in enumerate(named)]
         return self.ending(f"{{0}}({', '.join(parts)})", [function, *arguments])
 
     def compiled_callee(self, function):
@@ -694,7 +711,8 @@ class Instructions:
 
     def break_BINARY(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
-        return self.ending(f"{{0}} {one.arg} {{1}}" if not one.arg.endswith("=") else f"INPLACE[{one.arg[:-1]!r}]({{0}}, {{1}})", [a, b])
+        return self.ending(f"{{0}} {one.arg} {{1}}" if not one.arg.endswith("=")
+                           else f"INPLACE[{one.arg[:-1]!r}]({{0}}, {{1}})", [a, b])
 
     def break_COMPARE(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
@@ -767,7 +785,8 @@ class Instructions:
 
     def break_IMPORT_NAME(self, frame, one):
         names, level = frame.stack.pop(), frame.stack.pop()
-        return self.ending(f"__import__({one.arg!r}, {{2}}, None, {{1}}, {{0}})", [level, names, self.from_namespace(frame.namespace)])
+        return self.ending(f"__import__({one.arg!r}, {{2}}, None, {{1}}, {{0}})",
+                           [level, names, self.from_namespace(frame.namespace)])
 
     def from_namespace(self, namespace):
         return Object(namespace, self.constant_source(namespace))
@@ -779,7 +798,8 @@ class Instructions:
         return "for", one.target, frame.stack[-1]
 
     def break_POP_JUMP(self, frame, one):
-        template = {"TRUE": "bool({0})", "FALSE": "not {0}", "NONE": "{0} is None", "NOT_NONE": "{0} is not None"}[one.arg]
+        template = {"TRUE": "bool({0})", "FALSE": "not {0}", "NONE": "{0} is None",
+                    "NOT_NONE": "{0} is not None"}[one.arg]
         return "jump", one.target, template, frame.stack.pop(), False
 
     def break_JUMP_OR_POP(self, frame, one):

@@ -7,17 +7,24 @@ from . import polyfills
 from .attributes import ABSENT, static
 from .containers import raised
 from .errors import Break, Raised
-from .values import (Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Mapping, Method, Object, Partial,
+from .values import (Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue,
+                     Mapping, Method, Object, Partial,
                      Rows, Sequence, SetValue, TensorValue, View)
 
 FIRST, SECOND, ALL = slice(0, 1), slice(1, 2), slice(None)
-ITERATED = {map: slice(1, None), filter: SECOND, zip: ALL, enumerate: FIRST, itertools.zip_longest: ALL, itertools.islice: FIRST, itertools.accumulate: FIRST,
-            itertools.pairwise: FIRST, itertools.starmap: SECOND, itertools.takewhile: SECOND, itertools.dropwhile: SECOND, itertools.filterfalse: SECOND,
-            itertools.compress: slice(0, 2), itertools.cycle: FIRST, itertools.groupby: FIRST}  # the arguments that are asked for an iterator at once
-POOLED = {itertools.product: ALL, itertools.permutations: FIRST, itertools.combinations: FIRST, itertools.combinations_with_replacement: FIRST}  # read at once
+ITERATED = {map: slice(1, None), filter: SECOND, zip: ALL, enumerate: FIRST, itertools.zip_longest: ALL,
+            itertools.islice: FIRST, itertools.accumulate: FIRST,
+            itertools.pairwise: FIRST, itertools.starmap: SECOND, itertools.takewhile: SECOND,
+            itertools.dropwhile: SECOND, itertools.filterfalse: SECOND,
+            # the arguments that are asked for an iterator at once
+            itertools.compress: slice(0, 2), itertools.cycle: FIRST, itertools.groupby: FIRST}
+# read at once
+POOLED = {itertools.product: ALL, itertools.permutations: FIRST, itertools.combinations: FIRST,
+          itertools.combinations_with_replacement: FIRST}
 LAZY = (itertools.chain, itertools.repeat, itertools.count)
 BUILTINS = (*ITERATED, *POOLED, *LAZY)
-STATELESS = frozenset((map, filter, zip, itertools.starmap, itertools.filterfalse, itertools.compress))  # all they know is how far their arguments are
+# all they know is how far their arguments are
+STATELESS = frozenset((map, filter, zip, itertools.starmap, itertools.filterfalse, itertools.compress))
 CALLABLE = (Function, Method, ContainerMethod, Partial)
 
 
@@ -38,7 +45,9 @@ class Iterators:
                 return self.call_python(polyfills.by_index, [value])
             if isinstance(value, Instance):
                 raise raised(TypeError, f"{value.cls.__name__!r} object is not iterable")
-        elif self.is_class(value) and (found := self.class_attribute(type(value.value), "__iter__")) and not hasattr(value.value, "__members__"):
+        elif self.is_class(value) and (found := self.class_attribute(type(value.value),
+                                                                     "__iter__")) and not hasattr(value.value,
+                                                                                                  "__members__"):
             return self.answered("__iter__", found, value)
         items = self.listed(value)
         if items is None:
@@ -68,7 +77,8 @@ class Iterators:
             raise raised(TypeError, f"{cls.__name__!r} object is not reversible")
         if isinstance(inner, Sequence) and issubclass(inner.kind, list):
             return IteratorValue(Sequence(list, self.items_of(inner)[::-1]), 0, inner, True)
-        return IteratorValue(Sequence(list, self.expanded(inner)[::-1]), 0, None if isinstance(inner, TensorValue) else inner, True)
+        return IteratorValue(Sequence(list, self.expanded(inner)[::-1]), 0, None if isinstance(inner, TensorValue)
+                             else inner, True)
 
     def class_of_iterator(self, value):
         """The class of an iterator."""
@@ -76,10 +86,11 @@ class Iterators:
             return value.kind
         of = value.of or value.sequence
         like = self.class_of(of)
-        example = of.value if isinstance(of, Constant) else getattr({}, of.part)() if isinstance(of, View) else () if issubclass(like, tuple) else like()
+        example = of.value if isinstance(of, Constant) else getattr({}, of.part)() if isinstance(
+            of, View) else () if issubclass(like, tuple) else like()
         return type(reversed(example) if value.turned else iter(example))
 
-    # --- what builtins make -------------------------------------------------------------------------------------------------------
+    # --- what builtins make -------------------------------------------------------------------------------------------
     def make_iterator(self, kind, arguments, keywords):
         """A call of ``zip``, ``map``, or a class of itertools."""
         places = ITERATED.get(kind, slice(0, 0))
@@ -125,7 +136,7 @@ class Iterators:
         except Exception as error:
             raise raised(type(error), *error.args) from None
 
-    # --- going on -----------------------------------------------------------------------------------------------------------------
+    # --- going on -----------------------------------------------------------------------------------------------------
     def step_of(self, iterator):
         """The next item of an IteratorValue; None at its end."""
         if isinstance(iterator, Rows):
@@ -134,7 +145,8 @@ class Iterators:
         if watched is not None and len(watched.items) != iterator.size:
             iterator.watched = None
             iterator.position = len(iterator.sequence.items)
-            raise raised(RuntimeError, f"{'Set' if isinstance(watched, SetValue) else 'dictionary'} changed size during iteration")
+            raise raised(RuntimeError,
+                         f"{'Set' if isinstance(watched, SetValue) else 'dictionary'} changed size during iteration")
         if iterator.position >= len(iterator.sequence.items):
             iterator.watched = None
             return None

@@ -37,19 +37,23 @@ from .callables import Callables
 from .training import Training
 from .transforms import Transforms
 from .unknown import Unknown
-from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Cell, Constant, Deferred, ExceptionValue, Handled, Key, Lazy, Mapping, Number, Object,
+from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Cell, Constant, Deferred, ExceptionValue,
+                     Handled, Key, Lazy, Mapping, Number, Object,
                      Offset, Sequence, SetValue, Source,
                      TensorValue)
 
-SIMPLE = frozenset(("NOP", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "STORE_FAST", "JUMP", "LOAD_CLOSURE", "LOAD_CONST"))  # cannot fail
+# cannot fail
+SIMPLE = frozenset(("NOP", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "STORE_FAST", "JUMP", "LOAD_CLOSURE", "LOAD_CONST"))
 FAKE_ARRAYS = f"{__package__}.fake_arrays"
 DEPTH = 120  # frames that one segment may stack up
 
 
 class Frame:
-    """A function call under capture.  ``discard``: its result is dropped; ``generator``: the generator whose body it is."""
+    """A function call under capture.  ``discard``: its result is dropped; ``generator``: the generator whose body it
+    is."""
 
-    __slots__ = ("code", "listing", "namespace", "locals", "cells", "stack", "at", "discard", "now", "generator", "resume")
+    __slots__ = ("code", "listing", "namespace", "locals", "cells", "stack", "at", "discard", "now", "generator",
+                 "resume")
 
     def __init__(self, code, namespace):
         self.code, self.listing, self.namespace = code, listing(code), namespace
@@ -67,7 +71,8 @@ class Where(tuple):
         return made
 
 
-class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols, Arithmetic, Callables, Training, Transforms, Unknown, Output, Hooks, Control, Arrays):
+class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols, Arithmetic, Callables, Training,
+              Transforms, Unknown, Output, Hooks, Control, Arrays):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):
@@ -98,19 +103,22 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         self.facts.number, self.recorder.within_try = self.ratio, self.within_try
         self.recorder.real, self.recorder.assume = self.run_time_number, self.guard
         self.recorder.start = self.start_of_input
-        self.recorder.facts, self.recorder.place = self.facts, lambda: (self.frames[-1].code, self.frames[-1].now.offset)
+        self.recorder.facts, self.recorder.place = self.facts, lambda: (self.frames[-1].code,
+                                                                        self.frames[-1].now.offset)
         self.used: set = set()  # nodes of backward passes that use their history up
         self.numbers: list = []  # what optimizers compute in Python before the graph runs
         self.ends_with: list = []  # optimizers without which the segment is of no use
         self.later: dict = {}  # id -> an object that a call put off to the end will change
         self.observers: list = []  # hooks with effects on gradients
         self.notes: list = []  # statements of output, for the end
-        self.quiet: tuple = ()  # for each catch_warnings() around: the categories that are ignored there, or None for other filters
+        # for each catch_warnings() around: the categories that are ignored there, or None for other filters
+        self.quiet: tuple = ()
         self.frames: list[Frame] = []
-        self.calls: dict = {}  # id of a frame of a module's forward -> (number of the call, the frame), for exported programs
+        # id of a frame of a module's forward -> (number of the call, the frame), for exported programs
+        self.calls: dict = {}
         self.loaded: list = []  # frames of the entry, whose calls were made before
 
-    # --- constants and guards ---------------------------------------------------------------------------------------------------
+    # --- constants and guards -----------------------------------------------------------------------------------------
     def constant_name(self, value) -> str:
         at = self.constant_at.get(id(value))
         if at is None:
@@ -148,7 +156,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
     def where_text(self) -> str:
         return "%s:%s" % self.where()
 
-    # --- values from outside ------------------------------------------------------------------------------------------------------
+    # --- values from outside ------------------------------------------------------------------------------------------
     def wrap(self, value, source: Source):
         """An outside value as a Value, with the guards that make this safe."""
         kind = type(value)
@@ -168,7 +176,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             self.guard(f"{{0}} is {value!r}", source)
         elif kind in (int, float) and "static" not in self.rules and self.entry.varies(source, value):
             self.guard(f"type({{0}}) is {kind.__name__}", source)
-            return Number(value, self.symbol(value, str(source), -INFINITY)) if kind is int else Number(value, text=str(source))
+            return Number(value, self.symbol(value, str(source),
+                                             -INFINITY)) if kind is int else Number(value, text=str(source))
         else:
             self.guard(f"type({{0}}) is {self.type_name(kind)} and {self.equality('{0}', value)}", source)
         return Constant(value, source)
@@ -180,10 +189,12 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         """The check that an expression still has this value, be it NaN or a zero with a sign."""
         if value != value:
             return f"{text} != {text}"
-        return f"str({text}) == '{value}'" if isinstance(value, (float, np.floating)) and value == 0 else f"{text} == {self.literal(value)}"
+        return f"str({text}) == '{value}'" if isinstance(
+            value, (float, np.floating)) and value == 0 else f"{text} == {self.literal(value)}"
 
     def literal(self, value) -> str:
-        if type(value) in (int, bool, type(None)) or type(value) in (str, bytes) and "{" not in (text := repr(value)) and "}" not in text or \
+        if type(value) in (int, bool, type(None)) or type(value) in (str, bytes) and "{" not in (
+                text := repr(value)) and "}" not in text or \
                 type(value) is float and abs(value) < float("inf"):
             return repr(value)  # no braces: checks are templates
         return self.expression(value) if type(value) is Expr else self.constant_name(value)
@@ -213,16 +224,19 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             if source.parent is None:
                 self.roots.append((source, value))
             return Object(value, place)
-        if kind is types.FunctionType and not source.covered and not value.__dict__ and not is_framework(value.__module__) and marks.of(value) is None:
+        if kind is types.FunctionType and not source.covered and not value.__dict__ and not is_framework(
+                value.__module__) and marks.of(value) is None:
             return self.wrap_function(value, source)
         if kind is np.ndarray:
             return self.wrap_array(value, source)
         if kind is slice:
             self.guard("type({0}) is slice", source)
-            return self.builtin_slice(*(Lazy(getattr(value, name), source.attribute(name)) for name in ("start", "stop", "step")))
+            return self.builtin_slice(*(Lazy(getattr(value, name), source.attribute(name))
+                                        for name in ("start", "stop", "step")))
         if isinstance(value, (*IDENTITIES, Op)) or value is mine:
             self.guard(f"{{0}} is {self.constant_name(value)}", source)
-            return Object(value, source if not isinstance(value, (type, types.ModuleType)) else self.constant_source(value))
+            return Object(value, source if not isinstance(value, (type, types.ModuleType))
+                          else self.constant_source(value))
         if kind is types.CellType:
             return self.wrap_cell(value, source)
         wrapped = self.wrap_container(value, kind, source)
@@ -243,8 +257,10 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
     def wrap_function(self, value, source):
         """A function of the program's: one made anew from the same code does as well, until it matters which it is."""
         code, space = self.constant_name(value.__code__), self.constant_name(value.__globals__)
-        self.guard(f"type({{0}}) is {self.constant_name(types.FunctionType)} and {{0}}.__code__ is {code} and {{0}}.__globals__ is {space} and "
-                   f"len({{0}}.__defaults__ or ()) == {len(value.__defaults__ or ())} and list({{0}}.__kwdefaults__ or ()) == {list(value.__kwdefaults__ or ())}", source)
+        self.guard(f"type({{0}}) is {self.constant_name(types.FunctionType)} and {{0}}.__code__ is {code} and "
+                   f"{{0}}.__globals__ is {space} and "
+                   f"len({{0}}.__defaults__ or ()) == {len(value.__defaults__ or ())} and list({{0}}.__kwdefaults__ "
+                   f"or ()) == {list(value.__kwdefaults__ or ())}", source)
         made = Object(value, source)
         made.loose = True
         return made
@@ -267,9 +283,11 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
     def wrap_tensor(self, value, source):
         if overriding.kind_of(type(value)) != overriding.PLAIN:
             raise Break("RB014", f"{type(value).__name__}")
-        self.guard(f"type({{0}}) is {self.constant_name(type(value))} and {{0}}._needs_grad == {value._needs_grad}", source)
+        self.guard(f"type({{0}}) is {self.constant_name(type(value))} and {{0}}._needs_grad == {value._needs_grad}",
+                   source)
         free = self.entry.free_sizes(source, value) if "static" not in self.rules else frozenset()
-        fake = self.recorder.input(self.symbolic(value._meta, free, source, constraints_of(value)), value._needs_grad, type(value))
+        fake = self.recorder.input(self.symbolic(value._meta, free, source, constraints_of(value)), value._needs_grad,
+                                   type(value))
         node = fake.node
         self.graph_inputs[node], self.real[node] = (str(source), source), value
         check = self.checks[node] = TensorCheck(value._meta, free)
@@ -283,20 +301,23 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         """The metadata with a symbol for each size that varies."""
         if not free:
             return meta
-        return meta.like([self.free_size(size, f"{source}.shape[{k}]", constraints.get(k)) if k in free else size for k, size in enumerate(meta.shape)])
+        return meta.like([self.free_size(size, f"{source}.shape[{k}]", constraints.get(k)) if k in free else size
+                          for k, size in enumerate(meta.shape)])
 
     def free_size(self, size, text, constraint):
         """A symbol for a size, within the bounds of its constraint."""
         made = self.symbol(size, text, 2)
         if constraint is not None:
             self.constrained[text] = made, constraint
-            bounds = [str(constraint.low)] * (constraint.low is not None), [str(constraint.high)] * (constraint.high is not None)
+            bounds = [str(constraint.low)] * (constraint.low is not None), [str(constraint.high)] * (
+                constraint.high is not None)
             if any(bounds):
                 self.guard(" <= ".join([*bounds[0], text, *bounds[1]]))
         return made
 
     def symbol(self, value, text, low):
-        """A new symbol for an int that ``text`` computes; a multiple of a new symbol, where it is to be taken as one."""
+        """A new symbol for an int that ``text`` computes; a multiple of a new symbol, where it is to be taken as
+        one."""
         unit = self.rules.get(("multiple", text), 1)
         if unit > 1 and value % unit == 0:
             self.guard(f"{text} % {unit} == 0")
@@ -338,7 +359,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         return start
 
     def draw(self, blocks):
-        """A place in the random stream.  All of a segment's are taken at once when it runs: a seed, and a position that is counted on from."""
+        """A place in the random stream.  All of a segment's are taken at once when it runs: a seed, and a position that
+        is counted on from."""
         if self.stream is None:
             self.stream = self.recorder.number(), self.recorder.number()
             for drawn in self.stream:
@@ -354,7 +376,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         """The value with what is behind a Lazy looked at."""
         return self.wrap(value.value, value.source) if type(value) is Lazy else value
 
-    # --- values made here -------------------------------------------------------------------------------------------------------------
+    # --- values made here ---------------------------------------------------------------------------------------------
     def from_python(self, value):
         """A result of Python code as a Value."""
         kind = type(value)
@@ -368,7 +390,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             return Number(evaluate(value, self.facts.hints), value)
         if isinstance(value, Fake):
             if value.weak and isinstance(value.node.op, Reading):
-                return Number((float if value.dtype.is_floating_point else bool if value.dtype is bool_ else int)(3), fake=value)
+                return Number((float if value.dtype.is_floating_point else bool if value.dtype is bool_ else int)(3),
+                              fake=value)
             made = getattr(value, "value", None)
             if made is None:
                 made = value.value = TensorValue(value)
@@ -404,7 +427,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
                 raise Break("RB003", f"a {type(value.hint).__name__} that depends on data has to be known here")
             self.guard(self.equality(value.text, value.hint))
             return value.hint
-        if isinstance(value, Object) and (isinstance(value.value, (*IDENTITIES, *NUMBERS_AND_TEXT)) or immutable(value.value)):
+        if isinstance(value, Object) and (isinstance(value.value, (*IDENTITIES, *NUMBERS_AND_TEXT))
+                                          or immutable(value.value)):
             self.pin(value)
             return value.value
         if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
@@ -415,7 +439,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             return value.kind(value.items)
         if isinstance(value, ExceptionValue) and not self.python_class(value.cls):
             return value.cls(*map(self.known, value.arguments))
-        raise Break("RB003" if isinstance(value, Deferred) else "RB004", f"a {self.describe(value)} where a known value is needed")
+        raise Break("RB003" if isinstance(value, Deferred) else "RB004",
+                    f"a {self.describe(value)} where a known value is needed")
 
     def describe(self, value) -> str:
         if isinstance(value, (TensorValue, Fake)):
@@ -449,7 +474,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
                 return value.value
         return self.known(value)
 
-    # --- the loop ---------------------------------------------------------------------------------------------------------------------
+    # --- the loop -----------------------------------------------------------------------------------------------------
     def load_entry(self):
         """Rebuilds the frames of the entry around the values that it was called with."""
         position = 0
@@ -510,7 +535,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             return None
         depth = len(self.frames)
         self.nested = False
-        before = list(frame.stack), dict(frame.locals), len(self.recorder.nodes), len(self.recorder.inputs), (self.stream, self.drawn)
+        before = list(frame.stack), dict(frame.locals), len(self.recorder.nodes), len(self.recorder.inputs), (
+            self.stream, self.drawn)
         try:
             if one.op == "RETURN_VALUE":
                 return self.leave(frame)
@@ -538,7 +564,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         handler(frame, one)
 
     def now(self, function, arguments, keywords=None):
-        """The result of a call of the program's own functions, within one instruction; a Break in there is one of the instruction."""
+        """The result of a call of the program's own functions, within one instruction; a Break in there is one of the
+        instruction."""
         self.nested = True
         caller, depth = self.frames[-1], len(self.frames)
         result = self.call(function, arguments, keywords or {})
@@ -577,7 +604,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
                 stop.whole = True
                 raise Again((caller.code, caller.now.offset), stop)
             if self.nested:
-                raise Again((frame.code, one.offset), stop)  # what ran within the instruction may have changed state: break before it
+                # what ran within the instruction may have changed state: break before it
+                raise Again((frame.code, one.offset), stop)
         del self.frames[depth:]
         if any(f.generator is not None for f in self.frames) and "generators" not in self.rules:
             raise Again("generators")
@@ -599,18 +627,22 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         return self.emit(self, ("native", one.offset))
 
     def caller_of_polyfill(self, frames):
-        """The frame that called the builtin of which the top frame is a part, so that the builtin itself runs; None for other frames."""
+        """The frame that called the builtin of which the top frame is a part, so that the builtin itself runs; None for
+        other frames."""
         top = next((k for k in range(len(frames) - 1, -1, -1) if frames[k].code.co_filename != polyfills.__file__), -1)
-        if 0 <= top < len(frames) - 1 and not any(f in self.loaded or f.generator is not None for f in frames[top + 1:]):
+        if 0 <= top < len(frames) - 1 and not any(f in self.loaded or f.generator is not None
+                                                  for f in frames[top + 1:]):
             return frames[top]
         return None
 
     def caller_of_plain(self, frames):
-        """Of these the frame that called the outermost of the functions on top that have nothing to do with tensors; None where the top one has."""
+        """Of these the frame that called the outermost of the functions on top that have nothing to do with tensors;
+        None where the top one has."""
         found = None
         for caller, frame in zip(frames[-2::-1], frames[:0:-1]):
             values = (*frame.locals.values(), *(cell.content for cell in frame.cells.values()), *frame.stack)
-            if frame in self.loaded or not plain_code(frame.code, frame.namespace) or any(holds_tensors(v, frame.code.co_names) for v in values):
+            if frame in self.loaded or not plain_code(frame.code, frame.namespace) or any(
+                    holds_tensors(v, frame.code.co_names) for v in values):
                 break
             if frame.generator is None and caller.generator is None:
                 found = caller
@@ -664,7 +696,8 @@ def immutable(value) -> bool:
     """Whether an object's identity says all about it: enum members, layouts, memory formats."""
     import enum
     kind = type(value)
-    if isinstance(value, (enum.Enum, types.UnionType, types.GenericAlias, re.Pattern, re.Match)) or kind.__module__ == "typing":
+    if isinstance(value, (enum.Enum, types.UnionType, types.GenericAlias, re.Pattern,
+                          re.Match)) or kind.__module__ == "typing":
         return True
     return kind.__module__ == f"{FRAMEWORK}._src.core.convert" or value is NotImplemented
 
@@ -672,7 +705,8 @@ def immutable(value) -> bool:
 def holds_tensors(value, names) -> bool:
     """Whether a Value is a tensor, a module with state by one of these names, or a container of such."""
     if isinstance(value, (Sequence, SetValue, Mapping)):
-        return any(holds_tensors(v, names) for v in (value.items.values() if isinstance(value, (Mapping, SetValue)) else value.items))
+        return any(holds_tensors(v, names)
+                   for v in (value.items.values() if isinstance(value, (Mapping, SetValue)) else value.items))
     inner = value.value if isinstance(value, (Lazy, Object)) else None
     if isinstance(inner, Module):
         return any(name in place for place in (inner._parameters, inner._buffers, inner._modules) for name in names)

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 TUNED = {"max_autotune": True}
-MODES = {"default": {}, "reduce-overhead": {}, "max-autotune": TUNED, "max-autotune-no-cudagraphs": TUNED, "lite": {}}  # there is no overhead left to reduce
+# there is no overhead left to reduce
+MODES = {"default": {}, "reduce-overhead": {}, "max-autotune": TUNED, "max-autotune-no-cudagraphs": TUNED, "lite": {}}
 DEFAULTS: dict = {}  # what ``torch._inductor.config`` chose
 OPTIONS = {"freezing": (bool, "for inference, what follows from parameters alone is computed once"),
            "max_autotune": (bool, "choices within templates are measured and remembered")}
 WITHOUT_MEANING = frozenset((  # of PyTorch's options: what they ask for is always done, or is for other devices
-    "epilogue_fusion", "max_autotune_gemm", "max_autotune_pointwise", "shape_padding", "fallback_random", "trace.enabled", "trace.graph_diagram",
+    "epilogue_fusion", "max_autotune_gemm", "max_autotune_pointwise", "shape_padding", "fallback_random",
+    "trace.enabled", "trace.graph_diagram",
     "triton.cudagraphs", "coordinate_descent_tuning", "dce", "cpp_wrapper", "size_asserts", "permute_fusion"))
 
 
@@ -18,14 +20,16 @@ def chosen(backend, mode, options):
     if mode is not None and mode not in MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     if backend not in ("rushlight", "inductor"):
-        return {**({"mode": mode} if mode not in (None, "default") else {}), **({"options": options} if options else {})}
+        return {**({"mode": mode} if mode not in (None, "default") else {}),
+                **({"options": options} if options else {})}
     found = {**{name: value for name, value in DEFAULTS.items() if value}, **MODES[mode or "default"]}
     for name, value in (options or {}).items():
         name = name.replace("-", "_")
         if name in WITHOUT_MEANING:
             continue
         if name not in OPTIONS:
-            raise RuntimeError(f"Unexpected optimization option {name}, known options are {sorted((*OPTIONS, *WITHOUT_MEANING))}")
+            raise RuntimeError(
+                f"Unexpected optimization option {name}, known options are {sorted((*OPTIONS, *WITHOUT_MEANING))}")
         kind, _ = OPTIONS[name]
         if not isinstance(value, kind):
             raise RuntimeError(f"Unexpected type of attr {name}, got {type(value).__name__} should be {kind.__name__}")

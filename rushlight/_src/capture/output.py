@@ -16,9 +16,11 @@ from .errors import Break
 from .polyfills import CaughtWarnings, quiet
 from .values import Constant, Deferred, Number, Object, Sequence, TensorValue
 
-LEVELS = {logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO, logging.Logger.warning: logging.WARNING, logging.Logger.error: logging.ERROR,
+LEVELS = {logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO,
+          logging.Logger.warning: logging.WARNING, logging.Logger.error: logging.ERROR,
           logging.Logger.critical: logging.CRITICAL}
-LASTING = (type, types.ModuleType, logging.Logger)  # what is passed on as it is, since nothing that is shown of it changes
+# what is passed on as it is, since nothing that is shown of it changes
+LASTING = (type, types.ModuleType, logging.Logger)
 ROOT = {getattr(logging, method.__name__): method for method in LEVELS}
 
 
@@ -39,7 +41,7 @@ def warned(message, category, file, line, module, namespace):
 class Output:
     """How the machine notes output.  ``notes``: Deferred statements, in order."""
 
-    # --- texts --------------------------------------------------------------------------------------------------------------------
+    # --- texts --------------------------------------------------------------------------------------------------------
     def deferred(self, template, operands, sample):
         """A text made when the graph has run; ``sample()`` makes one like it now, to see that it can be made."""
         try:
@@ -61,7 +63,8 @@ class Output:
             if value.fake._meta.shape:
                 raise Break("RB003", "formatting a tensor")
             value = self.run_framework(type(value.fake).item, [value], {})
-        return self.deferred("format({0}, {1})", [value, Constant(specification)], lambda: format(self.sample_of(value), specification))
+        return self.deferred("format({0}, {1})", [value, Constant(specification)],
+                             lambda: format(self.sample_of(value), specification))
 
     def joined(self, parts):
         """``"".join(parts)``."""
@@ -74,19 +77,21 @@ class Output:
         if not any(map(self.is_deferred, values)):
             return None
         places = ", ".join(f"{{{k + 1}}}" for k in range(len(values)))
-        return self.deferred(f"{{0}} % ({places},)", [template, *values], lambda: template.value % tuple(map(self.sample_of, values)))
+        return self.deferred(f"{{0}} % ({places},)", [template, *values],
+                             lambda: template.value % tuple(map(self.sample_of, values)))
 
     def text_format(self, template, arguments, keywords):
         """``template.format(...)``, None where Python can do it now."""
         given = [self.force(v) for v in (*arguments, *keywords.values())]
         if not any(map(self.is_deferred, given)):
             return None
-        named = [*(f"{{{k + 1}}}" for k in range(len(arguments))), *(f"{n}={{{k + 1 + len(arguments)}}}" for k, n in enumerate(keywords))]
+        named = [*(f"{{{k + 1}}}" for k in range(len(arguments))),
+                 *(f"{n}={{{k + 1 + len(arguments)}}}" for k, n in enumerate(keywords))]
         count = len(arguments)
         return self.deferred(f"{{0}}.format({', '.join(named)})", [template, *given], lambda: template.value.format(
             *map(self.sample_of, given[:count]), **dict(zip(keywords, map(self.sample_of, given[count:])))))
 
-    # --- statements ---------------------------------------------------------------------------------------------------------------
+    # --- statements ---------------------------------------------------------------------------------------------------
     def note(self, template, operands):
         """Notes a statement for the end of the segment, before what else is done there."""
         self.notes.append(Deferred(template, operands))
@@ -105,12 +110,14 @@ class Output:
 
     def reordered(self, function, arguments, keywords):
         """A call of a function that users declared to be output."""
-        return self.put_off(function, [self.as_passed(a) for a in arguments], {k: self.as_passed(v) for k, v in keywords.items()})
+        return self.put_off(function, [self.as_passed(a) for a in arguments],
+                            {k: self.as_passed(v) for k, v in keywords.items()})
 
     def put_off(self, function, arguments, keywords):
         """A call that Python makes when the graph has run."""
         given = [function, *arguments, *keywords.values()]
-        places = [*(f"{{{k + 1}}}" for k in range(len(arguments))), *(f"{name}={{{k + 1 + len(arguments)}}}" for k, name in enumerate(keywords))]
+        places = [*(f"{{{k + 1}}}" for k in range(len(arguments))),
+                  *(f"{name}={{{k + 1 + len(arguments)}}}" for k, name in enumerate(keywords))]
         return self.note(f"{{0}}({', '.join(places)})", given)
 
     def as_passed(self, value):
@@ -120,13 +127,17 @@ class Output:
             return Sequence(value.kind, [self.as_passed(self.item(value, k)) for k in range(len(value.items))])
         if isinstance(value, Object) and isinstance(value.value, LASTING):
             return value
-        return self.as_shown(value) if isinstance(value, (TensorValue, Constant, Number, Deferred)) else Object(self.known(value), self.constant_source(self.known(value)))
+        return self.as_shown(value) if isinstance(value, (TensorValue, Constant, Number,
+                                                          Deferred)) else Object(self.known(value),
+                                                                                 self.constant_source(
+                                                                                     self.known(value)))
 
     def printed(self, *values, sep=Constant(None), end=Constant(None), file=Constant(None), flush=Constant(False)):
         """``print(...)``."""
         shown = [self.as_shown(v) for v in values]
         options = [self.force(v) for v in (sep, end, file, flush)]
-        if not all(isinstance(v, Constant) or isinstance(v, Object) and v.value in (sys.stdout, sys.stderr) for v in options):
+        if not all(isinstance(v, Constant) or isinstance(v, Object) and v.value in (sys.stdout, sys.stderr)
+                   for v in options):
             raise Break("RB009", "print() into a file")
         places = [f"{{{k}}}" for k in range(len(shown))]
         named = [f"{name}={{{len(shown) + k}}}" for k, name in enumerate(("sep", "end", "file", "flush"))]
@@ -146,8 +157,10 @@ class Output:
         frame = frames[-level]
         text = self.as_shown(message)
         if isinstance(text, (Constant, Deferred)) and isinstance(getattr(text, "value", ""), str):
-            place = [Constant(v) for v in (frame.code.co_filename, frame.now.line, frame.namespace.get("__name__") or "<string>")]
-            return self.note("WARN({0}, {1}, {2}, {3}, {4}, {5})", [text, self.from_python(kind), *place, self.from_python(frame.namespace)])
+            place = [Constant(v) for v in (frame.code.co_filename, frame.now.line, frame.namespace.get("__name__")
+                                           or "<string>")]
+            return self.note("WARN({0}, {1}, {2}, {3}, {4}, {5})",
+                             [text, self.from_python(kind), *place, self.from_python(frame.namespace)])
         raise Break("RB009", "warn() with a warning object")
 
     def catch_warnings(self, **options):
@@ -166,12 +179,14 @@ class Output:
         return Constant(None)
 
     def filter(self, function, action, *rest, **options):
-        """``simplefilter`` and ``filterwarnings``: a category more that is ignored, or (None) a filter that nothing is known of."""
+        """``simplefilter`` and ``filterwarnings``: a category more that is ignored, or (None) a filter that nothing is
+        known of."""
         if not self.quiet:
             return self.inline(self.as_function(self.from_python(function)), [action, *rest], options)
         category = options.pop("category", rest[0] if rest and function is warnings.simplefilter else Constant(Warning))
         whole = self.known(action) == "ignore" and not options and len(rest) <= (function is warnings.simplefilter)
-        self.quiet = (*self.quiet[:-1], (*self.quiet[-1], self.known(category)) if whole and self.quiet[-1] is not None else None)
+        self.quiet = (*self.quiet[:-1], (*self.quiet[-1], self.known(category)) if whole and self.quiet[-1] is not None
+                      else None)
         return Constant(None)
 
     def log(self, logger, level, message=None, *arguments, **others):
@@ -196,7 +211,8 @@ class Output:
         if not isinstance(logger, Object):
             raise Break("RB009", "a logger that is not known")
         enabled = logger.value.isEnabledFor(level)
-        self.guard(f"{{0}}.isEnabledFor({self.literal(level)}) is {enabled}", logger.source or self.constant_source(logger.value))
+        self.guard(f"{{0}}.isEnabledFor({self.literal(level)}) is {enabled}",
+                   logger.source or self.constant_source(logger.value))
         return Constant(enabled)
 
     def logger_named(self, name=Constant(None)):
@@ -209,11 +225,15 @@ def logs(level):
 
 
 def logs_to_root(level):
-    return lambda machine, *arguments, **others: machine.log(machine.from_python(logging.root), level, *arguments, **others)
+    return lambda machine, *arguments, **others: machine.log(machine.from_python(logging.root), level, *arguments,
+                                                             **others)
 
 
-HANDLERS = {print: Output.printed, logging.Logger.isEnabledFor: Output.log_enabled, logging.getLogger: Output.logger_named,
+HANDLERS = {print: Output.printed, logging.Logger.isEnabledFor: Output.log_enabled,
+            logging.getLogger: Output.logger_named,
             warnings.warn: Output.warn, warnings.catch_warnings: Output.catch_warnings, quiet: Output.filters,
-            **{function: functools.partial(lambda function, machine, *a, **k: machine.filter(function, *a, **k), function)
-               for function in (warnings.simplefilter, warnings.filterwarnings)}, **{method: logs(level) for method, level in LEVELS.items()},
+            **{function: functools.partial(lambda function, machine, *a, **k: machine.filter(function, *a, **k),
+                                           function)
+               for function in (warnings.simplefilter, warnings.filterwarnings)},
+            **{method: logs(level) for method, level in LEVELS.items()},
             **{function: logs_to_root(LEVELS[method]) for function, method in ROOT.items()}}

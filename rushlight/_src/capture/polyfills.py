@@ -127,7 +127,8 @@ def strictly(iterators, row, end):
         raise ValueError(f"zip() argument {k + 1} is shorter than {others}")
     for k, one in enumerate(iterators):
         if k and next(one, end) is not end:
-            raise ValueError(f"zip() argument {k + 1} is longer than " + ("argument 1" if k == 1 else f"arguments 1-{k}"))
+            raise ValueError(f"zip() argument {k + 1} is longer than "
+                             + ("argument 1" if k == 1 else f"arguments 1-{k}"))
 
 
 def zip_longest(*iterables, fillvalue=None):
@@ -486,7 +487,8 @@ def without_method(a, b, symbol):
         return a is not b
     names = type(a).__name__, type(b).__name__
     if symbol.startswith(UNSUPPORTED):
-        raise TypeError(f"unsupported operand type(s) for {symbol.removeprefix(UNSUPPORTED)}: {names[0]!r} and {names[1]!r}")
+        raise TypeError(
+            f"unsupported operand type(s) for {symbol.removeprefix(UNSUPPORTED)}: {names[0]!r} and {names[1]!r}")
     raise TypeError(f"{symbol!r} not supported between instances of {names[0]!r} and {names[1]!r}")
 
 
@@ -558,8 +560,10 @@ def lacks(owner, item):
 
 def held_(what, outer, one):
     """Of the thread's state only what is put back, so that nothing else is assumed."""
-    return (what, mine.grad if what & scopes.GRAD else None, mine.inference if what & scopes.INFERENCE else None, mine.autocast if what & scopes.AUTOCAST else None,
-            mine.plain if what & scopes.PLAIN else None, mine.packing if what & scopes.PACKING else None, mine.stack if what & scopes.STACK else None,
+    return (what, mine.grad if what & scopes.GRAD else None, mine.inference if what & scopes.INFERENCE else None,
+            mine.autocast if what & scopes.AUTOCAST else None,
+            mine.plain if what & scopes.PLAIN else None, mine.packing if what & scopes.PACKING else None,
+            mine.stack if what & scopes.STACK else None,
             mine.modes if what & scopes.MODES else None, one, mine.hooks if what & scopes.HOOKS else None, outer)
 
 
@@ -592,12 +596,18 @@ def left(scope, kind=None, error=None, trace=None):
         scope.after()
 
 
-POLYFILLS = {held: held_, all: all_, any: any_, sum: sum_, map: map_, filter: filter_, max: max_, min: min_, sorted: sorted_, functools.reduce: reduce_,
-             itertools.chain: chain, itertools.islice: islice, itertools.product: product, itertools.repeat: repeat, itertools.count: count,
-             itertools.accumulate: accumulate, itertools.pairwise: pairwise, itertools.starmap: starmap, itertools.takewhile: takewhile,
-             itertools.dropwhile: dropwhile, itertools.zip_longest: zip_longest, itertools.permutations: permutations, itertools.cycle: cycle,
-             itertools.combinations_with_replacement: combinations_with_replacement, itertools.compress: compress, itertools.filterfalse: filterfalse,
-             itertools.groupby: groupby, itertools.tee: tee, itertools.combinations: combinations, zip: zip_, enumerate: enumerate_}
+POLYFILLS = {held: held_, all: all_, any: any_, sum: sum_, map: map_, filter: filter_, max: max_, min: min_,
+             sorted: sorted_, functools.reduce: reduce_,
+             itertools.chain: chain, itertools.islice: islice, itertools.product: product, itertools.repeat: repeat,
+             itertools.count: count,
+             itertools.accumulate: accumulate, itertools.pairwise: pairwise, itertools.starmap: starmap,
+             itertools.takewhile: takewhile,
+             itertools.dropwhile: dropwhile, itertools.zip_longest: zip_longest, itertools.permutations: permutations,
+             itertools.cycle: cycle,
+             itertools.combinations_with_replacement: combinations_with_replacement, itertools.compress: compress,
+             itertools.filterfalse: filterfalse,
+             itertools.groupby: groupby, itertools.tee: tee, itertools.combinations: combinations, zip: zip_,
+             enumerate: enumerate_}
 
 
 def cached(instance, name, function):

@@ -10,9 +10,13 @@ from .attributes import ABSENT, static
 from .errors import Break
 from .values import Constant, Deferred, GeneratorValue, Instance, IteratorValue, Number, Object, TensorValue
 
-ASKED = {"__len__": len, "__bool__": bool, "__contains__": lambda owner: 0 in owner, "__hash__": hash, "__index__": operator.index, "__int__": int,
-         "__float__": float, "__complex__": complex, "__str__": str, "__repr__": repr, "__iter__": iter, "__format__": format}  # who calls the method
-FITTING = {"__bool__": bool, "__contains__": bool, "__hash__": int, "__index__": int, "__int__": int, "__float__": float, "__complex__": complex,
+ASKED = {"__len__": len, "__bool__": bool, "__contains__": lambda owner: 0 in owner, "__hash__": hash,
+         "__index__": operator.index, "__int__": int,
+         # who calls the method
+         "__float__": float, "__complex__": complex, "__str__": str, "__repr__": repr, "__iter__": iter,
+         "__format__": format}
+FITTING = {"__bool__": bool, "__contains__": bool, "__hash__": int, "__index__": int, "__int__": int,
+           "__float__": float, "__complex__": complex,
            "__str__": str, "__repr__": str, "__format__": str}  # what it gives where nothing has to be converted
 
 
@@ -33,7 +37,8 @@ class Protocols:
     """How the machine asks objects."""
 
     def has(self, value, name):
-        """The special method of a user's class as a Value; None where it has none.  Break for one that is no Python function."""
+        """The special method of a user's class as a Value; None where it has none.  Break for one that is no Python
+        function."""
         cls = self.user_class(value)
         if not cls:
             return None
@@ -55,7 +60,9 @@ class Protocols:
         if isinstance(answer, TensorValue) and name in ("__len__", "__index__", "__int__"):
             return self.number_in(answer, int)
         if isinstance(answer, Number) and name in ("__len__", "__index__", "__int__", "__float__"):
-            if type(answer.hint) is FITTING.get(name, int) and not (name == "__len__" and self.truth(self.compare("<", answer, Constant(0)))):
+            if type(answer.hint) is FITTING.get(name, int) and not (name == "__len__"
+                                                                    and self.truth(self.compare("<", answer,
+                                                                                                Constant(0)))):
                 return answer
             answer = Constant(self.known(answer))
         if isinstance(answer, Deferred) and FITTING.get(name) is str:
@@ -69,10 +76,13 @@ class Protocols:
 
     def iterates(self, value) -> bool:
         """Whether a Value is an iterator."""
-        return isinstance(value, (IteratorValue, GeneratorValue)) or isinstance(value, (Object, Instance)) and static(self.class_of(value), "__next__") is not ABSENT
+        return isinstance(value, (IteratorValue,
+                                  GeneratorValue)) or isinstance(value, (Object, Instance)) and static(
+                                      self.class_of(value), "__next__") is not ABSENT
 
     def index_of(self, value):
-        """A Value that stands where a whole number is wanted: what ``__index__`` of a user's class gives, or the value itself."""
+        """A Value that stands where a whole number is wanted: what ``__index__`` of a user's class gives, or the value
+        itself."""
         value = self.force(value)
         found = self.user_class(value) and self.has(value, "__index__")
         return self.now_answered("__index__", found, value) if found else value

@@ -10,8 +10,8 @@ NUMBERS = (int, float, Expr)
 class Real:
     """A float of the program that is another one at another call.
 
-    What is computed of it is Python's arithmetic on the inputs, and a decision on it becomes a guard.  An operator takes it at run time; where
-    its value is asked for, it is taken as fixed.
+    What is computed of it is Python's arithmetic on the inputs, and a decision on it becomes a guard.  An operator
+    takes it at run time; where its value is asked for, it is taken as fixed.
     """
 
     __slots__ = ("machine", "number")
@@ -63,7 +63,8 @@ def comparison(symbol):
     return method
 
 
-for _name, _symbol in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("pow", "**")):
+for _name, _symbol in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"),
+                       ("pow", "**")):
     setattr(Real, f"__{_name}__", binary(_symbol, False))
     setattr(Real, f"__r{_name}__", binary(_symbol, True))
 for _name, _symbol in (("lt", "<"), ("le", "<="), ("eq", "=="), ("ne", "!="), ("gt", ">"), ("ge", ">=")):

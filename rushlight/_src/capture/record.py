@@ -17,11 +17,13 @@ from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.trace import Traced, ValueNeeded
 from .errors import Break
 from .reals import Real
-from .unbacked import ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Effect, Reading, between, in_stages, measured
+from .unbacked import (ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Effect, Reading, between,
+                       in_stages, measured)
 
 
 def needs_data(what: str, code="RB003", method=None):
-    """What refuses, for a tensor without data, a method that reads them; ``method``: unless the value is known, which then answers."""
+    """What refuses, for a tensor without data, a method that reads them; ``method``: unless the value is known, which
+    then answers."""
     def refuse(self, *args, **kwargs):
         known = self.recorder.value_of(self) if method else None
         if known is None:
@@ -32,7 +34,8 @@ def needs_data(what: str, code="RB003", method=None):
 
 
 class Fake(Tensor):
-    """A tensor without data.  ``inputs``: the graph inputs whose sizes it depends on; ``like`` is the class it stands for."""
+    """A tensor without data.  ``inputs``: the graph inputs whose sizes it depends on; ``like`` is the class it stands
+    for."""
 
     weak = False
     like = Tensor
@@ -42,8 +45,11 @@ class Fake(Tensor):
     __int__, __float__, __complex__, __index__ = (needs_data(what, method=name) for what, name in (
         ("int()", "__int__"), ("float()", "__float__"), ("complex()", "__complex__"), ("an index", "__index__")))
     __bool__ = needs_data("bool() of a tensor", "RB002", "__bool__")
-    numpy, __array__, data_ptr, untyped_storage = (needs_data(n, "RB015") for n in ("numpy()", "__array__()", "data_ptr()", "untyped_storage()"))
-    backward, register_hook, retain_grad = (needs_data(n, "RB011") for n in ("backward()", "register_hook()", "retain_grad()"))
+    numpy, __array__, data_ptr, untyped_storage = (needs_data(n, "RB015")
+                                                   for n in ("numpy()", "__array__()", "data_ptr()",
+                                                             "untyped_storage()"))
+    backward, register_hook, retain_grad = (needs_data(n, "RB011")
+                                            for n in ("backward()", "register_hook()", "retain_grad()"))
 
     def read(self):
         self.recorder.sizes_read.update(self.inputs)
@@ -51,7 +57,8 @@ class Fake(Tensor):
 
     shape = property(lambda self: self.read().shape)
     nbytes = property(lambda self: self.read().numel * self._meta.itemsize)
-    requires_grad = property(lambda self: bool(self._needs_grad), lambda self, wanted: self.recorder.require_grad(self, wanted))
+    requires_grad = property(lambda self: bool(self._needs_grad),
+                             lambda self, wanted: self.recorder.require_grad(self, wanted))
     is_leaf = property(lambda self: not self._needs_grad or self.node in self.recorder.leaves)
     data = property(lambda self: OPS["detach"](self), needs_data("setting .data", "RB011"))
     grad = property(needs_data("reading .grad", "RB011"), needs_data("setting .grad", "RB011"))
@@ -121,7 +128,9 @@ class Fake(Tensor):
     __hash__ = Tensor.__hash__
 
 
-WHOLE = frozenset(("view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "detach", "expand", "flatten", "unflatten", "alias"))  # views that begin where their base does
+# views that begin where their base does
+WHOLE = frozenset(("view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "detach", "expand",
+                   "flatten", "unflatten", "alias"))
 MOST_ITEMS = 32  # numbers that one tolist() makes
 FORBIDDEN_INPLACE = frozenset(("resize_", "resize_as_", "set_", "detach_", "requires_grad_"))
 _inferred: dict = {}
@@ -142,24 +151,25 @@ def as_hinted(value):
 
 
 class Leaf:
-    """A tensor made here that wants a gradient: with the node whose memory it shares if it does, the node that it was made of, and its place in
-    the program."""
+    """A tensor made here that wants a gradient: with the node whose memory it shares if it does, the node that it was
+    made of, and its place in the program."""
 
     def __init__(self, fake, shares, origin, place):
         self.fake, self.shares, self.origin, self.place = fake, shares, origin, place
 
 
 class Inference:
-    """What a call gives: Metas, whether several; and positions among its tensor arguments: ``same`` for each result that is an argument as it is
-    (None for others), ``base`` of the one whose memory the result shares, ``writes`` of those that are written to."""
+    """What a call gives: Metas, whether several; and positions among its tensor arguments: ``same`` for each result
+    that is an argument as it is (None for others), ``base`` of the one whose memory the result shares, ``writes`` of
+    those that are written to."""
 
     def __init__(self, metas, several, same, base, writes):
         self.metas, self.several, self.same, self.base, self.writes = metas, several, same, base, writes
 
 
 def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:
-    """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be noted, or ``conditions`` are
-    wanted that floats have to meet which are known at run time."""
+    """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be
+    noted, or ``conditions`` are wanted that floats have to meet which are known at run time."""
     if symbolic:
         facts = Facts.current()
         before, facts.estimating = facts.estimating, True
@@ -195,7 +205,8 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
 
     def enter(value):
         if isinstance(value, Tensor):
-            entered.append(trace.input(value._meta, weak=getattr(value, "weak", False), number=run_time_number(value, conditions)))
+            entered.append(trace.input(value._meta, weak=getattr(value, "weak", False),
+                                       number=run_time_number(value, conditions)))
             return entered[-1]
         if type(value) in (list, tuple, Size):
             return tuple(map(enter, value)) if type(value) is not list else list(map(enter, value))
@@ -205,7 +216,8 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
     keywords = {k: enter(v) for k, v in kwargs.items()}
     nodes = [e.node for e in entered]
     with trace, precision(0):
-        results = body_of(op, positional)(*positional, **keywords) if op.kind is None else trace.call(op, positional, keywords)
+        results = body_of(op, positional)(*positional, **keywords) if op.kind is None else trace.call(op, positional,
+                                                                                                      keywords)
     several = isinstance(results, (tuple, list))
     results = list(results) if several else [results]
     if any(not isinstance(r, Traced) or not isinstance(r._meta, Meta) for r in results):
@@ -227,12 +239,14 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
 def run_time_number(value, conditions):
     """What is known of a float that varies, where ``conditions`` on it are noted; None for other tensors."""
     real = getattr(value, "stands_for", None)
-    return None if real is None or conditions is None else Known(real.number.hint, real.number.text, frozenset((value,)), conditions)
+    return None if real is None or conditions is None else Known(real.number.hint, real.number.text,
+                                                                 frozenset((value,)), conditions)
 
 
 def position(result, entered, nodes):
     """Which argument a result is, or None."""
-    return next((k for k, (value, node) in enumerate(zip(entered, nodes)) if value is result or node is result.node), None)
+    return next((k for k, (value, node) in enumerate(zip(entered, nodes)) if value is result or node is result.node),
+                None)
 
 
 class Recorder(Interpreter):
@@ -269,7 +283,7 @@ class Recorder(Interpreter):
 
     pick = PICK
 
-    # --- values -------------------------------------------------------------------------------------------------------------
+    # --- values -------------------------------------------------------------------------------------------------------
     def name(self, stem: str) -> str:
         count = self.counter[stem] = self.counter.get(stem, -1) + 1
         return f"{stem}{count}"
@@ -302,18 +316,20 @@ class Recorder(Interpreter):
         made.weak = True
         return made
 
-    # --- what the framework asks of an interpreter ------------------------------------------------------------------------------
+    # --- what the framework asks of an interpreter --------------------------------------------------------------------
     def reserve(self, blocks):
         return self.draw(blocks)
 
     def empty(self, meta):
         if not meta.device.provider.has_data:
             return self.constant(lambda: empty_of(meta))
-        value, order = False if meta.dtype.name == "bool" else 0, None if meta.contiguous else dense_strides(meta.shape, meta.strides)
+        value, order = False if meta.dtype.name == "bool" else 0, None if meta.contiguous else dense_strides(
+            meta.shape, meta.strides)
         if order is None:
             return OPS["_filled"](value, tuple(meta.shape), meta.dtype, *on(meta.device))
         dims = [*(d for d in range(meta.ndim) if d not in order), *reversed(order)]  # outermost first
-        return OPS["permute"](OPS["_filled"](value, tuple(meta.shape[d] for d in dims), meta.dtype, *on(meta.device)), [dims.index(d) for d in range(meta.ndim)])
+        return OPS["permute"](OPS["_filled"](value, tuple(meta.shape[d] for d in dims), meta.dtype, *on(meta.device)),
+                              [dims.index(d) for d in range(meta.ndim)])
 
     def constant(self, make):
         with Suspended(self):
@@ -344,7 +360,8 @@ class Recorder(Interpreter):
     def into(self, out, op, args, kwargs):
         """A call with ``out=``: the result is copied there, if it has that shape."""
         result = self.call(op, args, kwargs)
-        if not isinstance(out, Fake) or not isinstance(result, Fake) or out._meta.shape != result._meta.shape or out._needs_grad or result._needs_grad:
+        if not isinstance(out, Fake) or not isinstance(
+                result, Fake) or out._meta.shape != result._meta.shape or out._needs_grad or result._needs_grad:
             raise Break("RB001", f"{op.name}() with out=")
         return OPS["copy_"](out, result)
 
@@ -416,13 +433,15 @@ class Recorder(Interpreter):
         except ValueNeeded:
             if not any(f.node in self.known for f in fakes[1:]):
                 raise
-            return self.record(op, (args[0], *map(self.as_number, args[1:])), {k: self.as_number(v) for k, v in kwargs.items()})
+            return self.record(op, (args[0], *map(self.as_number, args[1:])),
+                               {k: self.as_number(v) for k, v in kwargs.items()})
         if not found.writes and None not in found.same:
             results = tuple(self.unchanged(fakes[k]) for k in found.same)
             return results if found.several else results[0]
         inputs = frozenset().union(*(f.inputs for f in fakes)) if fakes else frozenset()
         meta = tuple(found.metas) if found.several else found.metas[0]
-        node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta, where=self.where())
+        node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta,
+                    where=self.where())
         self.nodes.append(node)
         grad = bool(mine.grad and any(f._needs_grad for f in fakes) and not op.facts.get("detaches"))
         self.graded |= grad
@@ -430,21 +449,25 @@ class Recorder(Interpreter):
             self.written(node, [getattr(fakes[k], "original", fakes[k]) for k in found.writes], grad)
         if found.base is not None:
             self.bases[node] = fakes[found.base].node
-        results = tuple(self.result(node, k, one, same, fakes, grad, inputs, found.several) for k, (one, same) in enumerate(zip(found.metas, found.same)))
-        if not found.several and not found.writes and type(meta.numel) is int and meta.numel == 1 and all(f.node in self.known for f in fakes) and not any(expressions_in((args, tuple(kwargs.values())))):
+        results = tuple(self.result(node, k, one, same, fakes, grad, inputs, found.several)
+                        for k, (one, same) in enumerate(zip(found.metas, found.same)))
+        if not found.several and not found.writes and type(meta.numel) is int and meta.numel == 1 and all(
+                f.node in self.known for f in fakes) and not any(expressions_in((args, tuple(kwargs.values())))):
             self.known[node] = op, args, kwargs
         return results if found.several else results[0]
 
     def with_reals(self, op, args, kwargs):
-        """What an operator gives for floats that are known at run time, if that is what it gives for those that they are now; what it decides by them
-        is assumed from here on.  None where it has to know them."""
+        """What an operator gives for floats that are known at run time, if that is what it gives for those that they
+        are now; what it decides by them is assumed from here on.  None where it has to know them."""
         conditions = Conditions()
         try:
             found = infer(op, args, kwargs, self.symbolic, conditions)
         except (TypeError, ValueError, RuntimeError, AttributeError, Break):
             return None
         now = infer(op, tuple(map(as_hinted, args)), {k: as_hinted(v) for k, v in kwargs.items()}, self.symbolic)
-        same = found.metas == now.metas and found.several == now.several and (bool(found.writes), found.base is None) == (bool(now.writes), now.base is None)
+        same = found.metas == now.metas and found.several == now.several and (bool(found.writes),
+                                                                              found.base is None) == (bool(now.writes),
+                                                                                                      now.base is None)
         if conditions.fixed or not same:
             return None
         for condition in conditions.each():
@@ -465,7 +488,8 @@ class Recorder(Interpreter):
             op, args, kwargs = known
 
             def at(value):
-                return type(value)(map(at, value)) if type(value) in (tuple, list) else self.value_of(value) if isinstance(value, Fake) else value
+                return type(value)(map(at, value)) if type(value) in (tuple, list) else self.value_of(
+                    value) if isinstance(value, Fake) else value
 
             given, named = at(args), {k: at(v) for k, v in kwargs.items()}
             with Suspended(self), precision(0):
@@ -496,7 +520,8 @@ class Recorder(Interpreter):
         """Notes that a node changes tensors."""
         roots = {self.root(target.node) for target in targets}
         outside = any(root.op is None for root in roots)  # inputs may share memory
-        self.read_before = {key: found for key, found in self.read_before.items() if not outside and roots.isdisjoint(map(self.root, nodes_in(key)))}
+        self.read_before = {key: found for key, found in self.read_before.items() if not outside
+                            and roots.isdisjoint(map(self.root, nodes_in(key)))}
         self.writers.add(node)
         self.targets[node] = [target.node for target in targets]
         for target in targets:
@@ -518,7 +543,7 @@ class Recorder(Interpreter):
             return type(value)(map(self.lowered, value))
         return value
 
-    # --- what data decide ---------------------------------------------------------------------------------------------------------
+    # --- what data decide ---------------------------------------------------------------------------------------------
     def read_once(self, key, make):
         """What ``make()`` records, once between writes."""
         found = self.read_before.get(key)
@@ -544,7 +569,8 @@ class Recorder(Interpreter):
 
     def item(self, tensor: Fake):
         """The only element: a symbol for an int, a weak tensor for a float."""
-        if self.facts is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex or tensor._meta.shape and tensor.numel() != 1:
+        if (self.facts is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex or tensor._meta.shape
+            and tensor.numel() != 1):
             raise Break("RB003", "item()")
         if tensor.dtype.is_floating_point:
             return self.read_once((ITEM, tensor.node), lambda: self.reading(ITEM, (tensor.node,), float))
@@ -566,11 +592,13 @@ class Recorder(Interpreter):
 
     def measure(self, op, args, kwargs):
         """A call that is run between programs, since sizes of its results depend on data."""
-        return self.read_once((op, self.key(args), self.key(tuple(kwargs.items()))), lambda: self.measuring(op, args, kwargs))
+        return self.read_once((op, self.key(args), self.key(tuple(kwargs.items()))),
+                              lambda: self.measuring(op, args, kwargs))
 
     def key(self, value):
         """Arguments as a key: tensors by their nodes."""
-        return tuple(map(self.key, value)) if isinstance(value, (tuple, list)) else value.node if isinstance(value, Fake) else (type(value), value)
+        return tuple(map(self.key, value)) if isinstance(value, (tuple, list)) else value.node if isinstance(
+            value, Fake) else (type(value), value)
 
     def measuring(self, op, args, kwargs):
         unknown: list = []
@@ -585,15 +613,17 @@ class Recorder(Interpreter):
         node = self.node(op, self.lowered(args), metas)
         node.params.update((k, self.lowered(v)) for k, v in kwargs.items())
         inputs = frozenset().union(*(f.inputs for f in fakes_in((args, tuple(kwargs.values())))))
-        results = tuple(self.result(node, k, meta, None, (), False, inputs, several) for k, meta in enumerate(metas if several else (metas,)))
+        results = tuple(self.result(node, k, meta, None, (), False, inputs, several)
+                        for k, meta in enumerate(metas if several else (metas,)))
         for symbol in unknown:
             shown, dim = next((r, k) for r in results for k, n in enumerate(r._meta.shape) if n is symbol)
-            self.facts.unbacked[symbol] = made = Node(symbol.arg[0], SIZE, (shown.node, dim), {}, NUMBER_METAS[int], where=node.where)
+            self.facts.unbacked[symbol] = made = Node(symbol.arg[0], SIZE, (shown.node, dim), {}, NUMBER_METAS[int],
+                                                      where=node.where)
             self.nodes.append(made)
         self.symbolic = True
         return results if several else results[0]
 
-    # --- the result ---------------------------------------------------------------------------------------------------------------
+    # --- the result ---------------------------------------------------------------------------------------------------
     def graph(self, outputs, symbols=()) -> Graph:
         """The program that computes these nodes and every change made in place; symbols in arguments become inputs."""
         live, kept = set(outputs), []
@@ -608,9 +638,11 @@ class Recorder(Interpreter):
         if self.regions:
             from .regions import fold  # which runs graphs, and so reads this file's nodes
             kept = fold(kept, outputs, self)
-        inputs = sorted((n for n in self.inputs if n in live), key=lambda n: not n.weak)  # numbers first: operators mark them by the bits of an int
+        # numbers first: operators mark them by the bits of an int
+        inputs = sorted((n for n in self.inputs if n in live), key=lambda n: not n.weak)
         if symbols:
-            used = frozenset().union(*(e.free for n in kept for e in expressions_in((n.args, tuple(n.params.values())))))
+            used = frozenset().union(*(e.free for n in kept
+                                       for e in expressions_in((n.args, tuple(n.params.values())))))
             inputs += [Node(s.arg[0], None, meta=NUMBER_METAS[int]) for s in symbols if s in used]
         made = Graph(inputs, kept, list(outputs))
         made.views = dict(self.bases)
@@ -627,17 +659,20 @@ class Recorder(Interpreter):
         return found
 
     def in_turn(self, nodes) -> list:
-        """The nodes as few programs as can be, with what Python reads between them: programs run at even times, the rest at odd ones."""
+        """The nodes as few programs as can be, with what Python reads between them: programs run at even times, the
+        rest at odd ones."""
         known, read, written, times = {}, {}, {}, {}
         checked = wrote = -1  # writes and checks stay in order
         for node in nodes:
             sources, targets = self.read_by(node), [self.root(t) for t in self.targets.get(node, ())]
             roots = [self.root(s) for s in sources]
-            time = max([-1, *(known.get(s, -1) for s in sources), *(written.get(r, -1) for r in roots), *(read.get(t, -1) for t in targets)])
+            time = max([-1, *(known.get(s, -1) for s in sources), *(written.get(r, -1) for r in roots),
+                        *(read.get(t, -1) for t in targets)])
             if targets or isinstance(node.op, Effect):
                 time = max(time, checked, -1 if targets else wrote)
             time += time % 2 != between(node)
-            checked, wrote = max(checked, time) if isinstance(node.op, Effect) else checked, max(wrote, time) if targets else wrote
+            checked, wrote = max(checked, time) if isinstance(node.op, Effect) else checked, max(
+                wrote, time) if targets else wrote
             known[node] = times[node] = time
             read.update((r, max(time, read.get(r, -1))) for r in roots)
             written.update((t, time) for t in targets)

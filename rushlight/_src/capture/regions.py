@@ -11,13 +11,15 @@ from .unbacked import in_stages
 
 
 def fold(nodes, outputs, recorder) -> list:
-    """The nodes with each checkpointed call as one, where it changes nothing in place and shares no memory with what is outside."""
+    """The nodes with each checkpointed call as one, where it changes nothing in place and shares no memory with what is
+    outside."""
     regions: dict = {}
     for node in nodes:
         if node in recorder.regions:
             regions.setdefault(recorder.regions[node], []).append(node)
     for inside in regions.values():
-        if not in_stages(inside) and not any(n in recorder.writers or isinstance(n.op, Op) and n.op.facts.get("composite") for n in inside):
+        if not in_stages(inside) and not any(n in recorder.writers or isinstance(n.op, Op)
+                                             and n.op.facts.get("composite") for n in inside):
             nodes = folded(nodes, inside, outputs, recorder)
     return nodes
 
@@ -33,16 +35,20 @@ def folded(nodes, inside, outputs, recorder) -> list:
         if node not in within:
             outer.update(read_by(node))
     results = [n for n in inside if n in outer]
-    shared = any(n in recorder.bases or isinstance(n.meta, tuple) for n in results) or any(b in within and n not in within for n, b in recorder.bases.items())
+    shared = any(n in recorder.bases or isinstance(n.meta, tuple)
+                 for n in results) or any(b in within and n not in within for n, b in recorder.bases.items())
     if shared or not results:
         return nodes
-    given = sorted(dict.fromkeys(n for node in inside for n in read_by(node) if n not in within), key=lambda n: not n.weak)
+    given = sorted(dict.fromkeys(n for node in inside for n in read_by(node) if n not in within),
+                   key=lambda n: not n.weak)
     copies = {n: n for n in given}
     for n in inside:
-        copies[n] = Node(n.name, n.op, map_nodes(n.args, copies.__getitem__), {k: map_nodes(v, copies.__getitem__) for k, v in n.params.items()}, n.meta, where=n.where)
+        copies[n] = Node(n.name, n.op, map_nodes(n.args, copies.__getitem__),
+                         {k: map_nodes(v, copies.__getitem__) for k, v in n.params.items()}, n.meta, where=n.where)
     body = Graph(given, [copies[n] for n in inside], [copies[n] for n in results])
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in given])
-    again = computed_again(lambda values: run(body, values), signature, sum(1 << k for k, n in enumerate(given) if n.weak))
+    again = computed_again(lambda values: run(body, values), signature,
+                           sum(1 << k for k, n in enumerate(given) if n.weak))
     whole = Node(recorder.name("t"), again, tuple(given), {}, tuple(n.meta for n in results), where=inside[0].where)
     first = nodes.index(inside[0])
     for k, n in enumerate(results):

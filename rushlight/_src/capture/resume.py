@@ -1,4 +1,5 @@
-"""Resuming a function in the middle as plain Python: its own bytecode behind a prefix that rebuilds locals, cells and the value stack."""
+"""Resuming a function in the middle as plain Python: its own bytecode behind a prefix that rebuilds locals, cells and
+the value stack."""
 from __future__ import annotations
 
 import dis
@@ -8,7 +9,8 @@ from .bytecode import PYTHON, exception_table, listing
 from .emit import Place
 
 OPCODES = dis.opmap
-SHARED = frozenset(("LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", "LOAD_FROM_DICT_OR_DEREF", "LOAD_CLASSDEREF"))
+SHARED = frozenset(("LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", "LOAD_FROM_DICT_OR_DEREF",
+                    "LOAD_CLASSDEREF"))
 SIGNATURE_FLAGS = 0x4 | 0x8
 
 
@@ -58,7 +60,8 @@ def moved_cells(code, body, names, shared, other):
     if extra:
         moves.update({k: k + 1 for k in range(len(other) + len(code.co_freevars))})
     for one in dis.get_instructions(code):
-        on_cell = one.opname in SHARED or PYTHON >= (3, 13) and one.opname == "LOAD_FAST" and one.argval in code.co_cellvars + code.co_freevars
+        on_cell = one.opname in SHARED or PYTHON >= (
+            3, 13) and one.opname == "LOAD_FAST" and one.argval in code.co_cellvars + code.co_freevars
         if on_cell and one.arg in moves:
             if one.arg > 255 or moves[one.arg] > 255:
                 raise NotImplementedError(f"{code.co_name} has more than 255 variables")
@@ -66,7 +69,8 @@ def moved_cells(code, body, names, shared, other):
 
 
 def resumed(place: Place):
-    """Code that goes on at a place, called with one tuple of locals and stack; the names of its cells in order; by how much it is shifted."""
+    """Code that goes on at a place, called with one tuple of locals and stack; the names of its cells in order; by how
+    much it is shifted."""
     code, offset = place.code, place.offset
     shared = [c for c in code.co_cellvars if c in code.co_varnames]
     other = [c for c in code.co_cellvars if c not in code.co_varnames]
@@ -92,10 +96,13 @@ def resumed(place: Place):
                 prefix.add("SWAP", depth)
     prefix.add("JUMP_FORWARD", offset // 2)
     shift = len(prefix.bytes)
-    table = b"".join(number((start + shift) // 2, 128) + number((end - start) // 2) + number((target + shift) // 2) + number(depth << 1 | push)
+    table = b"".join(number((start + shift) // 2, 128) + number((end - start) // 2) + number((target + shift) // 2)
+                     + number(depth << 1 | push)
                      for start, end, target, depth, push in exception_table(code))
-    made = code.replace(co_code=bytes(prefix.bytes + body), co_exceptiontable=table, co_linetable=no_lines(shift // 2) + code.co_linetable, co_argcount=1,
-                        co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~SIGNATURE_FLAGS, co_varnames=names, co_nlocals=len(names),
+    made = code.replace(co_code=bytes(prefix.bytes + body), co_exceptiontable=table,
+                        co_linetable=no_lines(shift // 2) + code.co_linetable, co_argcount=1,
+                        co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~SIGNATURE_FLAGS,
+                        co_varnames=names, co_nlocals=len(names),
                         co_cellvars=(), co_freevars=cells, co_stacksize=max(code.co_stacksize, count + 3) + 2)
     return made, cells, shift
 
@@ -152,7 +159,8 @@ def called(function, values, error):
 
 
 def run_native(entry, values):
-    """Runs the innermost frame of an entry to its end as plain Python; gives the entry of its caller and that one's values."""
+    """Runs the innermost frame of an entry to its end as plain Python; gives the entry of its caller and that one's
+    values."""
     place = entry.places[-1]
     found = _resumed.get(place)
     if found is None:
@@ -164,7 +172,8 @@ def run_native(entry, values):
     cell_values = dict(zip(place.cells, own[len(place.locals):]))
     given = iter(own[len(place.locals) + len(place.cells):])
     stack = tuple(slot_value(kind, given, shift) for kind in place.stack if kind != "N")
-    function = types.FunctionType(code, entry.namespaces[-1], place.code.co_name, None, tuple(cell_values[c] for c in cells) or None)
+    function = types.FunctionType(code, entry.namespaces[-1], place.code.co_name, None,
+                                  tuple(cell_values[c] for c in cells) or None)
     error = handled(entry, values)
     if len(entry.places) == 1:
         return None, called(function, variables + stack[::-1], error)
@@ -194,5 +203,6 @@ def handle(entry, values, error):
             count = carried(kept)
             stack = kept + (place.calling,) * push + ("V",)
             there = place._replace(offset=target, stack=stack, calling=None)
-            return entry.owner.entry((*entry.places[:k], there), entry.namespaces[:k + 1]), (*values, *own[:fixed + count], error)
+            return entry.owner.entry((*entry.places[:k], there),
+                                     entry.namespaces[:k + 1]), (*values, *own[:fixed + count], error)
     raise error

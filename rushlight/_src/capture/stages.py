@@ -46,7 +46,8 @@ class Stages:
 
 
 class Recorded(Stages):
-    """Programs whose backward passes reach from one into another: they run recorded, and the engine goes through their derived backward programs.
+    """Programs whose backward passes reach from one into another: they run recorded, and the engine goes through their
+    derived backward programs.
 
     No result keeps its history."""
 
@@ -70,7 +71,8 @@ class Recorded(Stages):
 
 def engine_takes(graph: Graph) -> bool:
     """Whether the engine can run every backward pass of a graph between its programs: all are once, and into inputs."""
-    return all(set(node.args[2]) <= set(graph.inputs) and not node.args[4] for node in graph.nodes if node.op is gradients)
+    return all(set(node.args[2]) <= set(graph.inputs) and not node.args[4] for node in graph.nodes
+               if node.op is gradients)
 
 
 def steps(graph: Graph, apart):
@@ -105,7 +107,8 @@ def last_use(graph: Graph, named) -> dict:
 
 
 def program(nodes, named, last, end, views) -> Graph:
-    """Some nodes in a row as a program of its own, with the views that it reads: what it writes through them reaches the memory that they show."""
+    """Some nodes in a row as a program of its own, with the views that it reads: what it writes through them reaches
+    the memory that they show."""
     within, made = set(nodes), list(nodes)
     pending = list(nodes)
     while pending:
@@ -116,7 +119,8 @@ def program(nodes, named, last, end, views) -> Graph:
                 pending.append(n)
     made[:len(made) - len(nodes)] = sorted(made[:len(made) - len(nodes)], key=lambda n: depth(n, views))
     given = dict.fromkeys(n for node in made for n in read_by(node, named) if n not in within)
-    return Graph(sorted(given, key=lambda n: not n.weak), made, [n for n in nodes if last.get(n, -1) >= end and n not in views])
+    return Graph(sorted(given, key=lambda n: not n.weak), made,
+                 [n for n in nodes if last.get(n, -1) >= end and n not in views])
 
 
 def depth(node, views) -> int:

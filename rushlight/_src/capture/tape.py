@@ -1,6 +1,8 @@
-"""Whole backward passes as compiled functions: the tape is written as Python once for each of its structures, and captured like user code.
+"""Whole backward passes as compiled functions: the tape is written as Python once for each of its structures, and
+captured like user code.
 
-Derived operators, accumulation and the hooks of leaves come into graphs; custom functions and hooks of intermediate values run in between.
+Derived operators, accumulation and the hooks of leaves come into graphs; custom functions and hooks of intermediate
+values run in between.
 """
 from __future__ import annotations
 
@@ -73,7 +75,8 @@ class Tape:
         """Equal for tapes that one program serves."""
         place = self.place
         return tuple((place[s], slot) for s, slot in self.roots), tuple(
-            (s.kind, s.plan.derived if s.kind == DERIVED else None, tuple(place.get(e) for e in s.edges), s.slots, bool(s.hooks), bool(s.posthooks)) for s in self.steps)
+            (s.kind, s.plan.derived if s.kind == DERIVED else None, tuple(place.get(e) for e in s.edges), s.slots,
+             bool(s.hooks), bool(s.posthooks)) for s in self.steps)
 
     def saved(self):
         """What each derived step saved; the errors of the engine where it is gone or was changed."""
@@ -122,11 +125,13 @@ class Tape:
         if step.kind == DERIVED:
             saved = "".join(f"saved[{n}][{k}], " for k in range(len(step.saved)))
             constants = "".join(f"c{n}[{k}], " for k in range(len(step.plan.constants)))
-            cotangents = [f"(zero{n}({k}) if g{n}[{k}] is None else g{n}[{k}])" if k < count else f"zero{n}({k})" for k in step.plan.cotangents]
+            cotangents = [f"(zero{n}({k}) if g{n}[{k}] is None else g{n}[{k}])" if k < count else f"zero{n}({k})"
+                          for k in step.plan.cotangents]
             compute = f"d{n}({saved}{constants}{', '.join(cotangents)})"
         else:
             compute = f"called(steps[{n}], g{n}, retain)"
-        lines += [f"    if {given}:", f"        r{n} = ({'None, ' * len(step.edges)})", "    else:", f"        r{n} = {compute}"]
+        lines += [f"    if {given}:", f"        r{n} = ({'None, ' * len(step.edges)})", "    else:",
+                  f"        r{n} = {compute}"]
         return [*lines, f"        r{n} = finished(steps[{n}], r{n}, g{n})"] if step.posthooks else lines
 
     def function(self):
@@ -176,7 +181,8 @@ class Compiled:
 
 
 class enable:
-    """A block whose backward passes are compiled as a whole by ``compiler`` (a function of functions, such as ``torch.compile``).
+    """A block whose backward passes are compiled as a whole by ``compiler`` (a function of functions, such as
+    ``torch.compile``).
 
     >>> import rushlight as torch
     >>> x = torch.ones(2, requires_grad=True)

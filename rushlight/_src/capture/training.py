@@ -1,4 +1,5 @@
-"""Training steps: backward passes and optimizers as nodes of the graph, gradients as attributes that tensors get at the end."""
+"""Training steps: backward passes and optimizers as nodes of the graph, gradients as attributes that tensors get at the
+end."""
 from __future__ import annotations
 
 import contextlib
@@ -21,7 +22,7 @@ from .values import Constant, Lazy, Mapping, Number, Object, Sequence, TensorVal
 class Training:
     """How the machine records backward passes.  ``used``: the nodes whose history a backward pass has used up."""
 
-    # --- what depends on what -----------------------------------------------------------------------------------------------------
+    # --- what depends on what -----------------------------------------------------------------------------------------
     def reach(self, starts) -> dict:
         """Node -> those of ``starts`` that a gradient of it flows to."""
         found, owners, nothing = {node: frozenset((node,)) for node in starts}, {}, frozenset()
@@ -44,7 +45,7 @@ class Training:
         values = (v for v in self.wrapped.values() if isinstance(v, TensorValue))
         return {v.fake.node: v for v in values if v.fake.node.op is None}
 
-    # --- backward -------------------------------------------------------------------------------------------------------------------
+    # --- backward -----------------------------------------------------------------------------------------------------
     def leaves_of(self, outputs):
         """The leaves that a backward pass from these nodes reaches, in the order in which they were met."""
         inputs = {node: value for node, value in self.inputs().items() if value.fake._needs_grad}
@@ -60,11 +61,14 @@ class Training:
         return leaves
 
     def check_written(self, leaf, outputs):
-        """A Break where a leaf was written after these outputs had read it: the engine would find that its value is gone."""
+        """A Break where a leaf was written after these outputs had read it: the engine would find that its value is
+        gone."""
         recorder, node = self.recorder, leaf.fake.node
-        writes = [k for k, n in enumerate(recorder.nodes) if any(recorder.root(t) is node for t in recorder.targets.get(n, ()))]
+        writes = [k for k, n in enumerate(recorder.nodes)
+                  if any(recorder.root(t) is node for t in recorder.targets.get(n, ()))]
         if writes:
-            readers = {n for n in recorder.nodes[:writes[-1]] if node in nodes_in((n.args, tuple(n.params.values()))) and n not in recorder.targets and not detaches(n)}
+            readers = {n for n in recorder.nodes[:writes[-1]] if node in nodes_in((n.args, tuple(n.params.values())))
+                       and n not in recorder.targets and not detaches(n)}
             found = self.reach(readers)
             if any(found.get(o) for o in outputs):
                 raise Break("RB011", "backward() of values that were read before a parameter was written")
@@ -81,22 +85,26 @@ class Training:
     def derive(self, outputs, weights, inputs, again, recorded):
         """A node of gradients; one TensorValue for each input."""
         recorder = self.recorder
-        arguments = tuple(o.fake.node for o in outputs), tuple(w and w.fake.node for w in weights), tuple(i.fake.node for i in inputs), again, recorded
+        arguments = (tuple(o.fake.node for o in outputs), tuple(w and w.fake.node for w in weights),
+                     tuple(i.fake.node for i in inputs), again, recorded)
         metas = tuple(i.fake._meta.like(tuple(i.fake._meta.shape)) for i in inputs)
         node = recorder.node(gradients, arguments, metas)
         if not again:
             self.used.add(node)
         depends = frozenset().union(*(v.fake.inputs for v in (*outputs, *inputs)))
-        return [self.from_python(recorder.result(node, k, meta, None, (), recorded, depends, True)) for k, meta in enumerate(metas)]
+        return [self.from_python(recorder.result(node, k, meta, None, (), recorded, depends, True))
+                for k, meta in enumerate(metas)]
 
     def weights_of(self, outputs, given):
         """Weights of outputs as Values, None for one."""
         given = self.force(given)
-        given = [given] * len(outputs) if isinstance(given, Constant) else [given] if isinstance(given, TensorValue) else self.expanded(given)
+        given = [given] * len(outputs) if isinstance(given, Constant) else [given] if isinstance(
+            given, TensorValue) else self.expanded(given)
         weights = [None if isinstance(self.force(w), Constant) else self.force(w) for w in given]
         for output, weight in zip(outputs, weights):
             fake = output.fake
-            if not fake._needs_grad or weight is None and fake.numel() != 1 or weight is not None and (not isinstance(weight, TensorValue) or tuple(weight.fake.shape) != tuple(fake.shape)):
+            if not fake._needs_grad or weight is None and fake.numel() != 1 or weight is not None and (
+                    not isinstance(weight, TensorValue) or tuple(weight.fake.shape) != tuple(fake.shape)):
                 raise Break("RB007", "backward() that raises")
         return weights
 
@@ -112,11 +120,13 @@ class Training:
         found = self.known(value)
         return default if found is None else bool(found)
 
-    def tensor_backward(self, tensor, gradient=Constant(None), retain_graph=Constant(None), create_graph=Constant(False), inputs=Constant(None)):
+    def tensor_backward(self, tensor, gradient=Constant(None), retain_graph=Constant(None),
+                        create_graph=Constant(False), inputs=Constant(None)):
         """``tensor.backward()``."""
         return self.backward(tensor, gradient, retain_graph, create_graph, inputs)
 
-    def backward(self, tensors, grad_tensors=Constant(None), retain_graph=Constant(None), create_graph=Constant(False), inputs=Constant(None)):
+    def backward(self, tensors, grad_tensors=Constant(None), retain_graph=Constant(None), create_graph=Constant(False),
+                 inputs=Constant(None)):
         """``autograd.backward``: the gradients of all leaves, and their accumulation into ``.grad``."""
         outputs, recorded = self.tensors(tensors), self.flag(create_graph)
         weights = self.weights_of(outputs, grad_tensors)
@@ -155,7 +165,8 @@ class Training:
         with recording(False):
             return self.run_framework(OPS["add_"], [before, gradient], {})
 
-    def grad(self, outputs, inputs, grad_outputs=Constant(None), retain_graph=Constant(None), create_graph=Constant(False), only_inputs=None,
+    def grad(self, outputs, inputs, grad_outputs=Constant(None), retain_graph=Constant(None),
+             create_graph=Constant(False), only_inputs=None,
              allow_unused=Constant(None), is_grads_batched=Constant(False), materialize_grads=Constant(False)):
         """``autograd.grad``: gradients with respect to any tensors of the graph."""
         if self.flag(is_grads_batched):
@@ -180,7 +191,7 @@ class Training:
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
         return [i.fake.node in reached for i in inputs]
 
-    # --- what becomes of history ------------------------------------------------------------------------------------------------------
+    # --- what becomes of history --------------------------------------------------------------------------------------
     def spent(self, outputs) -> list:
         """For each of these nodes, whether a backward pass has used up part of its history."""
         over, pending = set(), [n for node in self.used for n in node.args[0]]
@@ -192,7 +203,7 @@ class Training:
         found = self.reach(over)
         return [bool(found.get(node)) for node in outputs]
 
-    # --- gradients as attributes ----------------------------------------------------------------------------------------------------
+    # --- gradients as attributes --------------------------------------------------------------------------------------
     def set_grad(self, owner, value):
         """``tensor.grad = value``."""
         value = self.force(value)
@@ -200,14 +211,17 @@ class Training:
             raise Break("RB011", "setting .grad of a tensor made here")
         if not isinstance(value, TensorValue) and not (isinstance(value, Constant) and value.value is None):
             raise Break("RB007", "setting .grad to something other than a tensor")
-        if isinstance(value, TensorValue) and (tuple(value.fake.shape) != tuple(owner.fake.shape) or value.fake.dtype is not owner.fake.dtype):
+        if isinstance(value, TensorValue) and (tuple(value.fake.shape) != tuple(owner.fake.shape)
+                                               or value.fake.dtype is not owner.fake.dtype):
             raise Break("RB007", "setting .grad to a tensor of another shape or dtype")
         self.put(owner, "grad", value, False)
 
-    # --- checkpoints ------------------------------------------------------------------------------------------------------------------
-    def checkpoint(self, function, *arguments, use_reentrant=Constant(None), context_fn=None, determinism_check=None, debug=None, early_stop=None,
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+    def checkpoint(self, function, *arguments, use_reentrant=Constant(None), context_fn=None, determinism_check=None,
+                   debug=None, early_stop=None,
                    preserve_rng_state=Constant(True), **keywords):
-        """``utils.checkpoint``: the call, whose nodes become one that is computed again.  Random numbers come from the same places anyway."""
+        """``utils.checkpoint``: the call, whose nodes become one that is computed again.  Random numbers come from the
+        same places anyway."""
         if context_fn is not None or not self.flag(preserve_rng_state) or keywords and self.flag(use_reentrant, True):
             raise Break("RB001", "a checkpoint with contexts of its own, or other random numbers")
         recorder = self.recorder
@@ -218,23 +232,26 @@ class Training:
             recorder.regions[node] = region  # of nested ones the outermost
         return result
 
-    # --- optimizers -------------------------------------------------------------------------------------------------------------------
+    # --- optimizers ---------------------------------------------------------------------------------------------------
     def optimizer_of(self, owner):
         """The optimizer behind a Value, guarded to be as it is."""
         owner = self.force(owner)
         if not isinstance(owner, Object) or not isinstance(owner.value, Optimizer):
             raise Break("RB004", "an optimizer made in the compiled function")
-        changed = {name for (_, name), (v, _) in self.owners.items() if isinstance(v, Object) and v.value is owner.value}
+        changed = {name for (_, name), (v, _) in self.owners.items() if isinstance(v, Object)
+                   and v.value is owner.value}
         if not changed <= NOTED:
             raise Break("RB004", "an optimizer that was changed in the compiled function")
         return owner.value, owner.source or self.constant_source(owner.value)
 
     def optimizer_step(self, owner):
-        """What ``optimizer.step()`` does between its hooks: tensor updates become nodes; what is counted and computed in Python runs before the graph."""
+        """What ``optimizer.step()`` does between its hooks: tensor updates become nodes; what is counted and computed
+        in Python runs before the graph."""
         optimizer, source = self.optimizer_of(owner)
         self.check_later(optimizer)
         if any(map(self.altered, (optimizer.param_groups, *(group["params"] for group in optimizer.param_groups)))):
-            raise Break("RB004", "the step of an optimizer whose parameters were changed in the compiled function before it")
+            raise Break("RB004", "the step of an optimizer whose parameters were changed in the compiled function "
+                                 "before it")
         chosen = Chosen(self.settings_set(optimizer))
         with chosen.being(chosen.now):
             self.planned_step(optimizer, source, chosen)
@@ -246,15 +263,19 @@ class Training:
         for group in filter(self.altered, optimizer.param_groups):
             known = self.wrapped[id(group)]
             if known.items.keys() != group.keys():
-                raise Break("RB004", "the step of an optimizer that got other settings in the compiled function before it")
+                raise Break("RB004", "the step of an optimizer that got other settings in the compiled function "
+                                     "before it")
             for key, value in known.items.items():
                 value = value if isinstance(value, Lazy) else self.force(value)
-                if isinstance(value, Number) and not self.unknown(value) or isinstance(value, Constant) and type(value.value) in (int, float):
+                if isinstance(value, Number) and not self.unknown(value) or isinstance(value, Constant) and type(
+                        value.value) in (int, float):
                     found.append((group, key, value, self.text_of(value)))
                     if key not in FREE:
                         self.truth(value)
-                elif not isinstance(value, Lazy) and not (isinstance(value, (Constant, Object)) and value.value is group[key]):
-                    raise Break("RB004", "the step of an optimizer whose settings were changed in the compiled function before it")
+                elif not isinstance(value, Lazy) and not (isinstance(value, (Constant, Object))
+                                                          and value.value is group[key]):
+                    raise Break("RB004", "the step of an optimizer whose settings were changed in the compiled "
+                                         "function before it")
         return found
 
     def planned_step(self, optimizer, source, chosen):
@@ -299,12 +320,14 @@ class Training:
 
         with recording(False):
             for (p, gradient, group), texts in zip(due, places):
-                state = {k: self.lift(v) if isinstance(v, Tensor) and k not in optimizer.counters else v for k, v in optimizer.state[p.real].items()}
+                state = {k: self.lift(v) if isinstance(v, Tensor) and k not in optimizer.counters else v
+                         for k, v in optimizer.state[p.real].items()}
                 g = -gradient.fake if group.get("maximize") else gradient.fake
                 optimizer.update(p.fake, g, state, group, *map(number, texts))
 
     def scheduler_step(self, function, owner, arguments, keywords):
-        """A schedule's ``step()``, which only sets numbers in Python: it is called when the graph has run, and what it changes cannot be read before."""
+        """A schedule's ``step()``, which only sets numbers in Python: it is called when the graph has run, and what it
+        changes cannot be read before."""
         known = self.force(owner)
         known = known.value if isinstance(known, Object) else None
         optimizer = getattr(known, "optimizer", None)
@@ -313,12 +336,14 @@ class Training:
         if known is None or written or any(isinstance(v, Mapping) for v in met) or not isinstance(optimizer, Optimizer):
             return self.inline(self.as_function(self.from_python(function)), [owner, *arguments], keywords)
         self.later |= {id(known): known, id(optimizer): optimizer}
-        return self.put_off(self.from_python(function), [self.force(owner), *map(self.as_passed, arguments)], {k: self.as_passed(v) for k, v in keywords.items()})
+        return self.put_off(self.from_python(function), [self.force(owner), *map(self.as_passed, arguments)],
+                            {k: self.as_passed(v) for k, v in keywords.items()})
 
     def check_later(self, value):
         """A Break where an object is looked at that a call put off until the graph has run will change."""
         if id(value) in self.later:
-            raise Break("RB004", f"reading a {type(value).__name__} after the step of a schedule, which is taken when the graph has run")
+            raise Break("RB004", f"reading a {type(value).__name__} after the step of a schedule, which is taken when "
+                                 "the graph has run")
 
     def zero_grad(self, owner, set_to_none=Constant(True)):
         """``optimizer.zero_grad()``."""
@@ -345,7 +370,8 @@ class Training:
 def detaches(node) -> bool:
     """Whether no gradient flows through a node."""
     plain = node.op is leaf or node.op is gradients and not node.args[-1]
-    return plain or bool(getattr(node.op, "facts", {}).get("detaches")) or type(node.meta) is Meta and not node.meta.dtype.is_inexact
+    return plain or bool(getattr(node.op, "facts",
+                                 {}).get("detaches")) or type(node.meta) is Meta and not node.meta.dtype.is_inexact
 
 
 def same_hooks(leaf, hooks) -> bool:
@@ -374,7 +400,8 @@ class Groups:
 
     def holds(self, optimizer) -> bool:
         groups = optimizer.param_groups
-        return len(groups) == len(self.ids) and all(list(map(id, group["params"])) == ids for group, ids in zip(groups, self.ids))
+        return len(groups) == len(self.ids) and all(list(map(id, group["params"])) == ids
+                                                    for group, ids in zip(groups, self.ids))
 
 
 NOTED = {"_opt_called"}  # what a step sets on its optimizer that no step reads
@@ -382,7 +409,8 @@ FREE = ("params", "lr", "initial_lr")  # of a group's entries those that may cha
 
 
 class Chosen:
-    """Settings of an optimizer that the program sets: what they are ``now``, and the Python ``texts`` of their values."""
+    """Settings of an optimizer that the program sets: what they are ``now``, and the Python ``texts`` of their
+    values."""
 
     def __init__(self, settings):
         self.places = [(group, key) for group, key, _, _ in settings]
@@ -406,7 +434,8 @@ class Chosen:
 
 
 class Numbers(Groups):
-    """What a compiled optimizer step computes in Python: counters are moved on, and the numbers of the updates come out.
+    """What a compiled optimizer step computes in Python: counters are moved on, and the numbers of the updates come
+    out.
 
     As a guard: parameters, settings and state are as they were, and counters that agreed still do.
     """
@@ -421,19 +450,23 @@ class Numbers(Groups):
     optimizer = property(lambda self: self.reference())  # held weakly: its state goes with it
 
     def settings_of(self, optimizer):
-        return [{k: kept(v) for k, v in group.items() if k not in FREE and (id(group), k) not in self.chosen.keys} for group in optimizer.param_groups]
+        return [{k: kept(v) for k, v in group.items() if k not in FREE and (id(group), k) not in self.chosen.keys}
+                for group in optimizer.param_groups]
 
     def agreement_of(self):
         """For each parameter the first with the same numbers."""
         first, optimizer = {}, self.optimizer
-        return [first.setdefault(optimizer.agreement(optimizer.state[p], group), k) for k, (p, group) in enumerate(self.due)]
+        return [first.setdefault(optimizer.agreement(optimizer.state[p], group), k)
+                for k, (p, group) in enumerate(self.due)]
 
     def holds(self, optimizer) -> bool:
-        if optimizer is not self.optimizer or not super().holds(optimizer) or self.settings != self.settings_of(optimizer):
+        if optimizer is not self.optimizer or not super().holds(optimizer) or self.settings != self.settings_of(
+                optimizer):
             return False
         state = optimizer.state
         for p, own, before in self.states:
-            if state.get(p) is not own or own.keys() != before.keys() or any(own[k] is not v for k, v in before.items()):
+            if state.get(p) is not own or own.keys() != before.keys() or any(own[k] is not v
+                                                                             for k, v in before.items()):
                 return False
         return self.agreement == self.agreement_of()
 
@@ -459,8 +492,10 @@ class Numbers(Groups):
         return out
 
 
-HANDLERS = {_tensor_backward: Training.tensor_backward, backward: Training.backward, grad: Training.grad, Optimizer.update_all: Training.optimizer_step,
+HANDLERS = {_tensor_backward: Training.tensor_backward, backward: Training.backward, grad: Training.grad,
+            Optimizer.update_all: Training.optimizer_step,
             Optimizer.zero_grad: Training.zero_grad, checkpoint: Training.checkpoint}
 for _class in vars(lr_scheduler).values():
     if isinstance(_class, type) and issubclass(_class, lr_scheduler.LRScheduler) and "step" in vars(_class):
-        HANDLERS[_class.step] = lambda self, owner, *a, _function=_class.step, **k: self.scheduler_step(_function, owner, a, k)
+        HANDLERS[_class.step] = lambda self, owner, *a, _function=_class.step, **k: self.scheduler_step(
+            _function, owner, a, k)

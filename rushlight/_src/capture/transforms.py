@@ -1,4 +1,5 @@
-"""Function transforms (``torch.func``): the framework's code runs, and what it calls of the program is followed like any other code.
+"""Function transforms (``torch.func``): the framework's code runs, and what it calls of the program is followed like
+any other code.
 
 Transforms are interpreters, so while one is active operators go through it to the recorder.
 """
@@ -16,7 +17,8 @@ ROOMS = f"{FRAMEWORK}.func.derivatives", f"{FRAMEWORK}.func.jacobians", f"{FRAME
 
 
 class Transformed(Object):
-    """A function that a transform made here; it knows what it calls only while this segment is captured.  ``reason``: why it cannot be kept."""
+    """A function that a transform made here; it knows what it calls only while this segment is captured.  ``reason``:
+    why it cannot be kept."""
 
     def __init__(self, value, place, reason="a function made by a transform, which is kept"):
         super().__init__(value)
@@ -39,13 +41,15 @@ class Transforms:
         if isinstance(made, Object) and isinstance(made.value, types.FunctionType):
             return Transformed(made.value, (frame.code, frame.now.offset))
         if isinstance(made, Sequence):
-            made.items = [Transformed(v.value, (frame.code, frame.now.offset)) if isinstance(v, Object) and isinstance(v.value, types.FunctionType) else v
+            made.items = [Transformed(v.value, (frame.code, frame.now.offset)) if isinstance(v, Object)
+                          and isinstance(v.value, types.FunctionType) else v
                           for v in made.items]
         return made
 
     def modes_set(self) -> dict:
         """The modes that the program has set, of all attributes."""
-        return {key: value for key, value in self.attributes.items() if isinstance(self.owners[key][0], Object) and self.owners[key][0].value is mine}
+        return {key: value for key, value in self.attributes.items() if isinstance(self.owners[key][0], Object)
+                and self.owners[key][0].value is mine}
 
     def restore_modes(self, before):
         """Forgets what was set since: a transform has put the modes back."""
@@ -60,9 +64,12 @@ class Transforms:
         value = self.force(value)
         if isinstance(value, Transformed):
             return value.value
-        if isinstance(value, Object) and isinstance(value.value, types.FunctionType) and value.value.__globals__.get("__name__", "").startswith(ROOMS):
+        if isinstance(value, Object) and isinstance(value.value,
+                                                    types.FunctionType) and value.value.__globals__.get(
+                                                        "__name__", "").startswith(ROOMS):
             return self.rebuilt(value)
-        if isinstance(value, (Function, Method, Partial, ContainerMethod)) or isinstance(value, (Object, Instance)) and self.calls_back(value):
+        if isinstance(value, (Function, Method, Partial,
+                              ContainerMethod)) or isinstance(value, (Object, Instance)) and self.calls_back(value):
             return self.callback(value)
         if isinstance(value, Sequence) and value.kind in (tuple, list):
             return value.kind(self.passed(self.item(value, k)) for k in range(len(value.items)))
@@ -77,7 +84,8 @@ class Transforms:
     def callback(self, value):
         """A Python function that has the machine run a function of the program."""
         def run(*args, **kwargs):
-            result = self.now(value, [self.from_python(a) for a in args], {k: self.from_python(v) for k, v in kwargs.items()})
+            result = self.now(value, [self.from_python(a) for a in args],
+                              {k: self.from_python(v) for k, v in kwargs.items()})
             return self.passed(result)
 
         run.__name__ = run.__qualname__ = self.describe(value)
@@ -93,7 +101,8 @@ class Transforms:
             if cell.content is None:
                 raise Break("RB004", f"a transform whose variable {name!r} has no value")
             cells.append(types.CellType(self.passed(cell.content)))
-        made = types.FunctionType(target.__code__, target.__globals__, target.__name__, target.__defaults__, tuple(cells))
+        made = types.FunctionType(target.__code__, target.__globals__, target.__name__, target.__defaults__,
+                                  tuple(cells))
         made.__kwdefaults__ = target.__kwdefaults__
         return made
 
@@ -107,7 +116,8 @@ class Transforms:
 
 
 def outlives(value):
-    """What emission does where a transform's function or tensor is to live on: the call that made it becomes a break."""
+    """What emission does where a transform's function or tensor is to live on: the call that made it becomes a
+    break."""
     raise Again(value.place, Break("RB001", value.reason))
 
 

@@ -46,12 +46,14 @@ SIZE = Reading("size", lambda tensor, dim: tensor.size(dim), method=True)
 NUMBER = Reading("number", as_is)
 REQUIRE = Effect("require", require)
 OPERATORS = {symbol: Reading(f"number {symbol}", function) for symbol, function in {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "<": operator.lt, "<=": operator.le,
+    "==": operator.eq, "!=": operator.ne,
     ">": operator.gt, ">=": operator.ge}.items()}
 
 
 def measured(op) -> bool:
-    """Whether the sizes of an operator's results may depend on data, or Python reads them: its rule ``unmeasured`` tells what is known before."""
+    """Whether the sizes of an operator's results may depend on data, or Python reads them: its rule ``unmeasured``
+    tells what is known before."""
     return isinstance(op, Op) and "unmeasured" in op.rules
 
 
@@ -75,7 +77,8 @@ def source_of(node) -> str:
 
 
 class Assumptions(Facts):
-    """Facts of a capture: symbols that are ``unbacked`` have no example, and nothing is decided by them but what is proven or was checked."""
+    """Facts of a capture: symbols that are ``unbacked`` have no example, and nothing is decided by them but what is
+    proven or was checked."""
 
     def __init__(self):
         super().__init__()
@@ -109,7 +112,8 @@ class Assumptions(Facts):
 
     def told(self, e) -> str:
         """What the unbacked symbols of an expression are."""
-        return " and ".join(f"{s.arg[0]} is {source_of(self.unbacked[s])}" for s in sorted(e.free & self.unbacked.keys(), key=lambda s: s.arg[0]))
+        return " and ".join(f"{s.arg[0]} is {source_of(self.unbacked[s])}"
+                            for s in sorted(e.free & self.unbacked.keys(), key=lambda s: s.arg[0]))
 
     def real(self, symbol, a, b):
         return super().real(symbol, a, b) if self.estimating else self.number(symbol, a, b)
@@ -152,14 +156,17 @@ class Assumptions(Facts):
         return True if below else False if above else None
 
     def certain(self, e) -> bool:
-        """Whether an integer is not negative: by algebra, since it is no less than what was checked, or as a sum of products of what is not."""
+        """Whether an integer is not negative: by algebra, since it is no less than what was checked, or as a sum of
+        products of what is not."""
         if at_least(e, 0) or any(at_least(e - c, 0) for c in self.checked):
             return True
         parts, constant = terms(e)
-        return constant >= 0 and all(k > 0 and all(at_least(a, 0) or any(a is c for c in self.checked) for a in factors(monomial)) for monomial, k in parts.items())
+        return constant >= 0 and all(k > 0 and all(at_least(a, 0) or any(a is c for c in self.checked)
+                                                   for a in factors(monomial)) for monomial, k in parts.items())
 
     def filled(self, a, b, equal):
-        """Within an operator, which is run on what there is then: whether a size is 0, as if sizes that are not known never were; None for all else."""
+        """Within an operator, which is run on what there is then: whether a size is 0, as if sizes that are not known
+        never were; None for all else."""
         if equal:
             return False if 0 in (a.arg, b.arg) and self.certain(a) and self.certain(b) else None
         if a.arg == 0 and self.certain(b):

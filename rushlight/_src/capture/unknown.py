@@ -8,7 +8,8 @@ from .arithmetic import BINARY, COMPARE, exact, whole
 from .errors import Break
 from .values import Constant, Number, Object, TensorValue
 
-CONDITIONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">": lambda a, b: lt(b, a), ">=": lambda a, b: le(b, a)}  # of integers, as Exprs
+# of integers, as Exprs
+CONDITIONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">": lambda a, b: lt(b, a), ">=": lambda a, b: le(b, a)}
 
 
 class Unknown:
@@ -22,7 +23,8 @@ class Unknown:
         """Arithmetic and comparisons of numbers that data decide."""
         if symbol in ("/", "//", "%") and not (isinstance(b, Constant) and b.value):
             self.truth(self.compare("!=", b, Constant(0)))
-        kind = type((BINARY.get(symbol) or COMPARE[symbol])(*(v.hint if isinstance(v, Number) else v.value or 1 for v in (a, b))))
+        kind = type((BINARY.get(symbol) or COMPARE[symbol])(*(v.hint if isinstance(v, Number) else v.value or 1
+                                                              for v in (a, b))))
         if symbol != "/" and whole(a) and whole(b):
             found = BINARY[symbol](exact(a), exact(b))
             return Number(kind(3), found) if isinstance(found, Expr) else Constant(found)  # 0 * n is known
@@ -59,7 +61,8 @@ class Unknown:
         return self.run_framework(type(tensor.fake).item, [tensor], {})
 
     def check(self, error, condition, message):
-        """``torch._check`` and its kin: what holds from here on is known, and what data decide is checked when the graph runs."""
+        """``torch._check`` and its kin: what holds from here on is known, and what data decide is checked when the
+        graph runs."""
         condition = self.force(condition)
         if not self.unknown(condition):
             return self.inline(self.as_function(self.from_python(_check_with)), [error, condition, message], {})
@@ -67,7 +70,8 @@ class Unknown:
         return Constant(None)
 
     def asserted(self, frame, value, place) -> bool:
-        """Whether what follows raises an AssertionError unless a value holds, which data decide: then the graph checks it, and it holds from here on."""
+        """Whether what follows raises an AssertionError unless a value holds, which data decide: then the graph checks
+        it, and it holds from here on."""
         value = self.force(value)
         unknown = self.unknown(value) or isinstance(value, TensorValue) and not value.fake._meta.shape
         steps = [one for one in frame.listing.instructions[place:place + 5] if one.op != "NOP"]
@@ -86,8 +90,10 @@ class Unknown:
         return True
 
     def effects_pending(self) -> bool:
-        """Whether effects on what is outside wait for the end of the segment: they would be lost if the graph raised."""
-        outside = any(isinstance(owner, TensorValue) or isinstance(owner, Object) and owner.value is not mine for owner, _ in self.owners.values())
+        """Whether effects on what is outside wait for the end of the segment: they would be lost if the graph
+        raised."""
+        outside = any(isinstance(owner, TensorValue) or isinstance(owner, Object) and owner.value is not mine
+                      for owner, _ in self.owners.values())
         return bool(self.changed or outside or self.stores or self.notes)
 
     def within_try(self) -> bool:
@@ -108,7 +114,8 @@ class Unknown:
         except Break:
             del self.frames[depth:]
             found = Constant(None)
-        return found.value if isinstance(found, Constant) and isinstance(found.value, str) else "a condition that was to hold does not: data decide it"
+        return (found.value if isinstance(found, Constant) and isinstance(found.value, str)
+                else "a condition that was to hold does not: data decide it")
 
 
 HANDLERS = {_check_with: Unknown.check}

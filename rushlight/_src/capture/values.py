@@ -9,8 +9,10 @@ from ..core.dtypes import dtype
 
 NUMBERS_AND_TEXT = (int, float, str, bytes)  # immutable classes that users extend
 PLAIN = (int, float, str, bytes, bool, complex, type(None), type(...), type(NotImplemented), types.CodeType, range)
-IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
-              types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtype, device, Callable)
+IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType,
+              types.WrapperDescriptorType,
+              types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtype, device,
+              Callable)
 
 
 class Source:
@@ -26,7 +28,8 @@ class Source:
         self.text = suffix if parent is None else parent.text + suffix
 
     def attribute(self, name: str, covered=False) -> "Source":
-        return Source(self, f".{name}", covered) if name.isidentifier() else Source(self, f".__dict__[{name!r}]", covered)
+        return Source(self, f".{name}", covered) if name.isidentifier() else Source(self, f".__dict__[{name!r}]",
+                                                                                    covered)
 
     def item(self, key: str, covered=False) -> "Source":
         return Source(self, f"[{key}]", covered)
@@ -78,8 +81,8 @@ class Handled(Value):
 class Number(Value):
     """A number that varies from call to call; ``hint`` is what it is now.
 
-    An int is an Expr over symbols, as is a comparison of ints that data decide; any other number is Python ``text`` over the inputs,
-    or ``fake``, a value of the graph. Of what data decide ``hint`` tells the type only.
+    An int is an Expr over symbols, as is a comparison of ints that data decide; any other number is Python ``text``
+    over the inputs, or ``fake``, a value of the graph. Of what data decide ``hint`` tells the type only.
     """
 
     def __init__(self, hint, expr=None, text=None, fake=None):
@@ -87,7 +90,8 @@ class Number(Value):
 
 
 class Object(Value):
-    """An object that exists outside the program; ``payload`` is the container it extends, for subclasses of list and dict."""
+    """An object that exists outside the program; ``payload`` is the container it extends, for subclasses of list and
+    dict."""
 
     loose = False  # a function of which the code is assumed, and not yet that it is this very one
 
@@ -117,7 +121,8 @@ class ArrayValue(Value):
 
 
 class Deferred(Value):
-    """A text, or a statement, that Python makes when the graph has run: a ``template`` of its code, and the operands in it."""
+    """A text, or a statement, that Python makes when the graph has run: a ``template`` of its code, and the operands in
+    it."""
 
     def __init__(self, template, operands):
         self.template, self.operands = template, operands
@@ -148,7 +153,8 @@ class Identity(Value):
 
 
 class Key:
-    """What stands in a dict for a key that Python cannot hash now: an object by its identity, or by the hash that its class computes.
+    """What stands in a dict for a key that Python cannot hash now: an object by its identity, or by the hash that its
+    class computes.
 
     ``same(a, b)`` says whether two Values are equal.
     """
@@ -160,7 +166,8 @@ class Key:
         return self.number
 
     def __eq__(self, other):
-        return self is other or isinstance(other, Key) and self.number == other.number and self.same(self.value, other.value)
+        return self is other or isinstance(other, Key) and self.number == other.number and self.same(
+            self.value, other.value)
 
 
 class Namespace(Mapping):
@@ -179,7 +186,8 @@ class View(Value):
 
 
 class SetValue(Value):
-    """A set: the items of a dict by their Python keys; ``order`` is a set with the same history, which knows the order of iteration."""
+    """A set: the items of a dict by their Python keys; ``order`` is a set with the same history, which knows the order
+    of iteration."""
 
     def __init__(self, items, source=None, kind=set, order=None):
         self.items, self.source, self.kind, self.changed = items, source, kind, False
@@ -220,7 +228,8 @@ class Cell(Value):
 class IteratorValue(Value):
     """An iterator over a known sequence; ``watched`` is the dict or set that must not change its size meanwhile.
 
-    ``of`` is what the program iterates over, where that is not the sequence itself: ``iter(of)``, or ``reversed(of)`` if it is ``turned``.
+    ``of`` is what the program iterates over, where that is not the sequence itself: ``iter(of)``, or ``reversed(of)``
+    if it is ``turned``.
     """
 
     watched, size, of, turned = None, 0, None, False
@@ -238,7 +247,8 @@ class Rows(IteratorValue):
 
 
 class GeneratorValue(Value):
-    """A generator: its frame, and how to make it again while it has not started.  ``kind`` is the builtin that its function stands for."""
+    """A generator: its frame, and how to make it again while it has not started.  ``kind`` is the builtin that its
+    function stands for."""
 
     kind = None
 
@@ -255,7 +265,8 @@ class Instance(Value):
 
 
 class ExceptionValue(Value):
-    """An exception made by the program.  ``raised``: it has a traceback; ``suppress``: its context is not to be shown."""
+    """An exception made by the program.  ``raised``: it has a traceback; ``suppress``: its context is not to be
+    shown."""
 
     def __init__(self, cls, arguments):
         self.cls, self.arguments = cls, list(arguments)

@@ -11,18 +11,30 @@ from ..core.errors import NoDeviceError, NotBuiltError, OneProcessError, Quantiz
 
 REASONS = {  # the beginning of a path -> what its names refuse with, and why; the longest that fits counts
     "": (NotBuiltError, "this part of PyTorch has not been built"),
-    **dict.fromkeys(("ao", "quantization", "nn.quantized", "nn.qat", "nn.quantizable", "nn.intrinsic", "jit.quantized", "testing._internal.common_quantization",
-                     "testing._internal.common_quantized", "quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic", "empty_quantized", "dequantize", "qscheme"),
-                    (QuantizedError, "of quantization there are quantized tensors, torch.ops.quantized, observers, and prepare_fx and convert_fx of ao.quantization.quantize_fx")),
-    **dict.fromkeys(("distributed", "nn.parallel.distributed", "testing._internal.common_distributed", "_C._distributed_c10d"),
-                    (OneProcessError, "this part of torch.distributed has not been built: groups, collectives and DistributedDataParallel are there")),
-    **dict.fromkeys(("cuda", "xpu", "mps", "mtia", "backends.cuda", "backends.cudnn", "backends.mps", "nn.parallel.comm", "accelerator", "testing._internal.common_cuda"),
+    **dict.fromkeys(("ao", "quantization", "nn.quantized", "nn.qat", "nn.quantizable", "nn.intrinsic", "jit.quantized",
+                     "testing._internal.common_quantization",
+                     "testing._internal.common_quantized", "quantize_per_tensor", "quantize_per_channel",
+                     "quantize_per_tensor_dynamic", "empty_quantized", "dequantize", "qscheme"),
+                    (QuantizedError,
+                     "of quantization there are quantized tensors, torch.ops.quantized, observers, and prepare_fx and "
+                     "convert_fx of ao.quantization.quantize_fx")),
+    **dict.fromkeys(("distributed", "nn.parallel.distributed", "testing._internal.common_distributed",
+                     "_C._distributed_c10d"),
+                    (OneProcessError,
+                     "this part of torch.distributed has not been built: groups, collectives and "
+                     "DistributedDataParallel are there")),
+    **dict.fromkeys(("cuda", "xpu", "mps", "mtia", "backends.cuda", "backends.cudnn", "backends.mps",
+                     "nn.parallel.comm", "accelerator", "testing._internal.common_cuda"),
                     (NoDeviceError, "this build runs on the CPU, and there is no other device")),
-    "onnx": (NotBuiltError, "torch.onnx.export writes files from captured programs; other ways to make them are not there"),
+    "onnx": (NotBuiltError,
+             "torch.onnx.export writes files from captured programs; other ways to make them are not there"),
     "package": (NotBuiltError, "code is not packed with weights: save the state_dict, or use torch.export"),
-    "jit": (NotBuiltError, "programs are not turned into TorchScript graphs: torch.export and torch.compile capture them"),
-    "monitor": (NotBuiltError, "nothing is counted by the framework: use torch.profiler, or utils.tensorboard for figures of one's own"),
-    **dict.fromkeys(("_C", "_dynamo", "_inductor", "_functorch"), (NotBuiltError, "it belongs to the inside of PyTorch's compiler, which is not that of Rushlight")),
+    "jit": (NotBuiltError,
+            "programs are not turned into TorchScript graphs: torch.export and torch.compile capture them"),
+    "monitor": (NotBuiltError,
+                "nothing is counted by the framework: use torch.profiler, or utils.tensorboard for figures of one's own"),
+    **dict.fromkeys(("_C", "_dynamo", "_inductor", "_functorch"),
+                    (NotBuiltError, "it belongs to the inside of PyTorch's compiler, which is not that of Rushlight")),
 }
 DEFAULT = NotBuiltError
 
@@ -35,7 +47,8 @@ def reason(path: str):
 
 
 def absent_class(module: str, name: str, why: str, error=DEFAULT, bases=(object,), signature=None):
-    """A class that can be imported, subclassed, named in annotations and asked by ``isinstance``; making an instance raises the error."""
+    """A class that can be imported, subclassed, named in annotations and asked by ``isinstance``; making an instance
+    raises the error."""
     def refuse(cls, *args, **kwargs):
         raise error(f"{module}.{name} exists here only as a name: {why}")
 
@@ -59,7 +72,8 @@ def absent_function(module: str, name: str, why: str, error=DEFAULT, signature=N
 
 def absent(module: str, why: str, names: str, error=DEFAULT) -> dict:
     """Names by whether they begin with a capital: classes and functions that refuse to be used."""
-    return {n: (absent_class if n.lstrip("_")[:1].isupper() else absent_function)(module, n, why, error) for n in names.split()}
+    return {n: (absent_class if n.lstrip("_")[:1].isupper() else absent_function)(module, n, why, error)
+            for n in names.split()}
 
 
 class AbsentObject:
@@ -92,13 +106,15 @@ def signature_of(text: str):
         return None
     given = ast.parse(f"def f{text}: pass").body[0].args
     kinds = inspect.Parameter
-    ordinary = [*((a, kinds.POSITIONAL_ONLY) for a in given.posonlyargs), *((a, kinds.POSITIONAL_OR_KEYWORD) for a in given.args)]
+    ordinary = [*((a, kinds.POSITIONAL_ONLY) for a in given.posonlyargs),
+                *((a, kinds.POSITIONAL_OR_KEYWORD) for a in given.args)]
     defaults = [None] * (len(ordinary) - len(given.defaults)) + given.defaults
     listed = [(a, kind, d) for (a, kind), d in zip(ordinary, defaults)]
     listed += [(given.vararg, kinds.VAR_POSITIONAL, None)] if given.vararg else []
     listed += [(a, kinds.KEYWORD_ONLY, d) for a, d in zip(given.kwonlyargs, given.kw_defaults)]
     listed += [(given.kwarg, kinds.VAR_KEYWORD, None)] if given.kwarg else []
-    return inspect.Signature([kinds(a.arg, kind, default=kinds.empty if d is None else ast.literal_eval(d)) for a, kind, d in listed])
+    return inspect.Signature([kinds(a.arg, kind, default=kinds.empty if d is None else ast.literal_eval(d))
+                              for a, kind, d in listed])
 
 
 def of_path(path):

@@ -7,10 +7,14 @@ import contextlib
 from ..core.errors import NoDeviceError
 from .absent import absent
 
-NEEDING = ("Stream Event StreamContext stream set_stream current_stream default_stream get_stream_from_external current_device set_device get_device_name get_device_properties "
-           "get_device_capability synchronize init initial_seed get_rng_state set_rng_state mem_get_info memory_snapshot memory_summary graph_pool_handle make_graphed_callables "
-           "MemPool use_mem_pool change_current_allocator can_device_access_peer device_memory_used memory_usage utilization temperature power_draw clock_rate get_gencode_flags "
-           "get_per_process_memory_fraction set_per_process_memory_fraction recommended_max_memory compile_shader load_metallib")
+NEEDING = ("Stream Event StreamContext stream set_stream current_stream default_stream get_stream_from_external "
+           "current_device set_device get_device_name get_device_properties "
+           "get_device_capability synchronize init initial_seed get_rng_state set_rng_state mem_get_info "
+           "memory_snapshot memory_summary graph_pool_handle make_graphed_callables "
+           "MemPool use_mem_pool change_current_allocator can_device_access_peer device_memory_used memory_usage "
+           "utilization temperature power_draw clock_rate get_gencode_flags "
+           "get_per_process_memory_fraction set_per_process_memory_fraction recommended_max_memory compile_shader "
+           "load_metallib")
 
 
 def device_module(kind: str) -> dict:
@@ -52,15 +56,22 @@ def device_module(kind: str) -> dict:
 
     why = f"this build runs on the CPU, and no device of type {kind!r} is there"
     return {
-        **absent(f"torch.{kind}", why, NEEDING, NoDeviceError), "WHY": why, "default_generators": (), "get_arch_list": states,
-        **dict.fromkeys(("is_available", "is_initialized", "_is_in_bad_fork", "is_current_stream_capturing", "is_bf16_supported", "is_tf32_supported"), is_available), "device_count": device_count,
+        **absent(f"torch.{kind}", why, NEEDING, NoDeviceError), "WHY": why, "default_generators": (),
+        "get_arch_list": states,
+        **dict.fromkeys(("is_available", "is_initialized", "_is_in_bad_fork", "is_current_stream_capturing",
+                         "is_bf16_supported", "is_tf32_supported"), is_available), "device_count": device_count,
         **dict.fromkeys(("manual_seed", "manual_seed_all"), manual_seed), "empty_cache": empty_cache,
-        **dict.fromkeys(("memory_allocated", "current_allocated_memory", "driver_allocated_memory", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+        **dict.fromkeys(("memory_allocated", "current_allocated_memory", "driver_allocated_memory",
+                         "max_memory_allocated", "memory_reserved", "max_memory_reserved",
                          "memory_cached", "max_memory_cached"), memory_allocated),
-        **dict.fromkeys(("memory_stats", "memory_stats_as_nested_dict", "host_memory_stats", "host_memory_stats_as_nested_dict"), memory_stats),
-        **dict.fromkeys(("seed", "seed_all", "ipc_collect"), seed), "get_rng_state_all": states, "set_rng_state_all": set_states,
-        **dict.fromkeys(("reset_peak_memory_stats", "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
-                         "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats"), reset_peak_memory_stats)}
+        **dict.fromkeys(("memory_stats", "memory_stats_as_nested_dict", "host_memory_stats",
+                         "host_memory_stats_as_nested_dict"), memory_stats),
+        **dict.fromkeys(("seed", "seed_all", "ipc_collect"), seed), "get_rng_state_all": states,
+        "set_rng_state_all": set_states,
+        **dict.fromkeys(("reset_peak_memory_stats", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
+                         "reset_max_memory_cached",
+                         "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats"),
+                        reset_peak_memory_stats)}
 
 
 def switches() -> dict:

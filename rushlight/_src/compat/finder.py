@@ -12,7 +12,8 @@ NAME, REAL = "torch", "rushlight"
 REALS = {NAME: REAL, "functorch": "rushlight.functorch"}
 STANDING_IN = {"torchvision": "rushlight._src.compat.torchvision"}  # where the package itself is not installed
 ELSEWHERE = dict.fromkeys((  # modules of an installed torchvision that load or describe its compiled operators
-    "torchvision.extension", "torchvision._meta_registrations", "torchvision._autograd_registrations", "torchvision.ops._register_onnx_ops"),
+    "torchvision.extension", "torchvision._meta_registrations", "torchvision._autograd_registrations",
+    "torchvision.ops._register_onnx_ops"),
     "rushlight._src.compat.torchvision.extension")
 VERSION = "2.13.0+rushlight"
 
@@ -47,7 +48,8 @@ class Finder(importlib.abc.MetaPathFinder):
             found = None
         if found is None:
             return None
-        return importlib.machinery.ModuleSpec(fullname, Loader(real, fullname), is_package=found.submodule_search_locations is not None)
+        return importlib.machinery.ModuleSpec(fullname, Loader(real, fullname),
+                                              is_package=found.submodule_search_locations is not None)
 
 
 @functools.cache
@@ -60,7 +62,8 @@ class Metadata(importlib.metadata.Distribution):
     """What ``importlib.metadata`` says of ``torch``."""
 
     def read_text(self, filename):
-        return f"Metadata-Version: 2.1\nName: torch\nVersion: {VERSION}\n" if filename in ("METADATA", "PKG-INFO") else None
+        return f"Metadata-Version: 2.1\nName: torch\nVersion: {VERSION}\n" if filename in (
+            "METADATA", "PKG-INFO") else None
 
     def locate_file(self, path):
         return path
@@ -83,7 +86,9 @@ def install():
     if known is real:
         return
     if known is not None:
-        raise RuntimeError("another 'torch' is already imported in this process: call rushlight.compat.install() before any 'import torch'")
+        raise RuntimeError(
+            "another 'torch' is already imported in this process: call rushlight.compat.install() before any 'import "
+            "torch'")
     sys.meta_path.insert(0, Finder())
     sys.meta_path.insert(0, MetadataFinder())  # before one that finds another torch on the disk
     sys.modules[NAME] = real

@@ -1,4 +1,5 @@
-"""Running programs with the name ``torch`` meaning Rushlight, in the first process and in those of Python that it starts."""
+"""Running programs with the name ``torch`` meaning Rushlight, in the first process and in those of Python that it
+starts."""
 from __future__ import annotations
 
 import io
@@ -15,7 +16,8 @@ START = Path(__file__).with_name("start")
 
 
 def for_children():
-    """Has processes that are started from here find Rushlight, too: by ``rushlight.pth``, or by the first folder of PYTHONPATH."""
+    """Has processes that are started from here find Rushlight, too: by ``rushlight.pth``, or by the first folder of
+    PYTHONPATH."""
     os.environ["RUSHLIGHT_AS_TORCH"] = "1"
     hook = find_spec("rushlight_as_torch")
     root = str(Path(hook.origin).parent if hook else START.parents[2])
@@ -49,7 +51,8 @@ def run_file(path: str):
 
 
 def run(arguments: list[str]):
-    """Runs what Python's own command line would run for these arguments: a script, ``-m module``, ``-c code`` or ``-``."""
+    """Runs what Python's own command line would run for these arguments: a script, ``-m module``, ``-c code`` or
+    ``-``."""
     install()
     for_children()
     kind, rest = arguments[0], arguments[1:]

@@ -1,4 +1,5 @@
-"""PyTorch's paths and names that no room has.  ``names/*.txt`` say of each where it lives, or as what it stands in until it is used.
+"""PyTorch's paths and names that no room has.  ``names/*.txt`` say of each where it lives, or as what it stands in
+until it is used.
 
     torch.optim.adam
      from torch.optim: Adam, AdamW as Other     the same object as there
@@ -10,7 +11,8 @@
      type Name                                  a type for annotations
      object name                                refuses to be asked
 
-One file a room, read when a name of the room is first missed: nothing is read while programs find what they ask for.  ``tests/compat/table.py`` writes the files.
+One file a room, read when a name of the room is first missed: nothing is read while programs find what they ask for.
+``tests/compat/table.py`` writes the files.
 """
 from __future__ import annotations
 
@@ -92,7 +94,8 @@ def find(package: str, name: str):
     kind, rest = entry
     if kind == "from":
         home, _, original = rest.partition(":")
-        value = getattr(importlib.import_module(OURS + home.removeprefix(THEIRS) if home.startswith(THEIRS) else home), original)
+        value = getattr(importlib.import_module(OURS + home.removeprefix(THEIRS) if home.startswith(THEIRS) else home),
+                        original)
     else:
         from . import absent
         value = absent.KINDS[kind](path, name, rest)

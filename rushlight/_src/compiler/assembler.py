@@ -1,4 +1,5 @@
-"""From a program of primitives to what is done one after another: contractions by templates, the rest by kernels of our own.
+"""From a program of primitives to what is done one after another: contractions by templates, the rest by kernels of our
+own.
 
 The values of a program are its inputs, its fresh outputs, its temporaries, and the address of the error flag.
 """
@@ -29,14 +30,17 @@ MOST_PIECES = 8  # targets of one set of kernels, of what is joined
 
 
 class Assembler:
-    """Decides the steps of one program: those of its calls, and between them those of the kernels that compute what is kept.
+    """Decides the steps of one program: those of its calls, and between them those of the kernels that compute what is
+    kept.
 
-    ``homes`` tells where a value is to lie, ``places`` where it lies already.  Sizes may be symbols: what is decided holds for all sizes under
-    the Facts that are noted on the way.
+    ``homes`` tells where a value is to lie, ``places`` where it lies already.  Sizes may be symbols: what is decided
+    holds for all sizes under the Facts that are noted on the way.
     """
 
-    def __init__(self, graph: Graph, name: str, outputs: list[Meta], target: Target, stream=(), block=(), spent=None, held=None):
-        self.target, self.graph, self.name, self.outputs, self.stream, self.spent = target, graph, name, outputs, stream, spent
+    def __init__(self, graph: Graph, name: str, outputs: list[Meta], target: Target, stream=(), block=(), spent=None,
+                 held=None):
+        self.target, self.graph, self.name, self.outputs, self.stream, self.spent = (target, graph, name, outputs,
+                                                                                     stream, spent)
         self.items, self.work = [], []  # what is to be done in order; how many multiplications, or elements, of each
         self.given = [n for n in graph.inputs if n not in stream]
         self.held = {k: held[node] for k, node in enumerate(self.given) if node in held} if held else {}
@@ -47,12 +51,14 @@ class Assembler:
             for used in node.used:
                 self.users.setdefault(used, []).append(node)
         for node in filter(self.counts, graph.nodes):
-            node.weak, place = True, self.places[number_in(node.args[0])]  # a number, of which kernels are told: those of layers are alike
+            # a number, of which kernels are told: those of layers are alike
+            node.weak, place = True, self.places[number_in(node.args[0])]
             self.places[node] = Place(place.value, place.meta, node.args[1])
         fresh = [o for o in graph.outputs if not isinstance(o, Store)]
         alone = self.alone = len(fresh) - len(block)
         self.targets = [(node, Place(len(self.given) + k, outputs[k])) for k, node in enumerate(fresh[:alone])]
-        self.targets += [(node, Place(len(self.given) + alone, dense(node.meta), offset)) for node, offset in zip(fresh[alone:], block)]
+        self.targets += [(node, Place(len(self.given) + alone, dense(node.meta), offset))
+                         for node, offset in zip(fresh[alone:], block)]
         self.places.update((node, self.seen(node)) for node in graph.nodes if node.op is P.part)
         self.stores = [o for o in graph.outputs if isinstance(o, Store)]
         self.results = set(graph.result_nodes())
@@ -97,9 +103,10 @@ class Assembler:
 
     def overwrite(self, stores):
         """Writes into inputs what is not there yet."""
-        self.segment([(o.node, self.places[o.into]) for o in stores if self.places.get(o.node) is not self.places[o.into]])
+        self.segment([(o.node, self.places[o.into]) for o in stores
+                      if self.places.get(o.node) is not self.places[o.into]])
 
-    # --- what lies where -----------------------------------------------------------------------------------------------------------
+    # --- what lies where ----------------------------------------------------------------------------------------------
     def reserve(self) -> dict:
         """The homes of outputs, and of what an output only shows in another shape."""
         homes: dict = {}
@@ -107,7 +114,8 @@ class Assembler:
             homes.setdefault(node, place)
             root = through_views(node)
             meta = in_memory(root)
-            if root.op is not None and root not in self.results and root.dtype.name == node.dtype.name and product(root.shape) == product(node.shape) and shown_as(node, root, meta) is place.meta:
+            if root.op is not None and root not in self.results and root.dtype.name == node.dtype.name and product(
+                    root.shape) == product(node.shape) and shown_as(node, root, meta) is place.meta:
                 homes.setdefault(root, Place(place.value, meta))
         for store in self.stores:
             if store.node not in homes and self.updates(store):
@@ -117,7 +125,8 @@ class Assembler:
     def updates(self, store: Store) -> bool:
         """Whether what is stored only changes some elements of an input that nothing else reads: a cache."""
         node, into = store.node, store.into
-        return node.op is not None and node.op.kind.name == "scatter" and node.args[0] is into and self.users[into] == [node] and into not in self.results
+        return node.op is not None and node.op.kind.name == "scatter" and node.args[0] is into and self.users[into] == [
+            node] and into not in self.results
 
     def home(self, node: Node, suits=lambda meta: True) -> Place:
         """Where a value is to lie: an output, or a temporary in row-major order."""
@@ -142,7 +151,8 @@ class Assembler:
         return Place(under.value, meta, under.offset + offset * meta.itemsize)
 
     def operand(self, node: Node, suits=lambda meta: True) -> Place:
-        """Where an operand lies, as strided memory; computed into a temporary where it is not memory yet or does not suit."""
+        """Where an operand lies, as strided memory; computed into a temporary where it is not memory yet or does not
+        suit."""
         place = self.seen(node)
         if place is None or not suits(place.meta):
             place = Place(Temporary(product(node.shape) * node.dtype.itemsize), Meta.of(node.shape, node.dtype))
@@ -190,13 +200,16 @@ class Assembler:
             at += piece.shape[dim] * place.meta.strides[dim] * node.meta.itemsize
         return found
 
-    # --- calls -----------------------------------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------------
     def calls(self) -> dict:
         """Contractions and what only NumPy computes, each with what its step computes along."""
-        found = [n for n in self.graph.nodes if n.op.kind.name == "contract" or not is_part(n) and n.op not in IN_MEMORY and (obstacle(n) or reads_nothing(n))]
-        self.claims = {node: claim for node in found if (claim := self.target.claim(node)) and (settings.kernels or claim.heavy)}
+        found = [n for n in self.graph.nodes if n.op.kind.name == "contract" or not is_part(n)
+                 and n.op not in IN_MEMORY and (obstacle(n) or reads_nothing(n))]
+        self.claims = {node: claim for node in found if (claim := self.target.claim(node))
+                       and (settings.kernels or claim.heavy)}
         epilogues = Epilogues(self.graph, self.users, found)
-        return {node: epilogues.of(node) if node in self.claims and self.claims[node].output and settings.kernels else FusedEpilogue((node,)) for node in found}
+        return {node: epilogues.of(node) if node in self.claims and self.claims[node].output and settings.kernels
+                else FusedEpilogue((node,)) for node in found}
 
     def times_packed(self, node: Node, number: int) -> int:
         """How often a call's template packs each element of an argument; 0 where it does not, or there is none."""
@@ -246,7 +259,8 @@ class Assembler:
         self.places.update(homes)
 
     def call(self, node: Node, claim: Claim, fused: FusedEpilogue):
-        """Steps of a template whose result may be several, each a part: attention, its gradient, and library calls with kernels of our own."""
+        """Steps of a template whose result may be several, each a part: attention, its gradient, and library calls with
+        kernels of our own."""
         several = isinstance(node.meta, tuple)
         parts = [(part, part.params["index"]) for part in self.users.get(node, ())] if several else [(node, 0)]
         metas = node.meta if several else (node.meta,)
@@ -262,9 +276,10 @@ class Assembler:
         label = f"{node.op.name} {list(shape)} {[list(n.shape) for n in node.used]}{after}"
         self.items.append(Templated(plan, problem, more, operands, label, node.op.name))
 
-    # --- everything else ---------------------------------------------------------------------------------------------------------
+    # --- everything else ----------------------------------------------------------------------------------------------
     def segment(self, targets):
-        """Steps that compute values from what is in memory: generated kernels, or one step by NumPy where there are none."""
+        """Steps that compute values from what is in memory: generated kernels, or one step by NumPy where there are
+        none."""
         wholes = [target for target in targets if target[0].op is P.complex]
         targets = [piece for target in targets for piece in (halves(*target) if target in wholes else [target])]
         empty = [(node, place) for node, place in targets if place.meta.numel == 0]
@@ -283,7 +298,8 @@ class Assembler:
             written = [self.input_at(place) for _, place in targets]  # inputs that results go into
             frontier.update(dict.fromkeys(n for n in written if n is not None))
             nodes = sorted(needed, key=self.order.__getitem__)
-            part = Graph(list(frontier), nodes, [Store(n, w) if w is not None else n for (n, _), w in zip(targets, written)])
+            part = Graph(list(frontier), nodes,
+                         [Store(n, w) if w is not None else n for (n, _), w in zip(targets, written)])
             if not settings.kernels or not self.kernels(part, targets, written):
                 self.by_numpy(part, targets)
         for node, place in [*targets, *empty, *wholes]:
@@ -306,26 +322,33 @@ class Assembler:
         """Adds the steps of generated kernels; False where some primitive has none."""
         fresh = [place for (_, place), into in zip(targets, written) if into is None]
         try:
-            program, bound = compile_once(self.target, part, self.name, [place.meta for place in fresh], [self.places[n].meta for n in part.inputs])
+            program, bound = compile_once(self.target, part, self.name, [place.meta for place in fresh],
+                                          [self.places[n].meta for n in part.inputs])
         except NotLowerable as reason:
             log.debug("%s: by NumPy: %s", self.name, reason)
             return False
-        values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset) for p in fresh]
-        label = f"{len(part.nodes)} nodes -> " + ", ".join(f"{n.op.name if n.op else n.name} {n.meta}" for n, _ in targets)
+        values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset)
+                                                                                         for p in fresh]
+        label = f"{len(part.nodes)} nodes -> " + ", ".join(f"{n.op.name if n.op else n.name} {n.meta}"
+                                                           for n, _ in targets)
         self.items.append(Generated(program, bound, values, label))
-        self.work += [16 * size for size in (*(self.places[n].meta.numel for n in part.inputs), *(place.meta.numel for _, place in targets))]
+        self.work += [16 * size for size in (*(self.places[n].meta.numel for n in part.inputs),
+                                             *(place.meta.numel for _, place in targets))]
         return True
 
     def by_numpy(self, part: Graph, targets):
         """One step that computes a segment by its NumPy meaning."""
         metas = [self.places[n].meta for n in part.inputs], [place.meta for _, place in targets]
-        values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset) for _, p in targets]
+        values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset)
+                                                                                         for _, p in targets]
         self.items.append(ByNumpy(part, metas, values))
-        log.debug("%s: %d nodes by NumPy: %s", self.name, len(part.nodes), ", ".join(dict.fromkeys(n.op.name for n in part.nodes)))
+        log.debug("%s: %d nodes by NumPy: %s", self.name, len(part.nodes),
+                  ", ".join(dict.fromkeys(n.op.name for n in part.nodes)))
 
 
 def chunk_of(ops) -> int:
-    """How many targets one set of kernels has: as many as may be, but whole rounds where operators come round again, so that kernels are alike."""
+    """How many targets one set of kernels has: as many as may be, but whole rounds where operators come round again, so
+    that kernels are alike."""
     def alike(length):
         return sum(a is b for a, b in zip(ops, ops[length:]))
 

@@ -1,8 +1,9 @@
 """Programs over complex numbers as programs over real ones: each complex value becomes two.
 
-Memory holds the two side by side, so that an input is two real tensors with strides twice as long (``P.half``), and what has to be memory is written as
-two (``P.complex``).  Kernels, templates and fusion then see real numbers only, wherever an operator is written out below; what is not (linear algebra) takes
-complex memory as it is.  Half the lanes for each part, rather than pairs of lanes, since nearly every operation treats the two in different ways.
+Memory holds the two side by side, so that an input is two real tensors with strides twice as long (``P.half``), and
+what has to be memory is written as two (``P.complex``).  Kernels, templates and fusion then see real numbers only,
+wherever an operator is written out below; what is not (linear algebra) takes complex memory as it is.  Half the lanes
+for each part, rather than pairs of lanes, since nearly every operation treats the two in different ways.
 """
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def is_complex(node: Node) -> bool:
 
 
 class Splitting:
-    """One program being written anew.  ``made``: what became of a node that is real, or complex memory; ``pairs``: the two parts of a complex one."""
+    """One program being written anew.  ``made``: what became of a node that is real, or complex memory; ``pairs``: the
+    two parts of a complex one."""
 
     def __init__(self, graph: Graph):
         self.graph, self.trace = graph, Trace()
@@ -40,7 +42,8 @@ class Splitting:
         with self.trace:
             for node in self.graph.nodes:
                 self.enter(node)
-            outputs = [Store(self.whole(o.node), o.into) if isinstance(o, Store) else self.whole(o) for o in self.graph.outputs]
+            outputs = [Store(self.whole(o.node), o.into) if isinstance(o, Store) else self.whole(o)
+                       for o in self.graph.outputs]
         return Graph(self.graph.inputs, self.trace.nodes, outputs)
 
     def enter(self, node: Node):
@@ -60,7 +63,8 @@ class Splitting:
     def keep(self, node: Node):
         """The same call on whole values."""
         args = map_nodes(node.args, self.whole)
-        made = Node(self.trace.fresh("t"), node.op, args, node.params, node.meta, node.inside, node.where, node.weak, node.constant)
+        made = Node(self.trace.fresh("t"), node.op, args, node.params, node.meta, node.inside, node.where, node.weak,
+                    node.constant)
         self.trace.nodes.append(made)
         self.made[node] = made
 
@@ -76,15 +80,16 @@ class Splitting:
     def whole(self, node: Node) -> Node:
         """A value as one node."""
         if node not in self.made:
-            made = Node(self.trace.fresh("t"), P.complex, tuple(part.node for part in self.pairs[node]), meta=node.meta, where=node.where)
+            made = Node(self.trace.fresh("t"), P.complex, tuple(part.node for part in self.pairs[node]), meta=node.meta,
+                        where=node.where)
             self.trace.nodes.append(made)
             self.made[node] = made
         return self.made[node]
 
 
 def rule(*operators):
-    """Enters what operators (or all of a kind) make of pairs: ``f(node, *args)``, complex arguments being pairs, gives a pair, a real value, or
-    NotImplemented."""
+    """Enters what operators (or all of a kind) make of pairs: ``f(node, *args)``, complex arguments being pairs, gives
+    a pair, a real value, or NotImplemented."""
     def enter(function):
         SPLIT.update(dict.fromkeys(operators, function))
         return function
@@ -100,7 +105,7 @@ def pair_of(value):
     return value, P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
 
 
-# --- kinds: what moves elements moves both parts alike ----------------------------------------------------------------------
+# --- kinds: what moves elements moves both parts alike ----------------------------------------------------------------
 def both(node, args, params=lambda k: {}):
     """The operator on real parts, and on imaginary parts."""
     return tuple(node.op(*(part(a, k) for a in args), **{**node.params, **params(k)}) for k in (0, 1))
@@ -117,7 +122,8 @@ def part(value, k):
 def view(node, x):
     if node.op in (P.strided, P.part):  # said in terms of memory
         return NotImplemented
-    return both(node, (x,), (lambda k: {"value": pair_of(node.params["value"])[k]}) if node.op is P.pad else lambda k: {})
+    return both(node, (x,), (lambda k: {"value": pair_of(node.params["value"])[k]}) if node.op is P.pad
+                else lambda k: {})
 
 
 @rule("join")
@@ -127,7 +133,8 @@ def join(node, tensors):
 
 @rule("gather", "scatter", "scan", "reduce")
 def moved(node, *args):
-    linear = node.op in (P.sum, P.cumsum) or node.op.kind.name == "gather" or node.params.get("combine") in ("add", "set")
+    linear = node.op in (P.sum, P.cumsum) or node.op.kind.name == "gather" or node.params.get("combine") in (
+        "add", "set")
     return both(node, args) if linear else NotImplemented
 
 
@@ -147,7 +154,7 @@ def contract(node, x, y):
     return P.sub(product(a, c), product(b, d)), P.add(product(a, d), product(b, c))
 
 
-# --- arithmetic -------------------------------------------------------------------------------------------------------------
+# --- arithmetic -------------------------------------------------------------------------------------------------------
 @rule(P.add, P.sub)
 def add(node, x, y):
     return both(node, (pair_of(x), pair_of(y)))
@@ -227,7 +234,8 @@ def view_as_real(node, x):
 @rule(P.view_as_complex)
 def view_as_complex(node, x):
     rank, shape = len(x.shape), tuple(x.shape[:-1])
-    return tuple(P.reshape(P.slice(x, starts=(0,) * (rank - 1) + (k,), steps=(1,) * rank, shape=(*shape, 1)), shape=shape) for k in (0, 1))
+    return tuple(P.reshape(P.slice(x, starts=(0,) * (rank - 1) + (k,), steps=(1,) * rank, shape=(*shape, 1)),
+                           shape=shape) for k in (0, 1))
 
 
 @rule(P.complex)
@@ -264,7 +272,7 @@ def ne(node, x, y):
     return P.logical_or(P.ne(a, c), P.ne(b, d))
 
 
-# --- size and direction -----------------------------------------------------------------------------------------------------
+# --- size and direction -----------------------------------------------------------------------------------------------
 @rule(P.abs)
 def abs_(node, x):
     return size_of(x)
@@ -290,7 +298,7 @@ def sgn(node, x):
     return tuple(P.where(P.eq(size, 0), 0.0, P.div(v, size)) for v in x)
 
 
-# --- transcendental functions (Kahan 1987) ------------------------------------------------------------------------------------
+# --- transcendental functions (Kahan 1987) ----------------------------------------------------------------------------
 @rule(P.exp)
 def exp(node, x):
     return exponential(x)
@@ -298,7 +306,8 @@ def exp(node, x):
 
 def exponential(x):
     size, (_, b) = P.exp(x[0]), x
-    return tuple(P.where(P.eq(size, 0), 0.0, v) for v in (P.mul(size, P.cos(b)), P.where(P.eq(b, 0), b, P.mul(size, P.sin(b)))))
+    return tuple(P.where(P.eq(size, 0), 0.0, v)
+                 for v in (P.mul(size, P.cos(b)), P.where(P.eq(b, 0), b, P.mul(size, P.sin(b)))))
 
 
 @rule(P.log)

@@ -1,7 +1,8 @@
 """What a contraction's template computes along with its sums: elementwise nodes that follow, of the same elements.
 
-An epilogue grows node by node as long as no more tensors get memory than without it.  What it reads besides the sums is known before the
-contraction runs: numbers, vectors along the columns or the rows of a product or the channels of a convolution, and tensors of the same elements.
+An epilogue grows node by node as long as no more tensors get memory than without it.  What it reads besides the sums is
+known before the contraction runs: numbers, vectors along the columns or the rows of a product or the channels of a
+convolution, and tensors of the same elements.
 """
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from .lower import Reader, stands_alone
 from .schedule import own_work
 from .target import Operand, Stored, Target, leaf
 
-COLUMNS = (P.matmul, P.int_matmul, P.int_conv, P.conv_last, P.conv_last_input)  # whose last dimension is that of output features
+# whose last dimension is that of output features
+COLUMNS = (P.matmul, P.int_matmul, P.int_conv, P.conv_last, P.conv_last_input)
 MOST_NODES = 48     # of an epilogue
 MOST_OPERANDS = 10  # tensors that it reads
 MOST_AGAIN = 6      # operations that are computed elsewhere too
@@ -25,7 +27,8 @@ MOST_AGAIN = 6      # operations that are computed elsewhere too
 
 @dataclass
 class FusedEpilogue:
-    """``stored``: the nodes that get memory, the template's own output first; ``reads``: what else is read, and along what."""
+    """``stored``: the nodes that get memory, the template's own output first; ``reads``: what else is read, and along
+    what."""
 
     stored: tuple
     inside: frozenset = frozenset()
@@ -35,7 +38,8 @@ class FusedEpilogue:
         return f"{len(self.inside) - 1} operations after it, reading {', '.join(self.reads.values()) or 'nothing'}"
 
     def emitted(self, contraction: Node, output: str, target: Target):
-        """(what the target's template computes, the names that its operands and further outputs have there: {name: node})."""
+        """(what the target's template computes, the names that its operands and further outputs have there: {name:
+        node})."""
         if not self.inside:
             return target.epilogue(None, (), (output, self.stored[0].dtype), (), None), {}
         reader, names, given = Reader(Graph()), {}, []
@@ -45,7 +49,8 @@ class FusedEpilogue:
             reader.places[node] = leaf(f"e{k}", node.dtype)
             given.append(Operand(f"e{k}", node.dtype, along))
         values = [reader.read(node, (0,) * len(node.shape)) for node in self.stored]
-        further = [Stored(f"s{k}", node.dtype, value) for k, (node, value) in enumerate(zip(self.stored[1:], values[1:]))]
+        further = [Stored(f"s{k}", node.dtype, value)
+                   for k, (node, value) in enumerate(zip(self.stored[1:], values[1:]))]
         names.update((f"s{k}", node) for k, node in enumerate(self.stored[1:]))
         return target.epilogue(values[0], tuple(given), (output, self.stored[0].dtype), tuple(further), sums), names
 
@@ -55,14 +60,16 @@ class Epilogues:
 
     def __init__(self, graph: Graph, users: dict, calls: list):
         self.users, self.results = users, set(graph.result_nodes())
-        self.written = {o.node for o in graph.outputs if isinstance(o, Store)}  # go into inputs, once nobody reads those
+        # go into inputs, once nobody reads those
+        self.written = {o.node for o in graph.outputs if isinstance(o, Store)}
         self.order = {node: k for k, node in enumerate(graph.nodes)}
         number = {node: k + 1 for k, node in enumerate(calls)}
         self.reach: dict = {}  # how many calls must have run before a value is there
         for node in graph.nodes:
             self.reach[node] = number.get(node) or max((self.reach.get(n, 0) for n in node.used), default=0)
         self.wanted = operands(graph.nodes) | {through_views(o) for o in self.results}
-        self.there = {n for n in graph.nodes if n in number or is_part(n) or n.op.kind.name in ("scan", "scatter", "reduce")} | set(graph.inputs)
+        self.there = {n for n in graph.nodes if n in number or is_part(n)
+                      or n.op.kind.name in ("scan", "scatter", "reduce")} | set(graph.inputs)
 
     def of(self, contraction: Node) -> FusedEpilogue:
         """The longest epilogue that costs no more memory than none."""
@@ -101,17 +108,20 @@ class Epilogues:
             found = node.shape[-1] == contraction.shape[-1] == product(shape) == shape[-1]
             if found:
                 return "column" if lies_in_rows(operand) else ""
-            found = len(contraction.shape) == 2 and node.shape[-1] == contraction.shape[-1] and shape == (*node.shape[:-1], 1)
+            found = len(contraction.shape) == 2 and node.shape[-1] == contraction.shape[-1] and shape == (
+                *node.shape[:-1], 1)
             return "row" if found and lies_in_rows(operand) else ""
         found = tuple(node.shape) == tuple(contraction.shape) and product(shape) == shape[1] == node.shape[1]
         return "row" if found and lies_in_rows(operand) else ""
 
     def fused(self, contraction: Node, inside: set) -> FusedEpilogue | None:
-        """The FusedEpilogue of these nodes, unless it stores more, or makes others store more, than its contraction alone."""
+        """The FusedEpilogue of these nodes, unless it stores more, or makes others store more, than its contraction
+        alone."""
         shown = [owner(n) for n in inside if n in self.results or any(u not in inside for u in self.users.get(n, ()))]
         stored = sorted(set(shown), key=lambda n: -self.order[n])
         extra = [n for n in stored if n not in self.wanted]
-        if len(extra) > 1 or any(n.dtype.itemsize > contraction.dtype.itemsize for n in extra) or stored == [contraction]:
+        if len(extra) > 1 or any(n.dtype.itemsize > contraction.dtype.itemsize
+                                 for n in extra) or stored == [contraction]:
             return None
         own = next((n for n in stored if n.dtype is contraction.dtype), None)
         if own is None and contraction.op not in COLUMNS:
@@ -126,22 +136,25 @@ class Epilogues:
             for n in node.used:
                 if n not in whole:
                     reads[n] = self.along(n, node, contraction)
-        if len(reads) > MOST_OPERANDS or any(along == "element" and not self.in_memory(n) for n, along in reads.items()):
+        if len(reads) > MOST_OPERANDS or any(along == "element" and not self.in_memory(n)
+                                             for n, along in reads.items()):
             return None
         return FusedEpilogue((first, *(n for n in stored if n is not first)), frozenset(whole), reads)
 
     def absorbed(self, contraction: Node, inside: set) -> set:
-        """Elementwise nodes that an epilogue reads, computed there from what they are made of: those that nobody else reads, and a few
-        cheap ones that are computed elsewhere too."""
+        """Elementwise nodes that an epilogue reads, computed there from what they are made of: those that nobody else
+        reads, and a few cheap ones that are computed elsewhere too."""
         found: set = set()
         again = MOST_AGAIN
         queue = [n for node in inside - {contraction} for n in node.used]
         while queue:
             node = max(queue, key=lambda n: self.order.get(n, -1))
             queue = [n for n in queue if n is not node]
-            if node in inside or node in found or self.in_memory(node) or node.op.kind.name != "elementwise" or stands_alone(node):
+            if node in inside or node in found or self.in_memory(
+                    node) or node.op.kind.name != "elementwise" or stands_alone(node):
                 continue
-            if product(node.shape) != product(contraction.shape) or not all(self.along(n, node, contraction) for n in node.used):
+            if product(node.shape) != product(contraction.shape) or not all(self.along(n, node, contraction)
+                                                                            for n in node.used):
                 continue
             alone = all(u in inside or u in found for u in self.users[node])
             if alone or own_work(node) <= again:
@@ -156,7 +169,8 @@ class Epilogues:
         if root in self.there or root in self.wanted:
             return True
         large = [n for n in root.used if product(n.shape) == product(root.shape)]
-        return root.op.kind.name == "elementwise" and len(self.users.get(root, ())) > 1 and len(large) > 1  # a sum of a residual network
+        # a sum of a residual network
+        return root.op.kind.name == "elementwise" and len(self.users.get(root, ())) > 1 and len(large) > 1
 
 
 def owner(node: Node) -> Node:

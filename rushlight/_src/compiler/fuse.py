@@ -1,7 +1,7 @@
 """Which nodes become one kernel: a cluster is a domain of indices with reductions and stores over it.
 
-Softmax, layer norm and cross entropy come out as one cluster each: every reduction over the same dimensions of the same shape
-joins, as do elementwise results of that shape or of the rows' shape.
+Softmax, layer norm and cross entropy come out as one cluster each: every reduction over the same dimensions of the same
+shape joins, as do elementwise results of that shape or of the rows' shape.
 """
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Cluster:
         self.position = tuple(0 if is_one(s) else index(f"x{k}", s) for k, s in enumerate(self.shape))
         self.row = tuple(0 if k in self.dims else i for k, i in enumerate(self.position))
         self.row_shape = tuple(1 if k in self.dims else s for k, s in enumerate(self.shape))
-        self.results, self.reductions, self.stores = {}, [], []  # reductions: (level, Reduction); stores: (level, whole, StoreTo)
+        # reductions: (level, Reduction); stores: (level, whole, StoreTo)
+        self.results, self.reductions, self.stores = {}, [], []
         self.levels = {}
         self.serial = False
         self.updates = []
@@ -52,10 +53,12 @@ class Cluster:
     def store_costly_parts(self):
         """softmax: the exponentials that the sum needs are kept in the output's row, and only scaled there later."""
         for level, whole, s in list(self.stores):
-            if not whole or level == 0 or s.buffer.kind == "input" or sum(o.buffer is s.buffer for _, _, o in self.stores) > 1:
+            if not whole or level == 0 or s.buffer.kind == "input" or sum(o.buffer is s.buffer
+                                                                          for _, _, o in self.stores) > 1:
                 continue
             summed = {e: at for at, r in self.reductions if at < level for e in walk_all(r.value)}
-            found = next((e for e in walk_all(s.value) if e.op in COSTLY and e.dtype is s.buffer.dtype and e in summed), None)
+            found = next((e for e in walk_all(s.value) if e.op in COSTLY and e.dtype is s.buffer.dtype and e in summed),
+                         None)
             if found is not None:
                 self.stores.append((summed[found], True, StoreTo(s.buffer, s.at, found)))
                 kept = expr.load(s.buffer, expr.plain(s.at), found.dtype)
@@ -123,7 +126,7 @@ class Fuser:
     def __init__(self, reader: Reader, new_temporary):
         self.reader, self.clusters, self.home, self.new_temporary = reader, [], {}, new_temporary
 
-    # -- finding a cluster ------------------------------------------------------------------------------------------------
+    # -- finding a cluster ---------------------------------------------------------------------------------------------
 
     def enter(self, cluster: Cluster):
         """Reads from now on with this cluster's results at hand."""
@@ -132,7 +135,8 @@ class Fuser:
         self.reader.reset()
 
     def read(self, cluster: Cluster, node: Node, at, argument=None):
-        """The element of a node in this cluster, or None if it needs another cluster's reductions that are not in memory yet."""
+        """The element of a node in this cluster, or None if it needs another cluster's reductions that are not in
+        memory yet."""
         self.enter(cluster)
         foreign = {n for c in self.clusters if c is not cluster for n in c.results if n not in self.reader.places}
         for n in foreign:
@@ -206,7 +210,7 @@ class Fuser:
         self.reader.places[node] = place
         self.home[buffer] = cluster
 
-    # -- roots ---------------------------------------------------------------------------------------------------------------
+    # -- roots ---------------------------------------------------------------------------------------------------------
 
     def reduction(self, node: Node):
         x, dims = node.args[0], frozenset(node.params["dims"])
@@ -216,7 +220,8 @@ class Fuser:
             if c.closed:
                 return None
             own = frozenset(k for k in c.dims if not is_one(c.shape[k]))
-            return c.position if same_shape(c.shape, x.shape) and (own == kept or not c.results and not c.dims and self.joins(c, kept)) else None
+            return c.position if same_shape(c.shape, x.shape) and (own == kept or not c.results and not c.dims
+                                                                   and self.joins(c, kept)) else None
 
         cluster, _, value = self.place(x.shape, dims, x, fits)
         if not cluster.results and cluster.dims != dims:
@@ -234,23 +239,27 @@ class Fuser:
         cluster.row_shape = tuple(1 if k in dims else s for k, s in enumerate(cluster.shape))
 
     def update(self, node: Node, place: Place, shape, indexed):
-        """Scatters a source into a place: a cluster of its own, whose loops run over the indexed dimensions in order."""
+        """Scatters a source into a place: a cluster of its own, whose loops run over the indexed dimensions in
+        order."""
         x, positions, source = node.args[:3]
         cluster = Cluster(shape, indexed)
         self.clusters.append(cluster)
         index = cluster.position
         value = self.value(cluster, source, index)
-        at = index if len(positions.shape) == len(shape) and node.op.name.endswith("scatter") else tuple(index[k] for k in indexed)
+        at = index if len(positions.shape) == len(shape) and node.op.name.endswith("scatter") else tuple(
+            index[k] for k in indexed)
         found = expr.position(self.value(cluster, positions, at), x.shape[node.params["dim"]])
         first = node.params["dim"]
         target = (*index[:first], found, *index[first + len(indexed):])
         combine = node.params["combine"]
-        cluster.updates.append(StoreTo(place.buffer, expr.const(place.at(target)), value, None if combine == "set" else combine))
+        cluster.updates.append(StoreTo(place.buffer, expr.const(place.at(target)), value, None if combine == "set"
+                                       else combine))
         self.reader.checked = True
         self.home[place.buffer] = cluster
 
     def scanned(self, node: Node, place: Place):
-        """A scan: a cluster of its own.  Sums and products of float32 run in double precision, as long ones lose too much."""
+        """A scan: a cluster of its own.  Sums and products of float32 run in double precision, as long ones lose too
+        much."""
         cluster = Cluster(node.shape, (node.params["dim"],))
         self.clusters.append(cluster)
         value = self.value(cluster, node.args[0], cluster.position)
@@ -259,7 +268,8 @@ class Fuser:
             wide = float64
         result = Expr("result", (), ("r0",), wide)
         reduction = Reduction(result, combine, expr.convert(value, wide), running=True)
-        cluster.scan = reduction, StoreTo(place.buffer, expr.const(place.at(cluster.position)), expr.convert(result, node.dtype))
+        cluster.scan = reduction, StoreTo(place.buffer, expr.const(place.at(cluster.position)),
+                                          expr.convert(result, node.dtype))
         self.home[place.buffer] = cluster
 
     def output(self, node: Node, place: Place, alone=False):

@@ -1,4 +1,5 @@
-"""What a program does one after another: kernels of ours, a template's, or a computation by NumPy.  Each writes its launches for given sizes."""
+"""What a program does one after another: kernels of ours, a template's, or a computation by NumPy.  Each writes its
+launches for given sizes."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -33,7 +34,9 @@ class Generated:
 
     def write(self, code):
         bound = self.bound or self.program.bind(code.sizes)
-        values = [(value, code.known(offset)) for value, offset in self.values] + [(Temporary(n), 0) for n in bound.temporaries] + [(FLAG, 0)]
+        values = [(value, code.known(offset)) for value, offset in self.values] + [(Temporary(n), 0)
+                                                                                   for n in bound.temporaries] + [
+                                                                                           (FLAG, 0)]
         for launch, pairs in zip(bound.launches, bound.replaceable):
             slots = []
             for source, constant in launch.slots:
@@ -71,23 +74,27 @@ class Templated:
     """The steps that ``plan(problem, *more)`` makes, a template's; ``operands`` are the Places by name."""
 
     def __init__(self, plan, problem, more, operands, label: str, name: str):
-        self.plan, self.problem, self.more, self.operands, self.label, self.name = plan, problem, more, operands, label, name
+        self.plan, self.problem, self.more, self.operands, self.label, self.name = (plan, problem, more, operands,
+                                                                                    label, name)
 
     def form(self):
-        return Templated, self.plan, self.problem, self.more, tuple((name, place.meta) for name, place in self.operands.items())
+        return Templated, self.plan, self.problem, self.more, tuple((name, place.meta)
+                                                                    for name, place in self.operands.items())
 
     def places(self) -> list:
         return [(place.value, place.offset) for place in self.operands.values()]
 
     def moved(self, places) -> "Templated":
-        operands = {name: Place(value, old.meta, offset) for (name, old), (value, offset) in zip(self.operands.items(), places)}
+        operands = {name: Place(value, old.meta, offset)
+                    for (name, old), (value, offset) in zip(self.operands.items(), places)}
         return Templated(self.plan, self.problem, self.more, operands, self.label, self.name)
 
     def write(self, code):
         problem, uses = code.known(self.problem), code.uses.get(self.right(code), 1)
         plan = self.plan(replace(problem, uses=uses) if uses > 1 else problem, *map(code.known, self.more))
         temporaries = {name: Temporary(size) for name, size in plan.temporaries.items()}
-        fixed, unused = {}, set(temporaries.values())  # temporaries that are made once: their addresses; those that no step has used yet
+        # temporaries that are made once: their addresses; those that no step has used yet
+        fixed, unused = {}, set(temporaries.values())
         for step in plan.steps:
             launch = step.launch(lambda name, offset: self.place(name, offset, temporaries, fixed, code))
             if code.outline.held and code.once(launch, fixed, unused):
@@ -108,11 +115,13 @@ class Templated:
         return (CONSTANT, fixed[value] + offset) if value in fixed else (value, offset)
 
     def right(self, code):
-        """What tells the right operand of a product apart from others; None of other templates, and where the program writes into the operand."""
+        """What tells the right operand of a product apart from others; None of other templates, and where the program
+        writes into the operand."""
         shared = getattr(self.problem, "shared", None)
         if shared is None:
             return None
-        places = [(name, place.value, code.known(place.offset)) for name, place in self.operands.items() if name[0] == "b"]
+        places = [(name, place.value, code.known(place.offset)) for name, place in self.operands.items()
+                  if name[0] == "b"]
         if any(value in code.outline.written for _, value, _ in places):
             return None
         return *places, code.known(shared), self.more[2:3]

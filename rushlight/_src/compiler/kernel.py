@@ -10,7 +10,8 @@ from ..core import expr
 
 
 class Buffer:
-    """Memory a kernel reads or writes: a program's input, output or temporary (``kind``, ``number``), of ``size`` elements."""
+    """Memory a kernel reads or writes: a program's input, output or temporary (``kind``, ``number``), of ``size``
+    elements."""
 
     __slots__ = ("name", "dtype", "kind", "number", "size")
 
@@ -36,7 +37,8 @@ class Reduction:
 
     def mapped(self, change):
         """The same reduction with other Exprs."""
-        return Reduction(self.result, self.combine, change(self.value), None if self.at is None else change(self.at), self.running)
+        return Reduction(self.result, self.combine, change(self.value), None if self.at is None else change(self.at),
+                         self.running)
 
 
 @dataclass
@@ -69,9 +71,9 @@ class Stage:
 
 @dataclass
 class Kernel:
-    """Parallel ``outer`` axes; then, if ``lane`` is set, vectors along that axis run all stages, else each stage's last loop is
-    vectorised.  ``serial``: neither (the order of updates matters).  ``across``: an axis along which some loads lie while the
-    stores lie along ``lane``: both are cut into square tiles that are transposed in registers."""
+    """Parallel ``outer`` axes; then, if ``lane`` is set, vectors along that axis run all stages, else each stage's last
+    loop is vectorised.  ``serial``: neither (the order of updates matters).  ``across``: an axis along which some loads
+    lie while the stores lie along ``lane``: both are cut into square tiles that are transposed in registers."""
 
     outer: tuple
     lane: Expr | None
@@ -98,7 +100,8 @@ class Kernel:
 
     def __str__(self):
         loops = " ".join(f"{i}<{extent_of(i)}" for i in self.outer)
-        lines = [f"parallel {loops or 'once'}" + (f" lanes {self.lane}<{extent_of(self.lane)}" if self.lane is not None else "")
+        lines = [f"parallel {loops or 'once'}" + (f" lanes {self.lane}<{extent_of(self.lane)}" if self.lane is not None
+                                                  else "")
                  + (" in order" if self.serial else "")
                  + (f" tiles {self.across}<{extent_of(self.across)}" if self.across is not None else "") + ":"]
         for stage in self.stages:
@@ -139,7 +142,8 @@ def walk(e, op: str):
 
 
 def replaceable(kernel: Kernel) -> list:
-    """Pairs of buffers (written, read) that may lie in the same place: each element is stored after all that is read of the other's."""
+    """Pairs of buffers (written, read) that may lie in the same place: each element is stored after all that is read of
+    the other's."""
     if kernel.serial or kernel.running or kernel.across is not None:
         return []
     writes, reads = {}, {}  # buffer: [(stage, index)]
@@ -153,7 +157,8 @@ def replaceable(kernel: Kernel) -> list:
     for written, stored in writes.items():
         first, at = stored[0]
         if at is not None and all(i is at for _, i in stored):
-            found += [(written, read) for read, loaded in reads.items() if read not in writes and read.dtype.itemsize == written.dtype.itemsize
+            found += [(written, read) for read, loaded in reads.items() if read not in writes and read.dtype.itemsize
+                      == written.dtype.itemsize
                       and all(k <= first and i is at for k, i in loaded)]
     return found
 
@@ -178,7 +183,8 @@ class Parameters:
         return value if isinstance(value, int) and -1 <= value <= 1 else self.slot(value)
 
     def step(self, value, moving):
-        """What a product of axes is multiplied with: one slot for all that step alike, and small strides along vectors as they are."""
+        """What a product of axes is multiplied with: one slot for all that step alike, and small strides along vectors
+        as they are."""
         if isinstance(value, int) and -1 <= value <= (1 if self.outer.issuperset(moving) else NEAR):
             return value
         key = value, tuple(moving)
@@ -196,7 +202,8 @@ class Parameters:
         return found
 
     def _integer(self, e: Expr):
-        if all(leaf.op == "size" for leaf in e.free) and not any(True for op in ("load", "position", "divisor") for _ in walk(e, op)):
+        if all(leaf.op == "size" for leaf in e.free) and not any(True for op in ("load", "position", "divisor")
+                                                                 for _ in walk(e, op)):
             return self.static(expr.plain(e))
         if e.op in ("sum", "product"):
             return self._sum(e)
@@ -252,7 +259,8 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
     buffers = kernel.buffers()
     renamed = {b: Buffer(f"b{k}.{b.dtype.name}", b.dtype) for k, b in enumerate(buffers)}
     slots, count, axes = Parameters(), 0, {}
-    loops = [*kernel.outer] + [i for i in (kernel.lane, kernel.across) if i is not None] + [i for s in kernel.stages for i in s.loops]
+    loops = [*kernel.outer] + [i for i in (kernel.lane, kernel.across) if i is not None] + [i for s in kernel.stages
+                                                                                            for i in s.loops]
     for i in loops:
         if i not in axes:
             extent = extent_of(i)
@@ -281,8 +289,8 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
 
 
 def uncommon_numbers(kernel: Kernel) -> list:
-    """Floats that may come from sizes (1/768) rather than from a formula (0.5): they become slots too, so that a new size finds
-    its machine code made already."""
+    """Floats that may come from sizes (1/768) rather than from a formula (0.5): they become slots too, so that a new
+    size finds its machine code made already."""
     found = {}
     for stage in kernel.stages:
         for e in stage.exprs():
@@ -299,6 +307,7 @@ def swap_buffers(e, renamed, memo):
     found = memo.get(e)
     if found is None:
         args = [swap_buffers(a, renamed, memo) for a in e.args]
-        found = expr.load(renamed[e.arg], expr.plain(args[0]), e.dtype, *args[1:]) if e.op == "load" else expr.rebuild(e, args)
+        found = expr.load(renamed[e.arg], expr.plain(args[0]), e.dtype,
+                          *args[1:]) if e.op == "load" else expr.rebuild(e, args)
         memo[e] = found
     return found

@@ -1,7 +1,8 @@
 """Launches: what a program runs, one record a kernel, and the integers that ``program_run`` walks for them.
 
-The words of a program are the count of its launches, then of each: the kernel's address, its extent, its grain, the count of its slots, and what fills
-each slot.  ``encode`` and ``decode`` alone know that; whoever prints, keeps, measures or packs a program reads records.
+The words of a program are the count of its launches, then of each: the kernel's address, its extent, its grain, the
+count of its slots, and what fills each slot.  ``encode`` and ``decode`` alone know that; whoever prints, keeps,
+measures or packs a program reads records.
 """
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ CONSTANT = -1  # the value of a slot that holds its number itself
 class Launch(NamedTuple):
     """One run of a kernel: ``extent`` units of work, ``grain`` of which are worth a thread.
 
-    ``slots``: for each argument of the kernel a pair of a value and a number: the value's address and so many bytes further, or for ``CONSTANT`` the number.
-    Of what is not placed yet a value may be any object; in a program that runs, values are the numbers of its inputs, outputs, arena, stream and error flag.
-    ``kernel``, ``extent``, ``grain`` and the numbers are ints, or what writes them (texts in ``eager/filling.py``).
+    ``slots``: for each argument of the kernel a pair of a value and a number: the value's address and so many bytes
+      further, or for ``CONSTANT`` the number.
+    Of what is not placed yet a value may be any object; in a program that runs, values are the numbers of its inputs,
+    outputs, arena, stream and error flag.  ``kernel``, ``extent``, ``grain`` and the numbers are ints, or what writes
+    them (texts in ``eager/filling.py``).
     """
 
     kernel: object

@@ -1,7 +1,8 @@
 """Where the temporaries of a program lie while it runs, and its large results.
 
-A result has its memory from the step that writes it first; before that, temporaries may lie there.  So large results are placed together
-with temporaries, in one piece of memory that is divided afterwards (``execute_within`` in ``core/native/calls.py``), or where residuals lay.
+A result has its memory from the step that writes it first; before that, temporaries may lie there.  So large results
+are placed together with temporaries, in one piece of memory that is divided afterwards (``execute_within`` in
+``core/native/calls.py``), or where residuals lay.
 """
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from .places import Temporary
 
 
 class Parts:
-    """Parts of a value, (offset, bytes) each, and the steps that name them: ``value``: its number; ``room``: its bytes; ``full``: whether they
-    hold something before the first step."""
+    """Parts of a value, (offset, bytes) each, and the steps that name them: ``value``: its number; ``room``: its bytes;
+    ``full``: whether they hold something before the first step."""
 
     def __init__(self, value: int, parts, room: int, full=False):
         self.value, self.starts, self.room = value, [start for start, _ in parts], room
@@ -34,16 +35,19 @@ class Parts:
 
 
 class Layout:
-    """``at``: where each temporary lies, {temporary: (value, offset)}; ``size``: the bytes of the arena, which is the value ``arena``.
-    ``inside``, ``reused``: the results that lie in the arena, or in the spent input: (number, offset), by offset.
+    """``at``: where each temporary lies, {temporary: (value, offset)}; ``size``: the bytes of the arena, which is the
+    value ``arena``.  ``inside``, ``reused``: the results that lie in the arena, or in the spent input: (number,
+    offset), by offset.
 
-    ``results``: the Metas of fresh results, of which the values have the numbers from ``first`` on; ``block``: the parts of one that is
-    written part by part; ``spent``: those of an input that nobody reads afterwards.  ``mixed``: whether results may be placed here; ``known``:
-    what a number is that may be written with symbols; ``replaceable``: for a step what it
+    ``results``: the Metas of fresh results, of which the values have the numbers from ``first`` on; ``block``: the
+      parts of one that is
+    written part by part; ``spent``: those of an input that nobody reads afterwards.  ``mixed``: whether results may be
+    placed here; ``known``: what a number is that may be written with symbols; ``replaceable``: for a step what it
     writes and what it reads that may lie in the same place, (value, offset) each.
     """
 
-    def __init__(self, launches, first: int, results, block: Parts | None = None, spent: Parts | None = None, mixed=False, known=int, replaceable=()):
+    def __init__(self, launches, first: int, results, block: Parts | None = None, spent: Parts | None = None,
+                 mixed=False, known=int, replaceable=()):
         self.first, self.arena, self.block, self.spent = first, first + len(results), block, spent
         self.lives: dict = {}
         large = {first + k: meta.nbytes for k, meta in enumerate(results) if meta.nbytes > SMALL} if mixed else {}
@@ -69,19 +73,21 @@ class Layout:
         self.inside, self.reused = self.results_in(self.arena), self.results_in(spent and spent.value) if spent else ()
 
     def overlay(self, step: int, slots, written, read):
-        """Lays what a step writes where that lies which the same step, and none later, reads: (value, offset) of both."""
+        """Lays what a step writes where that lies which the same step, and none later, reads: (value, offset) of
+        both."""
         (value, offset), own = written, self.lives.get(written[0])
         if not isinstance(value, Temporary) or offset or own is None or not own.first == step < own.last:
             return
         root, life, part = self.occupant(*read)
-        alone = sum(v is read[0] if part is None else v == read[0] and self.spent.number(o) == part for v, o in slots) == 1
+        alone = sum(v is read[0] if part is None else v == read[0] and self.spent.number(o) == part
+                    for v, o in slots) == 1
         if alone and life is not None and life.last == step and life.size >= own.size:
             self.overlaid[value], life.last = root, own.last
             del self.lives[value]
 
     def occupant(self, value, offset: int):
-        """What has the place where a value lies: (a temporary or a place in the spent input, its Life, the number of the part); no Life
-        where nothing else may come."""
+        """What has the place where a value lies: (a temporary or a place in the spent input, its Life, the number of
+        the part); no Life where nothing else may come."""
         if self.spent is not None and value == self.spent.value and offset in self.spent.starts:
             part = self.spent.number(offset)
             return (value, offset), self.spent.lives[part], part
@@ -111,12 +117,14 @@ class Layout:
     def __str__(self):
         spent = self.spent and self.spent.value
         reusing = sum(whole == spent for whole, _ in self.at.values()) if self.spent else 0
-        return (f"{len(self.at)} temporaries of {self.total} bytes, {len(self.overlaid)} of them in place, an arena of {self.size}, {reusing} of them where residuals lay; "
+        return (f"{len(self.at)} temporaries of {self.total} bytes, {len(self.overlaid)} of them in place, an arena "
+                f"of {self.size}, {reusing} of them where residuals lay; "
                 f"results: {len(self.inside)} in the arena, {len(self.reused)} where residuals lay")
 
     def results_in(self, value) -> tuple:
         """The results that lie within another value."""
-        found = [(k - self.first, offset) for k, (whole, offset) in self.places.items() if whole == value and not isinstance(k, Temporary)]
+        found = [(k - self.first, offset) for k, (whole, offset) in self.places.items() if whole == value
+                 and not isinstance(k, Temporary)]
         return tuple(sorted(found, key=lambda pair: pair[1]))
 
 

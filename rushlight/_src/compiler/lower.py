@@ -48,7 +48,8 @@ class Misaligned(Exception):
         self.node = node
 
 
-READABLE = ("elementwise", "view", "join", "gather", "create")  # read through; reductions, scans and scatters are placed by ``fuse.py``
+# read through; reductions, scans and scatters are placed by ``fuse.py``
+READABLE = ("elementwise", "view", "join", "gather", "create")
 
 
 DIVISIONS = ("floor_divide", "remainder", "fmod")
@@ -86,7 +87,8 @@ def obstacle(node: Node) -> str:
 
 
 def stands_alone(node: Node) -> bool:
-    """Whether templates leave an elementwise node to kernels: it is no scalar of theirs, may fail, or is so long that writing it into every store costs more than memory."""
+    """Whether templates leave an elementwise node to kernels: it is no scalar of theirs, may fail, or is so long that
+    writing it into every store costs more than memory."""
     return bool(obstacle(node)) or may_fail(node) or math.work(node.op.name.split(".")[-1]) >= math.LONG_WORK
 
 
@@ -133,7 +135,8 @@ class Reader:
             return place if isinstance(place, Expr) else place.element(index, node.dtype)
         if node in self.results:
             result, own = self.results[node]
-            if len(own) == len(index) and all(a is b or (isinstance(a, int) and isinstance(b, int) and a == b) for a, b in zip(own, index)):
+            if len(own) == len(index) and all(a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+                                              for a, b in zip(own, index)):
                 return result
             raise Misaligned(node)
         reason = obstacle(node) or ("" if node.op.kind.name in READABLE else "it is read before it is computed")
@@ -145,7 +148,7 @@ class Reader:
         """Forgets what was read: results of another kernel are in force."""
         self.memo.clear()
 
-    # -- one method a kind ----------------------------------------------------------------------------------------------
+    # -- one method a kind ---------------------------------------------------------------------------------------------
 
     def read_elementwise(self, node, index):
         name, args = node.op.name.split(".")[-1], node.args
@@ -208,7 +211,9 @@ class Reader:
     def position(self, index_node, index, limit):
         found = expr.position(self.read(index_node, index), limit)
         if is_one(limit) and isinstance(found, Expr) and found.op == "position":
-            raise NotLowerable(index_node, "positions in a dimension of size 1: reading there takes no position, so none would be checked")
+            raise NotLowerable(
+                index_node, "positions in a dimension of size 1: reading there takes no position, so none would be "
+                            "checked")
         self.checked = self.checked or isinstance(found, Expr) and found.op == "position"
         return found
 
@@ -225,7 +230,8 @@ class Reader:
         name = node.op.name.split(".")[-1]
         if name == "full":
             value = node.params["value"]
-            return scalar_of(as_held(value, node.dtype) if node.dtype.is_half and not isinstance(value, Expr) else value, node.dtype)
+            return scalar_of(as_held(value, node.dtype) if node.dtype.is_half and not isinstance(value, Expr)
+                             else value, node.dtype)
         if name == "iota":
             return convert(expr.value(index[0], int64), node.dtype)
         return self.random(node, index)
@@ -246,7 +252,8 @@ def guard(e: Expr, mask: Expr, memo: dict) -> Expr:
     found = memo.get(e)
     if found is None:
         if e.op == "load":
-            both = mask if len(e.args) == 1 else expr.logical_and(guard(e.args[1], mask, memo), mask)  # an earlier mask may look into memory, too
+            # an earlier mask may look into memory, too
+            both = mask if len(e.args) == 1 else expr.logical_and(guard(e.args[1], mask, memo), mask)
             found = load(e.arg, expr.plain(guard(e.args[0], mask, memo)), e.dtype, both)
         elif e.op == "position":
             value = guard(e.args[0], mask, memo)

@@ -1,7 +1,8 @@
 """Transcendental functions as Exprs over what the machine does: multiply-add, rounding, bit casts, shifts, selection.
 
-The float32 forms of exp, log, tanh, erf and sigmoid are written for speed; the others compute in float64 and round once.
-Measured against exact values (``tests/compiler/test_math.py``): float32 within 3 ulp (most within 1), float64 within 4.
+The float32 forms of exp, log, tanh, erf and sigmoid are written for speed; the others compute in float64 and round
+once.  Measured against exact values (``tests/compiler/test_math.py``): float32 within 3 ulp (most within 1), float64
+within 4.
 """
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import math
 from ..core.dtypes import float32, float64, int32, int64
 from ..core.expr import Expr, apply, convert, number, where
 from ..ops import scalar
-from ..ops.scalar.pieces import bits, centred, fma, greater, lesser, magnitude, polynomial, through_double, whole, with_sign
+from ..ops.scalar.pieces import (bits, centred, fma, greater, lesser, magnitude, polynomial, through_double, whole,
+                                 with_sign)
 
 LOG2E, LN2 = 1 / math.log(2), math.log(2)
 EXPANSIONS: dict = {}
@@ -45,7 +47,7 @@ def known(op: str) -> bool:
     return op in EXPANSIONS or op in scalar.HOME
 
 
-# --- pieces ---------------------------------------------------------------------------------------------------------------------------
+# --- pieces -----------------------------------------------------------------------------------------------------------
 def integers(dtype):
     return (int32, 23, 127) if dtype is float32 else (int64, 52, 1023)
 
@@ -56,7 +58,7 @@ def power_of_two(n: Expr, dtype) -> Expr:
     return bits(apply("left_shift", whole(n, kind) + bias, shift), dtype)
 
 
-# --- exp --------------------------------------------------------------------------------------------------------------------------
+# --- exp --------------------------------------------------------------------------------------------------------------
 EXP32 = [0.4999999403953552, 0.16666516661643982, 0.04166828840970993, 0.00836925022304058, 0.0013820147141814232]
 EXP64 = [1 / math.factorial(k) for k in range(2, 14)]
 PARTS = {float32: (0.693145751953125, 1.4286068203094172e-06), float64: (0.6931471803691238, 1.9082149292705877e-10)}
@@ -97,7 +99,8 @@ def exp2(x):
 
 
 def tiny_or(v, least, near, far):
-    """``near`` below ``least`` in magnitude, else ``far``: a difference in float64, which there keeps more digits than float32 has."""
+    """``near`` below ``least`` in magnitude, else ``far``: a difference in float64, which there keeps more digits than
+    float32 has."""
     return where(apply("lt", magnitude(v), least), near, far)
 
 
@@ -118,8 +121,9 @@ def sigmoid(x):
     return 1.0 / (exp(-x) + 1.0)
 
 
-# --- log --------------------------------------------------------------------------------------------------------------------------
-LOG32 = [0.3333331346511841, -0.2500000596046448, 0.2000206708908081, -0.16668115556240082, 0.14220626652240753, -0.1240481287240982,
+# --- log --------------------------------------------------------------------------------------------------------------
+LOG32 = [0.3333331346511841, -0.2500000596046448, 0.2000206708908081, -0.16668115556240082, 0.14220626652240753,
+         -0.1240481287240982,
          0.11880111694335938, -0.1167399138212204, 0.06759468460643472]
 
 
@@ -180,7 +184,7 @@ def log1p(x):
     return where(apply("eq", x, 0.0), x, where(apply("eq", u, 0.0), number(-math.inf, x.dtype), log(u) + lost))
 
 
-# --- hyperbolic -------------------------------------------------------------------------------------------------------------------
+# --- hyperbolic -------------------------------------------------------------------------------------------------------
 TANH32 = [-0.3333325982093811, 0.1333082914352417, -0.053687967360019684, 0.020469363778829575, -0.00551519263535738]
 
 
@@ -245,7 +249,7 @@ def atanh(x):
     return through_double(lambda v: with_sign(0.5 * log1p(2.0 * magnitude(v) / (1.0 - magnitude(v))), v), x)
 
 
-# --- trigonometric -----------------------------------------------------------------------------------------------------------------
+# --- trigonometric ----------------------------------------------------------------------------------------------------
 HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(1, 10)]
 COS = [(-1) ** k / math.factorial(2 * k) for k in range(2, 10)]
@@ -272,7 +276,8 @@ def digits(count=56):
 
 
 def many_turns(x):
-    """(n, r) with x = n pi/2 + r, n in 0 ... 4, for large x (Payne & Hanek 1983): of the product with 2 / pi only what is below 4 is looked at."""
+    """(n, r) with x = n pi/2 + r, n in 0 ... 4, for large x (Payne & Hanek 1983): of the product with 2 / pi only what
+    is below 4 is looked at."""
     from ..ops.scalar import exact  # read when the first sine is compiled, not when the package is imported
 
     pattern = bits(magnitude(x), int64)
@@ -337,10 +342,12 @@ def quarter32(x: Expr, shift: int):
 
 
 def by_size(x, small, large):
-    """``small`` of a float32, in double precision ``large`` where it has turned often: a branch that is hardly ever taken."""
+    """``small`` of a float32, in double precision ``large`` where it has turned often: a branch that is hardly ever
+    taken."""
     if x.dtype is float64:
         return large(x)
-    return apply("rarely", apply("gt", magnitude(x), MOST_TURNS32), convert(large(convert(x, float64)), float32), small(x))
+    return apply("rarely", apply("gt", magnitude(x), MOST_TURNS32), convert(large(convert(x, float64)), float32),
+                 small(x))
 
 
 @expansion("sin")
@@ -404,7 +411,7 @@ def atan2(y, x):
     return through_double(run, y, x)
 
 
-# --- others --------------------------------------------------------------------------------------------------------------------------
+# --- others -----------------------------------------------------------------------------------------------------------
 @expansion("rsqrt")
 def rsqrt(x):
     return 1.0 / apply("sqrt", x)
@@ -426,12 +433,16 @@ def erf(x):
     return where(apply("gt", a, 0.9277), far, near)
 
 
-# fits of (1 + 2 x) e^(x^2) erfc(x) in (x - 2) / (x + 2) up to 10.3, and of erfinv(x) / x in -log(1 - x^2) up to 5, in its root beyond; relative errors below 2e-8
-ERFC = [1.2869301041, -0.020817129536, -0.17827063312, 0.11537416371, -0.021875246643, -0.0063806406584, 0.0022052953535, 0.0007337101509,
+# fits of (1 + 2 x) e^(x^2) erfc(x) in (x - 2) / (x + 2) up to 10.3, and of erfinv(x) / x in -log(1 - x^2) up to 5, in
+# its root beyond; relative errors below 2e-8
+ERFC = [1.2869301041, -0.020817129536, -0.17827063312, 0.11537416371, -0.021875246643, -0.0063806406584,
+        0.0022052953535, 0.0007337101509,
         -0.00016606042047, -8.2257585144e-05, 4.3952129883e-06]
-ERFINV_NEAR = [1.501409353036, 0.6166007223522, -0.0261083458908, -0.0195741790697, 0.008526454051829, -0.0004844036884506, -0.0008379205804855,
+ERFINV_NEAR = [1.501409353036, 0.6166007223522, -0.0261083458908, -0.0195741790697, 0.008526454051829,
+               -0.0004844036884506, -0.0008379205804855,
                0.0002841467664668, 2.681421430215e-05, -3.337162499176e-05, 3.48762880271e-06]
-ERFINV_FAR = [3.043366577431, 0.9782963169792, 0.005548029596984, -0.003861128067977, 0.002544556114495, -0.001682826085229, 0.0009618786544834,
+ERFINV_FAR = [3.043366577431, 0.9782963169792, 0.005548029596984, -0.003861128067977, 0.002544556114495,
+              -0.001682826085229, 0.0009618786544834,
               -0.0003080133635846, -8.393281629779e-05, 7.996931457993e-05]
 ERFC_LAST, FAR_FIRST, FAR_LAST = 10.3, math.sqrt(5.0), math.sqrt(17.5)
 
@@ -479,7 +490,8 @@ def power(x, y):
 
 @expansion("hypot")
 def hypot(x, y):
-    """sqrt(x^2 + y^2), infinite where one of them is; in float64 of the larger one, so that squares stay within range."""
+    """sqrt(x^2 + y^2), infinite where one of them is; in float64 of the larger one, so that squares stay within
+    range."""
     a, b = magnitude(x), magnitude(y)
     if x.dtype is float32:
         size = through_double(lambda v, w: apply("sqrt", fma(v, v, w * w)), x, y)
@@ -488,7 +500,8 @@ def hypot(x, y):
         large, small = where(swap, b, a), where(swap, a, b)
         r = small / where(apply("eq", large, 0.0), number(1, x.dtype), large)
         size = large * apply("sqrt", fma(r, r, 1.0))
-    return where(apply("logical_or", apply("eq", a, math.inf), apply("eq", b, math.inf)), number(math.inf, x.dtype), size)
+    return where(apply("logical_or", apply("eq", a, math.inf), apply("eq", b, math.inf)), number(math.inf, x.dtype),
+                 size)
 
 
 INSTRUCTIONS = frozenset("""

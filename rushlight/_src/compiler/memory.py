@@ -1,4 +1,5 @@
-"""One arena for all temporaries of a program: each has a place while it is alive, and others have it before and after."""
+"""One arena for all temporaries of a program: each has a place while it is alive, and others have it before and
+after."""
 from __future__ import annotations
 
 import numpy as np
@@ -8,7 +9,8 @@ FOREVER = 1 << 60
 
 
 class Life:
-    """``size`` bytes that steps ``first`` to ``last`` (both included) use; they begin at a multiple of ``alignment``."""
+    """``size`` bytes that steps ``first`` to ``last`` (both included) use; they begin at a multiple of
+    ``alignment``."""
 
     __slots__ = ("size", "first", "last", "alignment")
 
@@ -21,7 +23,8 @@ class Life:
 
 
 def plan(lives: list[Life]) -> tuple[list[int], int]:
-    """The offset of each, and the size of the arena: large ones first, each in the tightest gap that those around it leave.
+    """The offset of each, and the size of the arena: large ones first, each in the tightest gap that those around it
+    leave.
 
     >>> plan([Life(64, 0, 1), Life(64, 1, 2), Life(64, 2, 3)])
     ([0, 64, 0], 128)
@@ -36,8 +39,8 @@ def plan(lives: list[Life]) -> tuple[list[int], int]:
 
 
 def within(lives: list[Life], spent, room: int) -> dict:
-    """Offsets, by number, of those that find a place in another block of ``room`` bytes beside what is alive there; ``spent`` are
-    (Life, offset) of that.
+    """Offsets, by number, of those that find a place in another block of ``room`` bytes beside what is alive there;
+    ``spent`` are (Life, offset) of that.
 
     >>> within([Life(64, 2, 3), Life(64, 1, 3)], [(Life(64, 0, 1), 0)], 64)
     {0: 0}
@@ -85,7 +88,8 @@ def aligned(life: Life) -> int:
 
 
 def tightest_gap(begins, ends, size: int, alignment=ALIGNMENT) -> int:
-    """The offset of the smallest gap between ranges, ordered by where they begin, that is large enough, else behind them all."""
+    """The offset of the smallest gap between ranges, ordered by where they begin, that is large enough, else behind
+    them all."""
     if not len(begins):
         return 0
     reach = np.maximum.accumulate(ends)

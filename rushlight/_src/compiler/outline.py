@@ -21,19 +21,28 @@ class Outline:
     """A program of which all is decided but its sizes."""
 
     def __init__(self, made: Assembler):
-        self.name, self.items, self.work, self.outputs, self.stream, self.given, self.held = made.name, made.items, made.work, made.outputs, made.stream, made.given, made.held
+        self.name, self.items, self.work, self.outputs, self.stream, self.given, self.held = (made.name, made.items,
+                                                                                              made.work, made.outputs,
+                                                                                              made.stream, made.given,
+                                                                                              made.held)
         self.target = made.target
-        self.written = {k for k, node in enumerate(made.given) if any(o.into is node for o in made.stores)}  # inputs that do not stay as they are
-        self.spent, self.read = None, []  # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
+        # inputs that do not stay as they are
+        self.written = {k for k, node in enumerate(made.given) if any(o.into is node for o in made.stores)}
+        # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
+        self.spent, self.read = None, []
         if made.spent is not None:
             self.spent = made.given.index(made.spent)
-            self.read = [(p.params["offset"], p.meta.nbytes) for p in made.graph.nodes if p.op is P.part and p.args[0] is made.spent]
-        kept = [place for _, place in made.targets if place.value == len(self.given) + made.alone]  # what lies in the last output
-        self.kept, self.kept_metas = [(place.offset, place.meta.nbytes) for place in kept], [place.meta for place in kept]
+            self.read = [(p.params["offset"], p.meta.nbytes) for p in made.graph.nodes if p.op is P.part
+                         and p.args[0] is made.spent]
+        # what lies in the last output
+        kept = [place for _, place in made.targets if place.value == len(self.given) + made.alone]
+        self.kept, self.kept_metas = [(place.offset, place.meta.nbytes)
+                                      for place in kept], [place.meta for place in kept]
 
 
 class Binding:
-    """An Outline becoming Code, for given sizes: its launches, an arena for its temporaries, its words (``pipeline.BINDING``).
+    """An Outline becoming Code, for given sizes: its launches, an arena for its temporaries, its words
+    (``pipeline.BINDING``).
 
     ``mixed``: large outputs may lie among temporaries, and in what is spent.
     """
@@ -68,7 +77,8 @@ class Binding:
         self.labels.append(label)
 
     def once(self, launch: Launch, fixed, unused) -> bool:
-        """Runs a launch now that makes a temporary of nothing but inputs that are always the same: packing of known weights."""
+        """Runs a launch now that makes a temporary of nothing but inputs that are always the same: packing of known
+        weights."""
         held = self.outline.held
         made = {value for value, _ in launch.slots if value in unused}
         if not made or not all(value == CONSTANT or value in made or value in held for value, _ in launch.slots):
@@ -77,7 +87,8 @@ class Binding:
             buffer = ctypes.create_string_buffer(temporary.nbytes + 64)
             self.keep.append(buffer)
             fixed[temporary] = -(-ctypes.addressof(buffer) // 64) * 64
-        slots = tuple((CONSTANT, number + (0 if value == CONSTANT else fixed.get(value) or held[value])) for value, number in launch.slots)
+        slots = tuple((CONSTANT, number + (0 if value == CONSTANT else fixed.get(value) or held[value]))
+                      for value, number in launch.slots)
         self.outline.target.now(launch._replace(slots=slots))
         return True
 
@@ -86,14 +97,16 @@ class Binding:
         own = temporaries[name]
         if any(value in unused and value is not own or value in self.outline.written for value, _ in launch.slots):
             return False
-        key = launch.kernel, launch.extent, tuple((None if value is own else value, number) for value, number in launch.slots)
+        key = launch.kernel, launch.extent, tuple((None if value is own else value, number)
+                                                  for value, number in launch.slots)
         temporaries[name] = self.fillings.setdefault(key, own)
         return temporaries[name] is not own
 
     def lay_out(self):
         """Places temporaries, and large results if they may lie among them: all values of the launches get numbers."""
         outline, self.outputs = self.outline, self.known(self.outline.outputs)
-        self.layout = layout = Layout(self.launches, len(outline.given), self.outputs, self.kept(), self.spent(), self.mixed, self.known, self.replaceable)
+        self.layout = layout = Layout(self.launches, len(outline.given), self.outputs, self.kept(), self.spent(),
+                                      self.mixed, self.known, self.replaceable)
         if layout.at:
             memory_log.debug("%s: %s", outline.name, layout)
         after = layout.arena + bool(layout.size)
@@ -104,20 +117,24 @@ class Binding:
             place, offset = layout.at[value] if isinstance(value, Temporary) else (numbers.get(value, value), 0)
             return place, number if type(number) is Table else number + offset
 
-        self.placed = [launch._replace(slots=tuple([placed(*slot) for slot in launch.slots])) for launch in self.launches]
+        self.placed = [launch._replace(slots=tuple([placed(*slot) for slot in launch.slots]))
+                       for launch in self.launches]
 
     def encode(self):
         """Has the target write the program."""
         outline, size = self.outline, self.layout.size
         names = tuple(n.name for n in outline.given), tuple(n.name for n in outline.stream)
         long = max(map(self.known, outline.work), default=0) > LONG
-        self.code = outline.target.code(self.placed, self.outputs, temporaries=[size] if size else [], keep=self.keep, long=long, labels=self.labels, names=names,
+        self.code = outline.target.code(self.placed, self.outputs, temporaries=[size] if size else [], keep=self.keep,
+                                        long=long, labels=self.labels, names=names,
                                         callbacks=self.callbacks, layout=self.layout)
 
     def spent(self) -> Parts | None:
         """What is read of the input that nobody reads afterwards."""
         number = self.outline.spent
-        return None if number is None else Parts(number, self.known(self.outline.read), spendable(self.known(self.outline.given[number].meta.nbytes)), full=True)
+        return None if number is None else Parts(number, self.known(self.outline.read),
+                                                 spendable(self.known(self.outline.given[number].meta.nbytes)),
+                                                 full=True)
 
     def kept(self) -> Parts | None:
         """What is written of the output that holds a block."""

@@ -1,4 +1,5 @@
-"""When a program may overwrite its inputs: once nothing reads what they hold any more, so that what is written waits in no memory.
+"""When a program may overwrite its inputs: once nothing reads what they hold any more, so that what is written waits in
+no memory.
 
 An optimizer's update follows the gradient of its parameter, and the gradient's memory is free again.
 """
@@ -9,8 +10,9 @@ from .schedule import Schedule
 
 
 class Overwriting:
-    """``after[k]``: the Stores that may follow call k of a schedule; those not among them come last, where ``groups`` are pairs of
-    values in the last slot and the Stores that alone read them, so that one gradient is used up before the next is computed.
+    """``after[k]``: the Stores that may follow call k of a schedule; those not among them come last, where ``groups``
+    are pairs of values in the last slot and the Stores that alone read them, so that one gradient is used up before the
+    next is computed.
 
     Times are numbers: slot k is filled at ``2 k``, call k runs at ``2 k + 1``.
     """
@@ -40,7 +42,8 @@ class Overwriting:
         self.groups = self.grouped(stores, cones)
 
     def grouped(self, stores, cones) -> list:
-        """Values of the last slot that only a few Stores read, with these; what the values are computed from is not overwritten meanwhile."""
+        """Values of the last slot that only a few Stores read, with these; what the values are computed from is not
+        overwritten meanwhile."""
         last = self.schedule.slots[-1]
         shared = {n for node in last for used in node.used for n in self.cone(used)}
         early = {store for found in self.after.values() for store in found}
@@ -49,9 +52,11 @@ class Overwriting:
             readers = [k for k, cone in enumerate(cones) if node in cone]
             alone = readers and node not in shared and node not in self.results and node.op.kind.name != "view"
             others = {store.into for k, store in enumerate(stores) if k not in readers}
-            if alone and not any(n in others for used in node.used for n in self.cone(used)) and not any(stores[k] in early for k in readers):
+            if alone and not any(n in others for used in node.used
+                                 for n in self.cone(used)) and not any(stores[k] in early for k in readers):
                 found.setdefault(tuple(readers), []).append(node)
-        return [(nodes, [stores[k] for k in readers]) for readers, nodes in found.items() if self.closed(readers, stores, cones)]
+        return [(nodes, [stores[k] for k in readers]) for readers, nodes in found.items()
+                if self.closed(readers, stores, cones)]
 
     def closed(self, readers, stores, cones) -> bool:
         """Whether no other Stores read what these overwrite, or more of what is computed in the last slot."""
@@ -75,7 +80,8 @@ class Overwriting:
             seen.add(one)
             if one.op is None or one in self.schedule.slot or one in self.schedule.at:
                 found.add(one)
-            if one.op is not None and (one not in self.schedule.slot and one not in self.schedule.at or one.op.kind.name == "view"):
+            if one.op is not None and (one not in self.schedule.slot and one not in self.schedule.at
+                                       or one.op.kind.name == "view"):
                 stack.extend(one.used)
         return found
 
@@ -88,7 +94,8 @@ class Overwriting:
             elif node in self.call_of:
                 time = 2 * self.call_of[node] + 1
             else:
-                time = max(2 * schedule.slot.get(node, 0), uses.get(node, 0) if node not in schedule.slot or node.op.kind.name == "view" else 0)
+                time = max(2 * schedule.slot.get(node, 0), uses.get(node, 0) if node not in schedule.slot
+                           or node.op.kind.name == "view" else 0)
             if node in self.results:
                 time = self.end  # it may be copied to its place last
             for used in node.used:

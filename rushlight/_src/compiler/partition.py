@@ -32,16 +32,18 @@ class Partition:
     def without(self, node) -> "Partition":
         """The same where an extra is kept by other means."""
         whole = self.whole
-        kept = Graph(whole.inputs, whole.nodes, [n for k, n in enumerate(whole.outputs) if n is not node or k < len(whole.outputs) - len(self.extras)])
+        kept = Graph(whole.inputs, whole.nodes,
+                     [n for k, n in enumerate(whole.outputs) if n is not node
+                      or k < len(whole.outputs) - len(self.extras)])
         return Partition(kept, self.backward, self.residuals, [n for n in self.extras if n is not node])
 
 
 def partition(joint: Graph, outputs, cotangents, gradients, stores=(), from_inputs=False, changed=()) -> Partition:
     """Splits a program of primitives that computes ``outputs``, ``stores`` and, from ``cotangents``, ``gradients``.
 
-    What the backward reads crosses, or is computed again from what crosses, whatever moves fewer bytes; ``from_inputs``: everything is computed
-    again from the inputs.
-    Inputs and outputs that are ``changed`` (or written by ``stores``) cannot cross as they are: what is needed of them becomes an extra output.
+    What the backward reads crosses, or is computed again from what crosses, whatever moves fewer bytes;
+    ``from_inputs``: everything is computed again from the inputs.  Inputs and outputs that are ``changed`` (or written
+    by ``stores``) cannot cross as they are: what is needed of them becomes an extra output.
     """
     changed = {*changed, *(store.into for store in stores)}
     given = [n for n in joint.inputs if n not in set(cotangents)]
@@ -70,7 +72,8 @@ def at_once(graph: Graph) -> Graph:
         if node.op is P.after:
             env[node] = env[node.args[0]]
         else:
-            env[node] = Node(node.name, node.op, map_nodes(node.args, env.__getitem__), node.params, node.meta, node.inside, node.where, node.weak, node.constant)
+            env[node] = Node(node.name, node.op, map_nodes(node.args, env.__getitem__), node.params, node.meta,
+                             node.inside, node.where, node.weak, node.constant)
             nodes.append(env[node])
     return Graph(graph.inputs, nodes, [env[n] for n in graph.outputs]).prune()
 
@@ -104,8 +107,8 @@ def ancestors(nodes, targets) -> set:
 
 
 def crossroads(nodes) -> set:
-    """Elementwise results that several others read and that read several tensors, or all that is read of a contraction: the sums of
-    residual networks, layers with their biases."""
+    """Elementwise results that several others read and that read several tensors, or all that is read of a contraction:
+    the sums of residual networks, layers with their biases."""
     users: dict = {}
     for node in nodes:
         for used in set(node.used):
@@ -121,8 +124,9 @@ def crossroads(nodes) -> set:
 class Costs:
     """What it costs to keep a value for the backward, and what to compute it again; both in bytes moved.
 
-    A value that lies in memory anyway costs room only, which counts half.  One that the backward's contractions read must be written
-    once more if it is computed again.  In whole models room is dear: what they keep is what most of their memory is for.
+    A value that lies in memory anyway costs room only, which counts half.  One that the backward's contractions read
+    must be written once more if it is computed again.  In whole models room is dear: what they keep is what most of
+    their memory is for.
     """
 
     def __init__(self, nodes, backward: set, free: set):
@@ -131,9 +135,11 @@ class Costs:
         self.stored = operands(forward) | crossroads(forward)
         self.room = DEAR if sum(n.op.kind.name == "contract" for n in forward) >= SEVERAL else 1
         self.wanted = operands(n for n in nodes if n in backward)
-        self.numbers: set = set()  # what is computed from run-time numbers alone, such as places in the random stream: never kept as tensors
+        # what is computed from run-time numbers alone, such as places in the random stream: never kept as tensors
+        self.numbers: set = set()
         for node in forward:
-            if node.used and all(n.is_scalar or n in self.numbers for n in node.used) and not isinstance(node.meta, tuple) and node.shape == ():
+            if node.used and all(n.is_scalar or n in self.numbers
+                                 for n in node.used) and not isinstance(node.meta, tuple) and node.shape == ():
                 self.numbers.add(node)
 
     def keep(self, node: Node) -> int:
@@ -154,7 +160,8 @@ class Costs:
         if node.op is None or node.op.kind.name in KEPT:
             return ENDLESS
         if node.op.kind.name == "reduce":
-            return 2 * guess(product(node.args[0].shape)) * node.args[0].meta.itemsize  # read, and what is read is computed
+            # read, and what is read is computed
+            return 2 * guess(product(node.args[0].shape)) * node.args[0].meta.itemsize
         elements = guess(product(node.shape))
         written = elements * node.meta.itemsize if node in self.wanted else 0
         return int(elements * bytes_of_work(node)) + written

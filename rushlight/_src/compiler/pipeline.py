@@ -1,8 +1,9 @@
 """The way from a traced call to launches: read this first.
 
-``STAGES`` is the whole of it, in order.  Those of ``DERIVING`` and ``PLANNING`` run once for a call, or once for all sizes of a family, on a
-Compilation; those of ``BINDING`` run for each set of sizes, on a Binding.  Every stage says what it takes and leaves; ``RUSHLIGHT_LOGS=stages`` shows how
-large each leaves the program and how long it took, and under the setting ``verify`` what it left is checked.
+``STAGES`` is the whole of it, in order.  Those of ``DERIVING`` and ``PLANNING`` run once for a call, or once for all
+sizes of a family, on a Compilation; those of ``BINDING`` run for each set of sizes, on a Binding.  Every stage says
+what it takes and leaves; ``RUSHLIGHT_LOGS=stages`` shows how large each leaves the program and how long it took, and
+under the setting ``verify`` what it left is checked.
 """
 from __future__ import annotations
 
@@ -36,17 +37,23 @@ log, aot_log = logger("stages"), logger("aot")
 class Compilation:
     """One program on its way.  Stages read and replace what it holds.
 
-    ``trace``: of the call; ``outputs``: the nodes of its results; ``stores``: what it writes into its inputs.  ``sources``: the inputs whose gradients are
-    wanted.  ``into``: the input that the only result replaces, of an operator in place.  ``captured``: gradients are laid out as the parameters they
-    belong to.  ``writable``: somebody writes into the first result next.  ``viewing``: it makes no values, so that nothing is kept.
+    ``trace``: of the call; ``outputs``: the nodes of its results; ``stores``: what it writes into its inputs.
+      ``sources``: the inputs whose gradients are
+    wanted.  ``into``: the input that the only result replaces, of an operator in place.  ``captured``: gradients are
+    laid out as the parameters they belong to.  ``writable``: somebody writes into the first result next.  ``viewing``:
+    it makes no values, so that nothing is kept.
 
-    ``graph``: the program as it is now, ``derivative``: what is known of its backward program (None without one), ``buffer``: the residuals that share memory.
-    ``device``: the Target it is compiled for.  ``metas``: of its fresh outputs' memory; ``spent``: the input that nobody reads afterwards; ``held``: addresses of inputs that are always the same.
+    ``graph``: the program as it is now, ``derivative``: what is known of its backward program (None without one),
+      ``buffer``: the residuals that share memory.
+    ``device``: the Target it is compiled for.  ``metas``: of its fresh outputs' memory; ``spent``: the input that
+      nobody reads afterwards; ``held``: addresses of inputs that are always the same.
     """
 
-    def __init__(self, name: str, trace, outputs, *, stores=(), sources=(), into: Node | None = None, captured=False, writable=False, viewing=False,
+    def __init__(self, name: str, trace, outputs, *, stores=(), sources=(), into: Node | None = None, captured=False,
+                 writable=False, viewing=False,
                  spent: Node | None = None, held=None):
-        self.name, self.trace, self.outputs, self.stores, self.sources, self.into = name, trace, list(outputs), list(stores), list(sources), into
+        self.name, self.trace, self.outputs, self.stores, self.sources, self.into = name, trace, list(outputs), list(
+            stores), list(sources), into
         self.captured, self.writable, self.viewing, self.spent, self.held = captured, writable, viewing, spent, held
         self.given, self.nodes = list(trace.inputs), list(trace.nodes)  # before there are cotangents and gradients
         written = [Store(self.outputs[0], into)] if into is not None else [*self.outputs, *self.stores]
@@ -77,10 +84,12 @@ def device_of(nodes):
 class Derivative:
     """The backward program of a Compilation, on its way.
 
-    ``carrying``: the numbers of results that carry a gradient; ``cotangents``: the inputs for theirs; ``found``: pairs of a source and its gradient.
-    Later: ``whole``, the program with operators that carry their bodies; ``joint``, of primitives, with ``results`` and ``gradients`` in it; ``cut``; the ``backward``
-    program; ``again``: that from the inputs; ``lost``: inputs kept as they were before they are written, for that; ``extras``: residuals that the forward program
-    returns one by one; ``at``: the place of the residual buffer among the residuals.
+    ``carrying``: the numbers of results that carry a gradient; ``cotangents``: the inputs for theirs; ``found``: pairs
+      of a source and its gradient.
+    Later: ``whole``, the program with operators that carry their bodies; ``joint``, of primitives, with ``results`` and
+    ``gradients`` in it; ``cut``; the ``backward`` program; ``again``: that from the inputs; ``lost``: inputs kept as
+    they were before they are written, for that; ``extras``: residuals that the forward program returns one by one;
+    ``at``: the place of the residual buffer among the residuals.
     """
 
     def __init__(self, carrying, cotangents, found):
@@ -90,16 +99,18 @@ class Derivative:
 
 
 class Stage(NamedTuple):
-    """``run`` changes what it is given, as its docstring says (before -> after); ``verify`` raises AssertionError if that broke a rule."""
+    """``run`` changes what it is given, as its docstring says (before -> after); ``verify`` raises AssertionError if
+    that broke a rule."""
 
     name: str
     run: Callable
     verify: Callable
 
 
-# --- the backward program ----------------------------------------------------------------------------------------------------------
+# --- the backward program ---------------------------------------------------------------------------------------------
 def derive(c: Compilation):
-    """A traced program -> with inputs for cotangents, and gradients behind its results; unchanged where no gradient is wanted, or none arrives."""
+    """A traced program -> with inputs for cotangents, and gradients behind its results; unchanged where no gradient is
+    wanted, or none arrives."""
     sources = [n for n in c.sources if carries_gradient(n.meta)]
     active = active_nodes(c.nodes, sources)
     carrying = [k for k, n in enumerate(c.outputs) if n in active]
@@ -127,26 +138,31 @@ def open_up(c: Compilation):
 
 
 def cut(c: Compilation):
-    """Results and gradients in one program -> a forward program that returns residuals, too, and a backward program that takes them."""
+    """Results and gradients in one program -> a forward program that returns residuals, too, and a backward program
+    that takes them."""
     d = c.derivative
     if d is None:
         return
     joint, first = c.graph, len(c.outputs) + len(c.stores)
     gone = tuple(store.into for store in c.stores) if c.into is None else (c.into,)
-    left = d.results[:1] if c.writable else ()  # programs write into it next, as by relu(inplace=True): other values are kept
-    d.joint, d.cut = joint, partition(joint, d.results, d.cotangents, d.gradients, joint.outputs[len(c.outputs):first], c.viewing, (*gone, *left))
+    # programs write into it next, as by relu(inplace=True): other values are kept
+    left = d.results[:1] if c.writable else ()
+    d.joint, d.cut = joint, partition(joint, d.results, d.cotangents, d.gradients, joint.outputs[len(c.outputs):first],
+                                      c.viewing, (*gone, *left))
     d.backward = simplify(d.cut.backward) if any(n.op is P.after for n in joint.nodes) else d.cut.backward
     c.graph = d.cut.forward
 
 
 def derive_again(c: Compilation):
-    """A backward program that takes residuals -> a second one beside it, from the inputs alone by the rules of operators, which gradients of gradients run."""
+    """A backward program that takes residuals -> a second one beside it, from the inputs alone by the rules of
+    operators, which gradients of gradients run."""
     d = c.derivative
     if d is None:
         return
     gone = [store.into for store in c.stores]
     if d.cut.extras or not gone and c.into is None and any(n.inside is not None for n in d.whole.nodes):
-        d.again = partition(d.whole, c.outputs, d.cotangents, d.whole.outputs[len(c.outputs) + len(c.stores):], from_inputs=True)
+        d.again = partition(d.whole, c.outputs, d.cotangents, d.whole.outputs[len(c.outputs) + len(c.stores):],
+                            from_inputs=True)
         d.lost = [n for n in gone if n in d.again.residuals and n not in d.results]
     if c.into is None:
         c.graph = Graph(c.graph.inputs, c.graph.nodes, [*c.graph.outputs, *d.lost])
@@ -170,7 +186,7 @@ def share_buffer(c: Compilation):
         c.graph = Graph(c.graph.inputs, c.graph.nodes, [*before, *d.extras, *c.buffer.nodes])
 
 
-# --- the program -------------------------------------------------------------------------------------------------------------------
+# --- the program ------------------------------------------------------------------------------------------------------
 def give_memory(c: Compilation):
     """Fresh outputs -> each with the Meta of the memory it gets, the residual buffer last."""
     fresh = [o for o in c.graph.outputs if not isinstance(o, Store)]
@@ -178,7 +194,8 @@ def give_memory(c: Compilation):
 
 
 def recompute(c: Compilation):
-    """A whole training step, which computes its gradients itself -> its backward part reads only what is worth keeping."""
+    """A whole training step, which computes its gradients itself -> its backward part reads only what is worth
+    keeping."""
     c.graph = recomputed(c.graph)
 
 
@@ -203,7 +220,8 @@ def place(c: Compilation):
 
 
 def claim(c: Compilation):
-    """Contractions and what else templates compute -> calls, each with the prologue and the epilogue that are computed along."""
+    """Contractions and what else templates compute -> calls, each with the prologue and the epilogue that are computed
+    along."""
     c.assembler.claim()
 
 
@@ -218,12 +236,13 @@ def order_writes(c: Compilation):
 
 
 def assemble(c: Compilation):
-    """A schedule -> items: templates' problems with where their operands lie, and kernels of what lies between (``segment.py``)."""
+    """A schedule -> items: templates' problems with where their operands lie, and kernels of what lies between
+    (``segment.py``)."""
     c.assembler.assemble()
     c.outline = Outline(c.assembler)
 
 
-# --- for each set of sizes ---------------------------------------------------------------------------------------------------------
+# --- for each set of sizes --------------------------------------------------------------------------------------------
 def bind(b: Binding):
     """Items, with symbols for sizes -> Launches with numbers; templates choose blocks and kernels now."""
     b.bind()
@@ -239,7 +258,7 @@ def encode(b: Binding):
     b.encode()
 
 
-# --- what has to hold ----------------------------------------------------------------------------------------------------------------
+# --- what has to hold -------------------------------------------------------------------------------------------------
 def well_formed(name: str):
     """The check that both programs keep the rules of ``graph.verify``."""
     def verify(c: Compilation):
@@ -265,7 +284,8 @@ def all_known(b: Binding):
 
 def apart(b: Binding):
     """Temporaries that live at the same time do not overlap in the arena."""
-    own = [(value, at) for value, (whole, at) in b.layout.places.items() if whole == b.layout.arena and value not in b.layout.overlaid]
+    own = [(value, at) for value, (whole, at) in b.layout.places.items() if whole == b.layout.arena
+           and value not in b.layout.overlaid]
     memory.verify([b.layout.lives[value] for value, _ in own], [at for _, at in own])
 
 
@@ -328,5 +348,6 @@ def outlined(c: Compilation) -> Outline:
 
 
 def code_of(outline: Outline, sizes=None, mixed=False):
-    """The program of an Outline for these values of its symbols; ``mixed``: large outputs may lie among its temporaries, and in what is spent."""
+    """The program of an Outline for these values of its symbols; ``mixed``: large outputs may lie among its
+    temporaries, and in what is spent."""
     return run(BINDING, Binding(outline, sizes or {}, mixed)).code

@@ -1,7 +1,8 @@
 """Sums of products as one product: A B + C D = [A C] [B; D].
 
-The gradient of a weight that is used again and again, as by the steps of a recurrent layer, is a sum of products that are large beside
-their operands.  Joining the operands moves fewer bytes than writing every product and reading it again.
+The gradient of a weight that is used again and again, as by the steps of a recurrent layer, is a sum of products that
+are large beside their operands.  Joining the operands moves fewer bytes than writing every product and reading it
+again.
 """
 from __future__ import annotations
 
@@ -16,14 +17,16 @@ EXACT_ENOUGH = ("float32", "float64")  # halves round once for every product
 def joined_products(graph: Graph) -> Graph:
     """The same program, in which sums of products are one where that moves fewer bytes."""
     users = count_users(graph)
-    inner = {n for node in graph.nodes if is_sum(node) for n in node.args if is_sum(n) and users[n] == 1 and n.meta is node.meta}
+    inner = {n for node in graph.nodes if is_sum(node) for n in node.args if is_sum(n) and users[n] == 1
+             and n.meta is node.meta}
     made, nodes = {n: n for n in graph.inputs}, []
 
     def add(op, args, name, meta, params=None):
         nodes.append(Node(name, op, args, params, meta))
         return nodes[-1]
 
-    joined = {node: groups for node in graph.nodes if is_sum(node) and node not in inner and (groups := alike(terms(node, inner), users))}
+    joined = {node: groups for node in graph.nodes if is_sum(node) and node not in inner
+              and (groups := alike(terms(node, inner), users))}
     if not joined:
         return graph
     for node in graph.nodes:
@@ -86,7 +89,8 @@ def total(node: Node, groups, made: dict, add):
     *products, rest = groups
     parts = [made[term] for term in rest]
     for k, group in enumerate(products):
-        left, right = (join([made[term.args[side]] for term in group], 1 - side, f"{node.name}_{k}{'lr'[side]}", add) for side in (0, 1))
+        left, right = (join([made[term.args[side]] for term in group], 1 - side, f"{node.name}_{k}{'lr'[side]}", add)
+                       for side in (0, 1))
         parts.append(add(P.matmul, (left, right), f"{node.name}_{k}", group[0].meta))
     result = parts[0]
     for k, part in enumerate(parts[1:]):
@@ -101,4 +105,5 @@ def join(pieces, dim: int, name: str, add):
         return add(P.permute, (whole,), name, P.permute.kind.meta(P.permute, whole.meta, dims=(1, 0)), {"dims": (1, 0)})
     shape = list(pieces[0].shape)
     shape[dim] = sum(piece.shape[dim] for piece in pieces)
-    return add(P.cat, (tuple(pieces),), name, Meta.of(tuple(shape), pieces[0].dtype, pieces[0].meta.device), {"dim": dim})
+    return add(P.cat, (tuple(pieces),), name, Meta.of(tuple(shape), pieces[0].dtype, pieces[0].meta.device),
+               {"dim": dim})

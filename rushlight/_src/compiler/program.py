@@ -23,7 +23,8 @@ def float_bits(value: float) -> int:
 
 
 class Step:
-    """A kernel as a device runs it: its binary code's ``address``, and what fills its slots.  A device says how it is compiled, and its geometry."""
+    """A kernel as a device runs it: its binary code's ``address``, and what fills its slots.  A device says how it is
+    compiled, and its geometry."""
 
     address: int
 
@@ -45,8 +46,10 @@ class Step:
         raise NotImplementedError
 
     def slots(self, number_of, block, blocks) -> list:
-        """What fills its slots: (source, number) each; numbers are ints or Exprs, and ``block`` and ``blocks`` as given."""
-        found = [(number_of(buffer), 0) for buffer in self.buffers] + self.scalars + [(-1, value) for value in self.parameters]
+        """What fills its slots: (source, number) each; numbers are ints or Exprs, and ``block`` and ``blocks`` as
+        given."""
+        found = [(number_of(buffer), 0) for buffer in self.buffers] + self.scalars + [(-1, value)
+                                                                                      for value in self.parameters]
         if self.lane_size is not None:
             found += (-1, block), (-1, blocks)
         return found + [(number_of(None), 0)] if self.kernel.flag else found
@@ -57,13 +60,15 @@ class Step:
             return evaluate(e, symbols) if isinstance(e, Expr) else e
 
         extent, grain, *blocks = self.geometry(*map(known, self.extents()))
-        return Launch(self.address, extent, grain, tuple((source, known(number)) for source, number in self.slots(number_of, *blocks)))
+        return Launch(self.address, extent, grain,
+                      tuple((source, known(number)) for source, number in self.slots(number_of, *blocks)))
 
 
 @dataclass
 class Bound:
-    """A program for certain sizes: its launches, bytes of each temporary; for each launch the pairs of values of which the first,
-    written, may lie where the second lies.  Values are in the order inputs, fresh outputs, temporaries, error flag."""
+    """A program for certain sizes: its launches, bytes of each temporary; for each launch the pairs of values of which
+    the first, written, may lie where the second lies.  Values are in the order inputs, fresh outputs, temporaries,
+    error flag."""
 
     launches: list
     temporaries: list
@@ -73,8 +78,8 @@ class Bound:
 class Program:
     """Kernels in order, for any sizes that meet the assumptions made while tracing.
 
-    ``inputs`` and ``outputs`` count the values; ``output_metas`` describe the fresh outputs; ``checks``: whether the error
-    flag may be raised.
+    ``inputs`` and ``outputs`` count the values; ``output_metas`` describe the fresh outputs; ``checks``: whether the
+    error flag may be raised.
     """
 
     def __init__(self, name: str, steps, inputs: int, output_metas, temporaries, checks: bool):
@@ -84,17 +89,21 @@ class Program:
     @property
     def symbolic(self) -> bool:
         """Whether it has to be bound to sizes."""
-        return any(isinstance(v, Expr) for step in self.steps for v in (*step.parameters, *step.sizes, step.lane_size, step.across_size)) or any(
+        return any(isinstance(v, Expr) for step in self.steps
+                   for v in (*step.parameters, *step.sizes, step.lane_size, step.across_size)) or any(
             isinstance(t.size, Expr) for t in self.temporaries)
 
     def number_of(self, buffer) -> int:
         """The value that a buffer is; None: the error flag."""
         outputs = self.inputs + len(self.output_metas)
-        return outputs + len(self.temporaries) if buffer is None else {"input": 0, "output": self.inputs, "temporary": outputs}[buffer.kind] + buffer.number
+        return outputs + len(self.temporaries) if buffer is None else {"input": 0, "output": self.inputs,
+                                                                       "temporary": outputs}[
+                                                                           buffer.kind] + buffer.number
 
     def bind(self, symbols: dict | None = None) -> Bound:
         """The program for these values of its symbols (Exprs or names)."""
         symbols, number_of = dict(symbols or {}), self.number_of
         launches = [step.launch(symbols, number_of) for step in self.steps]
         sizes = [max(1, evaluate(t.size, symbols)) * t.buffer.dtype.itemsize for t in self.temporaries]
-        return Bound(launches, sizes, [[(number_of(a), number_of(b)) for a, b in step.replaceable] for step in self.steps])
+        return Bound(launches, sizes,
+                     [[(number_of(a), number_of(b)) for a, b in step.replaceable] for step in self.steps])

@@ -1,7 +1,8 @@
-"""What a contraction's template computes while it packs an operand: elementwise nodes whose result nothing but contractions reads.
+"""What a contraction's template computes while it packs an operand: elementwise nodes whose result nothing but
+contractions reads.
 
-Such an operand is not written to memory and read again.  What it is computed from (its leaves) may be broadcast, transposed or otherwise
-seen through views that strides can tell; all of it lies in memory before the contraction runs.
+Such an operand is not written to memory and read again.  What it is computed from (its leaves) may be broadcast,
+transposed or otherwise seen through views that strides can tell; all of it lies in memory before the contraction runs.
 """
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ LEAST_BYTES = 1 << 20  # of an operand: less stays in the second cache, and kern
 LEAST_ROWS = 128  # of a matrix of a batch, where one with all rows could be multiplied instead
 SMALL = 4        # a value this many times smaller than the operand is computed beforehand
 WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
-ROUNDED = 3      # bytes that could be moved while an element is rounded to a half, as products of more than FEW rows want it,
+# bytes that could be moved while an element is rounded to a half, as products of more than FEW rows want it,
+ROUNDED = 3
 FEW = 16
 WHOLE = 2        # or converted from a whole number
 UNSURE = 1.25    # gains that are estimated smaller are left alone
@@ -31,7 +33,8 @@ UNSURE = 1.25    # gains that are estimated smaller are left alone
 
 @dataclass
 class FusedPrologue:
-    """``operand`` computed from ``reads``: for each leaf the views, outermost first, through which the operand shows it."""
+    """``operand`` computed from ``reads``: for each leaf the views, outermost first, through which the operand shows
+    it."""
 
     operand: Node
     inside: frozenset
@@ -50,7 +53,8 @@ class FusedPrologue:
 
 
 def shown(meta: Meta, views):
-    """(Meta, offset in elements) of memory seen through views (or, broadcast, in larger shapes), outermost first; None where strides cannot tell it."""
+    """(Meta, offset in elements) of memory seen through views (or, broadcast, in larger shapes), outermost first; None
+    where strides cannot tell it."""
     total = 0
     for view in reversed(views):
         op, params = (view.op, view.params) if isinstance(view, Node) else (P.expand, {"shape": view})
@@ -65,13 +69,15 @@ def shown(meta: Meta, views):
 def is_rows(reshape: Node) -> bool:
     """Whether a matrix has the rows of a tensor of a few more dimensions."""
     shape = reshape.args[0].shape
-    return 2 < len(shape) <= MOST_DIMENSIONS and same(shape[-1], reshape.shape[-1]) and guess(product(shape[-3:-1])) >= LEAST_ROWS
+    return 2 < len(shape) <= MOST_DIMENSIONS and same(shape[-1], reshape.shape[-1]) and guess(
+        product(shape[-3:-1])) >= LEAST_ROWS
 
 
 class Prologues:
     """Finds the prologues of a program's contractions.
 
-    ``calls``: {node: its FusedEpilogue}; ``packings(node, number)`` tells how often a template packs each element of an operand, 0 where it
+    ``calls``: {node: its FusedEpilogue}; ``packings(node, number)`` tells how often a template packs each element of an
+      operand, 0 where it
     cannot compute it.
     """
 
@@ -81,19 +87,22 @@ class Prologues:
         self.within = {n for fused in calls.values() for n in fused.inside} - self.stored
         self.kept = {*graph.result_nodes(), *(o.node for o in graph.outputs if isinstance(o, Store))}
         self.kept.update(n for fused in calls.values() for n in fused.reads)
-        self.reduced = {node.args[0] for node in graph.nodes if node.op.kind.name == "reduce" and 0 not in node.params["dims"]}
+        self.reduced = {node.args[0] for node in graph.nodes if node.op.kind.name == "reduce"
+                        and 0 not in node.params["dims"]}
         self.found: dict = {}  # operand's root: FusedPrologue or None
 
     def of(self, contraction: Node) -> dict:
         """{number of an argument: its FusedPrologue}."""
         prologues = {k: self.prologue(operand) for k, operand in enumerate(contraction.args)}
         left = contraction.args[0]
-        if prologues[0] is None and contraction.op is P.matmul and len(contraction.shape) == 2 and left.op is P.reshape and is_rows(left):
+        if prologues[0] is None and contraction.op is P.matmul and len(
+                contraction.shape) == 2 and left.op is P.reshape and is_rows(left):
             prologues[0] = self.prologue(left.args[0])  # rows that strides cannot tell as one dimension
         return {k: prologue for k, prologue in prologues.items() if prologue is not None}
 
     def prologue(self, operand: Node) -> FusedPrologue | None:
-        """The FusedPrologue that computes an operand, if that takes less time than to write it down and to read it again."""
+        """The FusedPrologue that computes an operand, if that takes less time than to write it down and to read it
+        again."""
         if operand not in self.found:
             self.found[operand] = self.find(operand)
         return self.found[operand]
@@ -107,13 +116,15 @@ class Prologues:
             return None
         prologue = FusedPrologue(operand, frozenset())
         inside: set = set()
-        if not self.expand(operand, (), prologue, inside) or not 0 < len(prologue.reads) <= MOST_LEAVES or len(inside) > MOST_NODES:
+        if not self.expand(operand, (), prologue,
+                           inside) or not 0 < len(prologue.reads) <= MOST_LEAVES or len(inside) > MOST_NODES:
             return None
         prologue.inside = frozenset(inside)
         return prologue if self.pays(prologue, root, readers) else None
 
     def readers(self, root: Node):
-        """How often each contraction that reads a value packs it, and whether it wants halves rounded; None where something else reads it too."""
+        """How often each contraction that reads a value packs it, and whether it wants halves rounded; None where
+        something else reads it too."""
         found, queue = [], [root]
         while queue:
             node = queue.pop()
@@ -124,7 +135,8 @@ class Prologues:
                     queue.append(user)
                 elif user in self.calls:
                     rounds = user.op is not P.matmul or guess(user.shape[-2]) > FEW
-                    found += [(self.packings(user, k), rounds or k == 0) for k, arg in enumerate(user.args) if arg is node]
+                    found += [(self.packings(user, k), rounds or k == 0) for k, arg in enumerate(user.args)
+                              if arg is node]
                 else:
                     return None
         return found
@@ -133,11 +145,13 @@ class Prologues:
         """Whether a value lies in memory whatever becomes of the prologues."""
         if node.op is None:
             return not node.weak
-        return node in self.stored or node in self.kept or is_part(node) or node.op is P.part or node.op.kind.name in ("reduce", "scan", "scatter")
+        return node in self.stored or node in self.kept or is_part(node) or node.op is P.part or node.op.kind.name in (
+            "reduce", "scan", "scatter")
 
     def expand(self, node: Node, views, prologue: FusedPrologue, inside: set) -> bool:
         """Adds what a node, seen through views, is computed from; whether all of that can be read."""
-        if self.lies(node) or node.op is not None and node.op.kind.name == "elementwise" and self.small(node, prologue.operand):
+        if self.lies(node) or node.op is not None and node.op.kind.name == "elementwise" and self.small(
+                node, prologue.operand):
             return self.reads(node, views, prologue)
         if node.op is P.full:
             return isinstance(node.params["value"], (bool, int, float))
@@ -148,7 +162,8 @@ class Prologues:
         if node.op.kind.name != "elementwise" or stands_alone(node) or node.dtype.is_complex:
             return False
         inside.add(node)
-        return all(self.expand(n, views if same_shape(n.shape, node.shape) else (*views, tuple(node.shape)), prologue, inside) for n in node.used)
+        return all(self.expand(n, views if same_shape(n.shape, node.shape) else (*views, tuple(node.shape)), prologue,
+                               inside) for n in node.used)
 
     def small(self, node: Node, operand: Node) -> bool:
         """Whether a value is much smaller than the operand, and takes operations that are better done once."""
@@ -161,15 +176,17 @@ class Prologues:
         return shown(in_memory(node), views) is not None
 
     def pays(self, prologue: FusedPrologue, root: Node, readers) -> bool:
-        """Whether fewer bytes are moved, work counted as bytes that could be moved meanwhile: all for an element of the operand.  What several
-        contractions read is computed again only if that is less than reading it."""
+        """Whether fewer bytes are moved, work counted as bytes that could be moved meanwhile: all for an element of the
+        operand.  What several contractions read is computed again only if that is less than reading it."""
         size, own = guess(product(prologue.operand.shape)), root.dtype.itemsize
         if size * own < LEAST_BYTES:
             return False
         times, rounds = sum(n for n, _ in readers), root.dtype.is_half and any(rounds for _, rounds in readers)
         leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in prologue.reads}
         work = sum(map(bytes_of_work, prologue.inside))
-        read_anyway = sum(bytes_ for n, bytes_ in leaves.items() if n in self.reduced)  # in the kernel that reduces its rows
+        # in the kernel that reduces its rows
+        read_anyway = sum(bytes_ for n, bytes_ in leaves.items() if n in self.reduced)
         written = sum(leaves.values()) - read_anyway + work + WRITTEN * own + times * own
-        once = sum(leaves.values()) + work + ROUNDED * rounds + WHOLE * sum(not n.dtype.is_floating_point for n in leaves)
+        once = sum(leaves.values()) + work + ROUNDED * rounds + WHOLE * sum(not n.dtype.is_floating_point
+                                                                            for n in leaves)
         return times * once * UNSURE < written and (times == 1 or once <= own)

@@ -1,4 +1,5 @@
-"""Whole training steps: what their backward pass reads of the forward pass is kept, or computed again, as between two programs."""
+"""Whole training steps: what their backward pass reads of the forward pass is kept, or computed again, as between two
+programs."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -8,7 +9,8 @@ from .simplify import simplify
 
 
 def recomputed(graph: Graph) -> Graph:
-    """An equal program whose backward pass, which is all that comes ``after`` something, reads only what is worth keeping.
+    """An equal program whose backward pass, which is all that comes ``after`` something, reads only what is worth
+    keeping.
 
     The backward pass is simplified by itself: it must not share anything else with the forward pass.
     """
@@ -24,7 +26,8 @@ def recomputed(graph: Graph) -> Graph:
     second = simplify(at_once(Graph(order, [n for n in graph.nodes if n not in crossing], late).prune()))
     nodes, made = renamed(second, {n.name for n in first.nodes})
     last = {old: made.get(new, new) for old, new in zip(late, second.outputs)}
-    outputs = [Store(last.get(o.node, o.node), o.into) if isinstance(o, Store) else last.get(o, o) for o in graph.outputs]
+    outputs = [Store(last.get(o.node, o.node), o.into) if isinstance(o, Store) else last.get(o, o)
+               for o in graph.outputs]
     return Graph(graph.inputs, [*first.nodes, *nodes], outputs)
 
 
@@ -33,5 +36,6 @@ def renamed(graph: Graph, taken: set):
     made: dict = {}
     for node in graph.nodes:
         name = f"{node.name}_again" if node.name in taken else node.name
-        made[node] = Node(name, node.op, map_nodes(node.args, lambda n: made.get(n, n)), node.params, node.meta, node.inside, node.where, node.weak, node.constant)
+        made[node] = Node(name, node.op, map_nodes(node.args, lambda n: made.get(n, n)), node.params, node.meta,
+                          node.inside, node.where, node.weak, node.constant)
     return list(made.values()), made

@@ -21,7 +21,8 @@ def array_at(address: int, meta: Meta) -> np.ndarray:
     if meta.numel == 0:
         return np.empty(meta.shape, meta.dtype.numpy)
     size = meta.itemsize
-    return np.ndarray(meta.shape, meta.dtype.numpy, (ctypes.c_char * meta.nbytes).from_address(address), 0, [s * size for s in meta.strides])
+    return np.ndarray(meta.shape, meta.dtype.numpy, (ctypes.c_char * meta.nbytes).from_address(address), 0,
+                      [s * size for s in meta.strides])
 
 
 def evaluate(graph: Graph, values: list) -> list:
@@ -71,7 +72,8 @@ def computing_type(dtype):
 
 
 def same_type(node):
-    """The arguments of a call, Python numbers in the type of the arrays beside them, so that NumPy's own promotion has no say."""
+    """The arguments of a call, Python numbers in the type of the arrays beside them, so that NumPy's own promotion has
+    no say."""
     dtypes = [a.dtype for a in node.args if isinstance(a, Node)]
     if not dtypes or node.op.name == "prims.convert":
         return node.args
@@ -107,8 +109,8 @@ KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
 def callback(graph: Graph, inputs: list, outputs: list):
     """A kernel (``void kernel(slots, begin, end, worker)``) that computes ``graph`` with NumPy.
 
-    ``inputs`` and ``outputs`` are the Metas of each; the slots are their addresses (of weak inputs: the number), then the
-    address of the error flag.
+    ``inputs`` and ``outputs`` are the Metas of each; the slots are their addresses (of weak inputs: the number), then
+    the address of the error flag.
     """
     count = len(inputs) + len(outputs) + 1
     compute = computation(graph)

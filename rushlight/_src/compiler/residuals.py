@@ -1,5 +1,5 @@
-"""What a forward program keeps for its backward, in one buffer: the backward program lays its temporaries where what it has
-read already lay, so that memory is given back while it runs."""
+"""What a forward program keeps for its backward, in one buffer: the backward program lays its temporaries where what it
+has read already lay, so that memory is given back while it runs."""
 from __future__ import annotations
 
 from ..core.devices import preferred
@@ -14,7 +14,8 @@ WORTHWHILE = 1 << 20  # bytes from which values share a block
 
 
 class ResidualBuffer:
-    """``nodes``: the values that share a block; ``offsets``: where each lies, in bytes; ``meta``: the block as a tensor of bytes."""
+    """``nodes``: the values that share a block; ``offsets``: where each lies, in bytes; ``meta``: the block as a tensor
+    of bytes."""
 
     def __init__(self, nodes=()):
         self.nodes, self.offsets, size = list(nodes), [], 0
@@ -33,7 +34,8 @@ class ResidualBuffer:
                 for node, offset in zip(self.nodes, self.offsets)}
         opened = list(made.values())
         for node in backward.nodes:
-            made[node] = Node(node.name, node.op, map_nodes(node.args, lambda n: made.get(n, n)), node.params, node.meta, where=node.where)
+            made[node] = Node(node.name, node.op, map_nodes(node.args, lambda n: made.get(n, n)), node.params,
+                              node.meta, where=node.where)
         first = min(k for k, n in enumerate(backward.inputs) if n in made)
         inputs = [n for n in backward.inputs if n not in made]
         inputs.insert(first, block)
@@ -42,7 +44,8 @@ class ResidualBuffer:
 
 
 def worthwhile(extras) -> ResidualBuffer:
-    """The ResidualBuffer of those extra outputs of a forward program that can share one; empty where that saves little."""
+    """The ResidualBuffer of those extra outputs of a forward program that can share one; empty where that saves
+    little."""
     found = ResidualBuffer(n for n in extras if n.op is not None)
     return found if len(found.nodes) > 1 and guess(found.meta.nbytes) >= WORTHWHILE else ResidualBuffer()
 
@@ -54,4 +57,5 @@ def part_of(meta: Meta, offset: int) -> dict:
 
 def dense(meta: Meta) -> Meta:
     """The metadata a result gets in memory of its own."""
-    return meta if meta.contiguous or dense_strides(meta.shape, meta.strides) is not None else meta.like(tuple(meta.shape))
+    return meta if meta.contiguous or dense_strides(meta.shape, meta.strides) is not None else meta.like(
+        tuple(meta.shape))

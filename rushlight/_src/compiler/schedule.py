@@ -1,8 +1,8 @@
 """What of a program is kept in memory, and when it is computed.
 
-A *template call* is a node with a step of its own: a contraction that a template computes, or what only NumPy can.  Template calls run in the
-program's order.  Between them lie *slots*: all other kept values are computed in one of them, by generated kernels that read through
-everything not kept.
+A *template call* is a node with a step of its own: a contraction that a template computes, or what only NumPy can.
+Template calls run in the program's order.  Between them lie *slots*: all other kept values are computed in one of them,
+by generated kernels that read through everything not kept.
 """
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from .math import COSTLY, COSTLY_WORK
 MOST_LOADS = 2   # a value read by several others is kept if computing it again reads as many tensors as this,
 MOST_WORK = 6    # or takes as many operations
 RANDOM_WORK = 40
-MOST_READS = 32  # places that one kernel reads for an element, or functions that it computes: compilation takes time beyond proportion
-MOST_AGAIN = 2   # the same of a value that a kernel computes a second time at another place, instead of reading what another kernel wrote
+# places that one kernel reads for an element, or functions that it computes: compilation takes time beyond proportion
+MOST_READS = 32
+# the same of a value that a kernel computes a second time at another place, instead of reading what another kernel
+# wrote
+MOST_AGAIN = 2
 MOVED = 3        # so much do reads at other places count, which come with conditions
 MOST_JOINED = 8  # pieces among which a kernel chooses for each element it reads
 
 
 class Schedule:
-    """``calls``: nodes with a step of their own, each with the FusedEpilogue that its step computes along and leaves in memory; ``prologues`` are the
-    Prologues by which some compute their arguments, by number.
-    ``kept``: nodes with memory.  ``slots[k]``: those computed by kernels before call k; the last slot comes after all calls.
+    """``calls``: nodes with a step of their own, each with the FusedEpilogue that its step computes along and leaves in
+    memory; ``prologues`` are the Prologues by which some compute their arguments, by number.
+    ``kept``: nodes with memory.  ``slots[k]``: those computed by kernels before call k; the last slot comes after all
+      calls.
     ``ends``: kept values that a kernel ends with, as more would be too much for one.
     """
 
@@ -63,36 +67,41 @@ class Schedule:
         prologues = self.prologues.get(node)
         if not prologues:
             return node.used
-        return dict.fromkeys((*(a for k, a in enumerate(node.args) if k not in prologues), *(n for prologue in prologues.values() for n in prologue.reads)))
+        return dict.fromkeys((*(a for k, a in enumerate(node.args) if k not in prologues),
+                              *(n for prologue in prologues.values() for n in prologue.reads)))
 
-    # --- what is kept -----------------------------------------------------------------------------------------------------------
+    # --- what is kept -------------------------------------------------------------------------------------------------
     def keep_shared(self):
-        """Keeps values that several kept ones are computed from, where computing them again costs more than reading them, and those that
-        are computed from too many."""
+        """Keeps values that several kept ones are computed from, where computing them again costs more than reading
+        them, and those that are computed from too many."""
         readers, work, touched, own, shared = self.readers(), {}, {}, {}, set()
         for node in self.graph.nodes:
             if node in self.at or node in self.inside:
                 continue
             own[node] = found = self.touched_by(node, touched)
-            self.ends.update(value for value, path in found if path and len(own.get(value, ())) > MOST_AGAIN and not is_small(value, node))
+            self.ends.update(value for value, path in found if path and len(own.get(value, ())) > MOST_AGAIN
+                             and not is_small(value, node))
             if node in self.kept:
                 continue
             loads, operations = self.cost(node, work)
             dear = loads >= MOST_LOADS or operations >= MOST_WORK or node.op.kind.name == "reduce"
-            if dear and len(readers.get(node, ())) > 1 and node.op.kind.name != "view" and not stored_alike(node, readers[node]):
+            if dear and len(readers.get(node, ())) > 1 and node.op.kind.name != "view" and not stored_alike(
+                    node, readers[node]):
                 self.kept.add(node)
                 shared.add(node)
             elif sum(MOVED if path else 1 for _, path in found) > MOST_READS and node.op.kind.name == "elementwise":
                 self.kept.add(node)
                 self.ends.add(node)
             else:
-                work[node] = (loads, operations) if node.op.kind.name != "reduce" else (0, 0)  # a row's result is at hand in its kernel
+                # a row's result is at hand in its kernel
+                work[node] = (loads, operations) if node.op.kind.name != "reduce" else (0, 0)
                 touched[node] = found
 
         self.readers(shared)
 
     def readers(self, shared=()) -> dict:
-        """The kept values that each node is read for.  Those ``shared`` that turn out to have only one are not kept any more, but where kernels end."""
+        """The kept values that each node is read for.  Those ``shared`` that turn out to have only one are not kept any
+        more, but where kernels end."""
         found: dict = {o.node: {o} for o in self.graph.outputs if isinstance(o, Store)}
         for node in reversed(self.graph.nodes):
             if node in self.inside:
@@ -116,14 +125,14 @@ class Schedule:
         return loads, operations
 
     def touched_by(self, node: Node, known: dict) -> frozenset:
-        """What is read and what costly functions are computed for an element of a node: each value with the views through which it is seen, as a
-        kernel computes a value again for every other index."""
+        """What is read and what costly functions are computed for an element of a node: each value with the views
+        through which it is seen, as a kernel computes a value again for every other index."""
         found = frozenset().union(*(known.get(used) or ((used, 0),) for used in node.used))
         if moves(node):
             return frozenset((value, hash((path, node))) for value, path in found)
         return found | {(node, 0)} if own_work(node) >= COSTLY_WORK else found
 
-    # --- when it is computed ------------------------------------------------------------------------------------------------------
+    # --- when it is computed ------------------------------------------------------------------------------------------
     def place(self):
         """Fills the slots: late, so that values do not wait in memory, but what shrinks data early."""
         last = len(self.calls)
@@ -151,7 +160,8 @@ class Schedule:
     def keep_spread(self) -> bool:
         """Keeps reductions that would be computed in several slots; whether there were any."""
         after = len(self.slots)  # where Stores are computed
-        spans: dict = {o.node: (after, after) for o in self.graph.outputs if isinstance(o, Store)}  # node: first and last slot that computes it
+        # node: first and last slot that computes it
+        spans: dict = {o.node: (after, after) for o in self.graph.outputs if isinstance(o, Store)}
         found = False
         for node in reversed(self.graph.nodes):
             own = spans.get(node)

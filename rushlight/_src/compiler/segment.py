@@ -3,7 +3,8 @@
 1. ``graph.splice`` opens operators until only primitives are left.
 2. ``lower.Reader`` says what the element of any node is, as an Expr.
 3. ``fuse.Fuser`` groups reductions, scatters and outputs into clusters, each one Kernel.
-4. The target arranges each kernel: it merges axes, picks those of vectors or threads, splits large sums; ``kernel.parametrise`` turns numbers into slots.
+4. The target arranges each kernel: it merges axes, picks those of vectors or threads, splits large sums;
+  ``kernel.parametrise`` turns numbers into slots.
 5. The target writes and compiles code, unless a kernel of the same text has been compiled before.
 """
 from __future__ import annotations
@@ -23,12 +24,13 @@ from .target import Target, processor
 fusion_log = logging.getLogger("rushlight.fusion")
 
 
-def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, inputs: list[Meta] | None = None, target: Target | None = None) -> Program:
+def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, inputs: list[Meta] | None = None,
+                  target: Target | None = None) -> Program:
     """Compiles a program of primitives.
 
-    ``outputs`` are the Metas of the memory of its fresh outputs (those that are not Stores; default: their own), ``inputs``
-    those of its inputs' memory where it differs from the nodes'.  ``target``: default the processor.  Raises NotLowerable for a program with a node that
-    kernels cannot compute.
+    ``outputs`` are the Metas of the memory of its fresh outputs (those that are not Stores; default: their own),
+    ``inputs`` those of its inputs' memory where it differs from the nodes'.  ``target``: default the processor.  Raises
+    NotLowerable for a program with a node that kernels cannot compute.
     """
     return Segment(splice(graph).prune(), outputs, inputs, target or processor()).run(name)
 
@@ -37,8 +39,10 @@ made: dict = {}  # fingerprint: (Program, its words); layers of a model repeat
 MOST_MADE = 4096
 
 
-def compile_once(target: Target, graph: Graph, name: str, outputs: list[Meta], inputs: list[Meta]) -> tuple[Program, Bound | None]:
-    """As ``compile_graph``, with what ``bind`` makes of it (None for symbolic sizes); programs of the same form are compiled once."""
+def compile_once(target: Target, graph: Graph, name: str, outputs: list[Meta],
+                 inputs: list[Meta]) -> tuple[Program, Bound | None]:
+    """As ``compile_graph``, with what ``bind`` makes of it (None for symbolic sizes); programs of the same form are
+    compiled once."""
     key, known = (target, *fingerprint(graph, outputs, inputs)), Facts.known_programs(made)
     found = known.get(key)
     if found is None:
@@ -61,7 +65,8 @@ def fingerprint(graph: Graph, outputs, inputs) -> tuple:
             return tuple(map(form, value))
         return type(value), repr(value) if type(value) is float else value
 
-    nodes = tuple((n.op, tuple(map(form, n.args)), tuple((k, form(v)) for k, v in n.params.items()), n.meta) for n in graph.nodes)
+    nodes = tuple((n.op, tuple(map(form, n.args)), tuple((k, form(v)) for k, v in n.params.items()), n.meta)
+                  for n in graph.nodes)
     given = tuple((n.meta, n.weak) for n in graph.inputs)
     results = tuple((numbers[o.node], numbers[o.into]) if isinstance(o, Store) else numbers[o] for o in graph.outputs)
     return nodes, given, results, tuple(outputs), tuple(inputs)
@@ -117,12 +122,14 @@ class Segment:
             self.fuser.output(*target)
         self.store_into()
         kernels = [c.kernel() for c in self.fuser.clusters if c.stores or c.closed]
-        steps = [self.target.step(part, self.scalars) for kernel in kernels for part in self.target.parts(kernel, self.scratch)]
+        steps = [self.target.step(part, self.scalars) for kernel in kernels
+                 for part in self.target.parts(kernel, self.scratch)]
         fusion_log.debug("%s: %d nodes -> %d kernels", name, len(self.graph.nodes), len(steps))
         return Program(name, steps, len(self.graph.inputs), self.metas, self.temporaries, self.reader.checked)
 
     def store_into(self):
-        """Outputs that go into an input's memory, after everything that still reads it; through temporaries if they must be."""
+        """Outputs that go into an input's memory, after everything that still reads it; through temporaries if they
+        must be."""
         self.into = [o for o in self.into if self.reader.places.get(o.node) is not self.reader.places[o.into]]
         places = [self.reader.places[o.into] for o in self.into]
         before, placed = [(c, len(c.stores)) for c in self.fuser.clusters], dict(self.reader.places)
@@ -134,7 +141,8 @@ class Segment:
         for cluster, count in kept.items():
             del cluster.stores[count:]
         self.reader.places = placed  # results that the first attempt brought to memory are not there any more
-        temporaries = [Place(self.new_temporary(o.node), Meta.of(o.node.shape, o.node.dtype).strides) for o in self.into]
+        temporaries = [Place(self.new_temporary(o.node), Meta.of(o.node.shape, o.node.dtype).strides)
+                       for o in self.into]
         for output, temporary in zip(self.into, temporaries):
             self.fuser.output(output.node, temporary)
         for output, temporary, place in zip(self.into, temporaries, places):
@@ -148,7 +156,8 @@ class Segment:
         """
         at = next(s.at for _, _, s in reversed(cluster.stores) if s.buffer is place.buffer)
         for c in self.fuser.clusters[self.fuser.clusters.index(cluster):]:
-            values = [r.value for _, r in c.reductions] + [s.value for _, _, s in (*c.stores, *((0, 0, u) for u in c.updates))]
+            values = [r.value for _, r in c.reductions] + [
+                s.value for _, _, s in (*c.stores, *((0, 0, u) for u in c.updates))]
             values += [r.value for r in (c.scan or ())[:1]]
             for value in values:
                 for load in walk(value, "load"):

@@ -1,7 +1,9 @@
-"""Tensor-level rewriting of programs of primitives: common subexpressions, and rules that are each shown by two functions.
+"""Tensor-level rewriting of programs of primitives: common subexpressions, and rules that are each shown by two
+functions.
 
-A rule looks at one node, whose arguments are simple already, and returns what the node equals: a Node, a call ``(op, args, params)``, or
-None; ``make(op, args, params)`` makes nodes that the call needs.  ``before`` and ``after`` compute the same; tests run both.
+A rule looks at one node, whose arguments are simple already, and returns what the node equals: a Node, a call
+``(op, args, params)``, or None; ``make(op, args, params)`` makes nodes that the call needs.  ``before`` and ``after``
+compute the same; tests run both.
 """
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ def rule(*operators, before, after):
 
 
 def simplify(graph: Graph, fixed: int | None = None) -> Graph:
-    """An equal program with fewer nodes.  The first ``fixed`` outputs (default: all) keep their strides; an output that equals an input is
-    still a value of its own."""
+    """An equal program with fewer nodes.  The first ``fixed`` outputs (default: all) keep their strides; an output that
+    equals an input is still a value of its own."""
     made, table = {n: n for n in graph.inputs}, {}
     for node in graph.nodes:
         args = map_nodes(node.args, made.__getitem__)
@@ -43,16 +45,19 @@ def simplify(graph: Graph, fixed: int | None = None) -> Graph:
         found = made[node]
         if (found.meta is node.meta or not fixed) and (found.op is not None or node.op is None):
             return found
-        return Node(node.name, node.op, map_nodes(node.args, made.__getitem__), node.params, node.meta, where=node.where)
+        return Node(node.name, node.op, map_nodes(node.args, made.__getitem__), node.params, node.meta,
+                    where=node.where)
 
-    outputs = [Store(made[o.node], o.into) if isinstance(o, Store) else own(o, fixed is None or k < fixed) for k, o in enumerate(graph.outputs)]
+    outputs = [Store(made[o.node], o.into) if isinstance(o, Store) else own(o, fixed is None or k < fixed)
+               for k, o in enumerate(graph.outputs)]
     known = {*graph.inputs, *table.values()}
     extra = [n for n in outputs if isinstance(n, Node) and n not in known]
     return with_less(Graph(graph.inputs, [*table.values(), *extra], outputs).prune())
 
 
 def with_less(graph: Graph) -> Graph:
-    """Where of several results only one is read that another operator computes with less, computes it so: eigenvalues without vectors."""
+    """Where of several results only one is read that another operator computes with less, computes it so: eigenvalues
+    without vectors."""
     parts: dict = {}
     for node in graph.nodes:
         if is_part(node) and "alone" in node.args[0].op.facts:
@@ -117,7 +122,7 @@ def same_type(a: Node, b: Node) -> bool:
     return isinstance(a, Node) and tuple(a.shape) == tuple(b.shape) and a.dtype is b.dtype
 
 
-# --- arithmetic -------------------------------------------------------------------------------------------------------------------
+# --- arithmetic -------------------------------------------------------------------------------------------------------
 @rule(P.mul, before=lambda x: P.mul(x, 1.0), after=lambda x: x)
 @rule(P.div, before=lambda x: P.div(x, 1.0), after=lambda x: x)
 @rule(P.add, before=lambda x: P.add(x, -0.0), after=lambda x: x)
@@ -129,13 +134,15 @@ def neutral(node, args, params, make):
 
 
 def does_nothing(node: Node, value) -> bool:
-    """Whether an operand leaves the other one as it is: -0.0 + 0.0 is 0.0, and so is -0.0 - -0.0; of a complex product the parts meet zeros."""
+    """Whether an operand leaves the other one as it is: -0.0 + 0.0 is 0.0, and so is -0.0 - -0.0; of a complex product
+    the parts meet zeros."""
     if node.op in (P.mul, P.div):
         return is_number(value, 1) and not node.dtype.is_complex
     return is_number(value, 0) and (not node.dtype.is_inexact or is_negative_zero(value) == (node.op is P.add))
 
 
-@rule(P.where, before=lambda x: P.where(P.full(shape=(), value=False, dtype=bool_), x, P.neg(x)), after=lambda x: P.neg(x))
+@rule(P.where, before=lambda x: P.where(P.full(shape=(), value=False, dtype=bool_), x, P.neg(x)),
+      after=lambda x: P.neg(x))
 def never_chosen(node, args, params, make):
     if not is_number(args[0], 0):
         return None
@@ -150,7 +157,8 @@ def twice_negated(node, args, params, make):
     return args[0].args[0] if args[0].op is P.neg else None
 
 
-EXACT = {("float16", "float32"), ("float16", "float64"), ("bfloat16", "float32"), ("bfloat16", "float64"), ("float32", "float64"), ("int32", "int64")}
+EXACT = {("float16", "float32"), ("float16", "float64"), ("bfloat16", "float32"), ("bfloat16", "float64"),
+         ("float32", "float64"), ("int32", "int64")}
 
 
 @rule(P.convert, before=lambda x: P.convert(P.convert(x, dtype=x.dtype), dtype=x.dtype), after=lambda x: x)
@@ -163,7 +171,7 @@ def converted_again(node, args, params, make):
     return None
 
 
-# --- images with channels last ------------------------------------------------------------------------------------------------------
+# --- images with channels last ----------------------------------------------------------------------------------------
 def at_end(rank: int) -> tuple:
     """The order of dimensions with that of channels last."""
     return (0, *range(2, rank), 1)
@@ -190,7 +198,10 @@ ALONE = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 def over_pixels(operand: Node, weight: Node, groups: int) -> bool:
     """Whether a convolution of floats is computed over pixels with channels last."""
     sizes = weight.shape[0], weight.shape[1]
-    return all(type(n) is int for n in sizes) and operand.meta.device.provider.target().pays_with_channels_last(operand.dtype.name, sizes[1], sizes[0] // groups, groups)
+    return all(type(n) is int
+               for n in sizes) and operand.meta.device.provider.target().pays_with_channels_last(operand.dtype.name,
+                                                                                                 sizes[1], sizes[0]
+                                                                                                 // groups, groups)
 
 
 @rule(P.copy, before=lambda x: P.copy(P.permute(P.conv(image(x), kernels(x), **ALONE), dims=at_end(4))),
@@ -201,7 +212,9 @@ def convolved_with_channels_last(node, args, params, make):
     if view.op is not P.permute or view.params["dims"] != at_end(len(view.shape)):
         return None
     root, bias = view.args[0], None
-    if root.op is P.add and isinstance(root.args[0], Node) and isinstance(root.args[1], Node) and len(root.args[1].shape) == len(root.shape):
+    if root.op is P.add and isinstance(root.args[0], Node) and isinstance(root.args[1],
+                                                                          Node) and len(root.args[1]
+                                                                                        .shape) == len(root.shape):
         root, bias = root.args
     if root.op is not P.conv or not over_pixels(*root.args, root.params["groups"]):
         return None
@@ -210,7 +223,8 @@ def convolved_with_channels_last(node, args, params, make):
     return found if bias is None else (P.add, (make(*found), make(P.permute, (bias,), order)), {})
 
 
-@rule(P.conv_input, before=lambda x: P.conv_input(P.permute(P.permute(image(x), dims=at_end(4)), dims=in_front(4)), kernels(x), shape=(1, 4, 2, 2), **ALONE),
+@rule(P.conv_input, before=lambda x: P.conv_input(P.permute(P.permute(image(x), dims=at_end(4)), dims=in_front(4)),
+                                                  kernels(x), shape=(1, 4, 2, 2), **ALONE),
       after=lambda x: P.conv_input(image(x), kernels(x), shape=(1, 4, 2, 2), **ALONE))
 def gradient_with_channels_last(node, args, params, make):
     """The gradient of an image is computed with channels last if that of the result is."""
@@ -226,7 +240,8 @@ def gradient_with_channels_last(node, args, params, make):
 def fits(node: Node, g: Node, weight: Node, p) -> bool:
     """Whether the gradient has one element for each window, of sizes that are known."""
     sizes = [*node.shape, *g.shape, *weight.shape]
-    return all(type(n) is int for n in sizes) and prims.places(node.shape[2:], weight.shape[2:], p["stride"], p["padding"], p["dilation"]) == tuple(g.shape[2:])
+    return all(type(n) is int for n in sizes) and prims.places(node.shape[2:], weight.shape[2:], p["stride"],
+                                                               p["padding"], p["dilation"]) == tuple(g.shape[2:])
 
 
 LASTING = 64  # operations that are looked at, behind a convolution
@@ -234,7 +249,8 @@ LASTING = 64  # operations that are looked at, behind a convolution
 
 def lasting(x) -> bool:
     """Whether a value is a view of one that is computed with channels last."""
-    return isinstance(x, Node) and x.op is P.permute and len(x.shape) in (4, 5) and x.params["dims"] == in_front(len(x.shape)) and from_pixels(x.args[0], LASTING)
+    return isinstance(x, Node) and x.op is P.permute and len(x.shape) in (4, 5) and x.params["dims"] == in_front(
+        len(x.shape)) and from_pixels(x.args[0], LASTING)
 
 
 def from_pixels(x: Node, steps: int) -> bool:
@@ -252,7 +268,8 @@ def from_pixels(x: Node, steps: int) -> bool:
 
 def is_turned(x: Node) -> bool:
     """Whether a value is a copy with channels last."""
-    return x.op is P.copy and len(x.shape) in (4, 5) and x.args[0].op is P.permute and x.args[0].params["dims"] == at_end(len(x.shape))
+    return x.op is P.copy and len(x.shape) in (4, 5) and x.args[0].op is P.permute and x.args[0].params[
+        "dims"] == at_end(len(x.shape))
 
 
 def with_channels_last(node, args, params, make):
@@ -272,25 +289,30 @@ def with_channels_last(node, args, params, make):
     return P.permute, (make(node.op, tuple(map(turned, args)), params),), {"dims": in_front(rank)}
 
 
-@rule(P.sum, before=lambda x: P.sum(P.permute(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE), dims=in_front(4)), dims=(0, 2)),
-      after=lambda x: P.permute(P.sum(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE), dims=(0, 1)), dims=in_front(4)))
+@rule(P.sum, before=lambda x: P.sum(P.permute(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE),
+                                              dims=in_front(4)), dims=(0, 2)),
+      after=lambda x: P.permute(P.sum(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE),
+                                      dims=(0, 1)), dims=in_front(4)))
 def summed_with_channels_last(node, args, params, make):
     """So are sums."""
     x, order = args[0], in_front(len(args[0].shape))
     if not lasting(x):
         return None
-    return P.permute, (make(P.sum, (x.args[0],), {**params, "dims": tuple(sorted(order[d] for d in params["dims"]))}),), {"dims": order}
+    return P.permute, (make(P.sum, (x.args[0],), {**params, "dims": tuple(sorted(order[d] for d in params["dims"]))}),
+                       ), {"dims": order}
 
 
 for _operator in vars(P).values():
     if _operator.kind.name == "elementwise" and _operator is not P.copy:
         RULES.setdefault(_operator, []).append(with_channels_last)
 SHOWN.append((with_channels_last,
-              lambda x: P.neg(P.permute(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE), dims=in_front(4))),
-              lambda x: P.permute(P.neg(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE)), dims=in_front(4))))
+              lambda x: P.neg(P.permute(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE),
+                                        dims=in_front(4))),
+              lambda x: P.permute(P.neg(P.conv_last(P.permute(image(x), dims=at_end(4)), kernels(x), **ALONE)),
+                                  dims=in_front(4))))
 
 
-# --- views --------------------------------------------------------------------------------------------------------------------------
+# --- views ------------------------------------------------------------------------------------------------------------
 @rule(P.permute, before=lambda x: P.permute(P.permute(x, dims=(1, 0)), dims=(1, 0)), after=lambda x: x)
 def permuted_again(node, args, params, make):
     x, dims = args[0], params["dims"]
@@ -301,7 +323,8 @@ def permuted_again(node, args, params, make):
     return None
 
 
-@rule(P.permute, before=lambda x: P.permute(P.matmul(x, x[:, :2]), dims=(1, 0)), after=lambda x: P.matmul(x[:, :2].mT, x.mT))
+@rule(P.permute, before=lambda x: P.permute(P.matmul(x, x[:, :2]), dims=(1, 0)),
+      after=lambda x: P.matmul(x[:, :2].mT, x.mT))
 def transposed_product(node, args, params, make):
     """(A B)' = B' A': a product is as fast whichever way its operands lie, and its result needs no copy."""
     product_, rank = args[0], len(params["dims"])
@@ -314,7 +337,8 @@ def transposed_product(node, args, params, make):
 @rule(P.permute, before=lambda x: P.permute(P.convert(P.matmul(x, x[:, :2]), dtype=float64), dims=(1, 0)),
       after=lambda x: P.convert(P.matmul(x[:, :2].mT, x.mT), dtype=float64))
 def transposed_conversion(node, args, params, make):
-    """A product that is converted and turned round is turned round first: autocast converts the gradients of weights."""
+    """A product that is converted and turned round is turned round first: autocast converts the gradients of
+    weights."""
     x = args[0]
     if x.op is not P.convert or x.args[0].op is not P.matmul or params["dims"] != swapped(len(params["dims"])):
         return None
@@ -326,7 +350,8 @@ def swapped(rank: int) -> tuple:
     return (*range(rank - 2), rank - 1, rank - 2)
 
 
-@rule(P.reshape, before=lambda x: P.reshape(P.reshape(x, shape=(product(x.shape),)), shape=tuple(x.shape)), after=lambda x: x)
+@rule(P.reshape, before=lambda x: P.reshape(P.reshape(x, shape=(product(x.shape),)), shape=tuple(x.shape)),
+      after=lambda x: x)
 def reshaped_again(node, args, params, make):
     x = args[0]
     if tuple(params["shape"]) == tuple(x.shape):
@@ -349,11 +374,13 @@ def nothing_padded(node, args, params, make):
     return args[0] if not any((*params["low"], *params["high"], *params["inner"])) else None
 
 
-@rule(P.reshape, P.permute, P.expand, P.convert, before=lambda x: P.add(x, P.reshape(P.full(shape=(1, 1), value=2, dtype=x.dtype), shape=())),
+@rule(P.reshape, P.permute, P.expand, P.convert,
+      before=lambda x: P.add(x, P.reshape(P.full(shape=(1, 1), value=2, dtype=x.dtype), shape=())),
       after=lambda x: P.add(x, P.full(shape=(), value=2, dtype=x.dtype)))
 def full_of_one_number(node, args, params, make):
     x = args[0]
-    if x.op is not P.full or node.op is P.convert and not (x.dtype.category <= node.dtype.category and not x.dtype.is_complex):
+    if x.op is not P.full or node.op is P.convert and not (x.dtype.category <= node.dtype.category
+                                                           and not x.dtype.is_complex):
         return None
     value = x.params["value"]
     if x.dtype is not node.dtype and not isinstance(value, Expr):
@@ -361,8 +388,10 @@ def full_of_one_number(node, args, params, make):
     return P.full, (), {"shape": tuple(node.shape), "value": value, "dtype": node.dtype}
 
 
-@rule(P.sum, before=lambda x: P.sum(P.reshape(x, shape=(1, *x.shape)), dims=(0,)), after=lambda x: P.add(P.reshape(x, shape=(1, *x.shape)), 0.0))
-@rule(P.prod, P.amax, P.amin, before=lambda x: P.amax(P.reshape(x, shape=(1, *x.shape)), dims=(0,)), after=lambda x: P.reshape(x, shape=(1, *x.shape)))
+@rule(P.sum, before=lambda x: P.sum(P.reshape(x, shape=(1, *x.shape)), dims=(0,)),
+      after=lambda x: P.add(P.reshape(x, shape=(1, *x.shape)), 0.0))
+@rule(P.prod, P.amax, P.amin, before=lambda x: P.amax(P.reshape(x, shape=(1, *x.shape)), dims=(0,)),
+      after=lambda x: P.reshape(x, shape=(1, *x.shape)))
 def reduced_over_nothing(node, args, params, make):
     x = args[0]
     if not all(is_one(x.shape[d]) for d in params["dims"]) or x.dtype is not node.dtype:
@@ -370,7 +399,7 @@ def reduced_over_nothing(node, args, params, make):
     return (P.add, (x, 0.0), {}) if node.op is P.sum and node.dtype.is_inexact else x  # a sum of -0.0 is 0.0
 
 
-# --- gradients of parts ---------------------------------------------------------------------------------------------------------------
+# --- gradients of parts -----------------------------------------------------------------------------------------------
 def padded_along(x):
     """(dimension, low, high) of a value that is zero beyond a region along one dimension."""
     if not isinstance(x, Node) or x.op is not P.pad or any(x.params["inner"]) or x.params["value"] != 0:
@@ -382,7 +411,8 @@ def padded_along(x):
     return (along[0], low[along[0]], high[along[0]]) if len(along) == 1 else None
 
 
-@rule(P.add, before=lambda x: P.add(P.pad(x, low=(0, 0), high=(3, 0), inner=(0, 0), value=0), P.pad(x[:3], low=(x.shape[0], 0), high=(0, 0), inner=(0, 0), value=0)),
+@rule(P.add, before=lambda x: P.add(P.pad(x, low=(0, 0), high=(3, 0), inner=(0, 0), value=0),
+                                    P.pad(x[:3], low=(x.shape[0], 0), high=(0, 0), inner=(0, 0), value=0)),
       after=lambda x: P.cat((x, x[:3]), dim=0))
 def side_by_side(node, args, params, make):
     """Two parts that lie next to one another: their sum joins them."""
@@ -405,14 +435,18 @@ def side_by_side(node, args, params, make):
 
 def first_row(x, base):
     """``base`` with the first row of x added to its own."""
-    return P.put(base, P.full(shape=(1,), value=0, dtype=int64), P.slice(x, starts=(0, 0), steps=(1, 1), shape=(1, x.shape[1])), dim=0, combine="add")
+    return P.put(base, P.full(shape=(1,), value=0, dtype=int64),
+                 P.slice(x, starts=(0, 0), steps=(1, 1), shape=(1, x.shape[1])), dim=0, combine="add")
 
 
-@rule(P.add, before=lambda x: P.add(first_row(x, P.full(shape=tuple(x.shape), value=0, dtype=x.dtype)), x), after=lambda x: first_row(x, x))
+@rule(P.add, before=lambda x: P.add(first_row(x, P.full(shape=tuple(x.shape), value=0, dtype=x.dtype)), x),
+      after=lambda x: first_row(x, x))
 def accumulated(node, args, params, make):
-    """Rows gathered from a table have a gradient that is zero but there: what is added to it becomes what it is added to."""
+    """Rows gathered from a table have a gradient that is zero but there: what is added to it becomes what it is added
+    to."""
     for found, other in (args, reversed(args)):
-        if same_type(other, node) and same_type(found, node) and found.op is P.put and found.params["combine"] == "add" and is_number(found.args[0], 0) and not node.dtype.is_half:
+        if same_type(other, node) and same_type(found, node) and found.op is P.put and found.params[
+                "combine"] == "add" and is_number(found.args[0], 0) and not node.dtype.is_half:
             return P.put, (other, *found.args[1:]), found.params
     return None
 

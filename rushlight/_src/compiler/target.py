@@ -1,4 +1,5 @@
-"""What the compiler asks of a type of device.  All that it knows of processors, instructions and machine code is behind these entries."""
+"""What the compiler asks of a type of device.  All that it knows of processors, instructions and machine code is behind
+these entries."""
 from __future__ import annotations
 
 import contextlib
@@ -14,10 +15,14 @@ from .launch import Launch
 class Claim(NamedTuple):
     """What a device computes by a template.
 
-    ``suits(node)`` tells whether there is one for a call.  ``plan(assembler, node, targets, prologues)`` gives what plans a problem, the problem, and the operands, Places by name;
-    ``targets``: the Places of its results; ``prologues``: by the number of an argument, what is computed where it is packed.  ``output``: the name of the result in which the template
-    computes an epilogue along, "" where it does not.  The first ``computed`` arguments may have a prologue: ``packings(node, number)`` tells how often the template packs one of them, 0 if it does not.
-    ``lies(meta)``: where results may lie.  ``heavy``: by the template even where kernels are switched off, since the NumPy meaning takes too long.
+    ``suits(node)`` tells whether there is one for a call.  ``plan(assembler, node, targets, prologues)`` gives what
+    plans a problem, the problem, and the operands, Places by name;
+    ``targets``: the Places of its results; ``prologues``: by the number of an argument, what is computed where it is
+      packed.  ``output``: the name of the result in which the template
+    computes an epilogue along, "" where it does not.  The first ``computed`` arguments may have a prologue:
+    ``packings(node, number)`` tells how often the template packs one of them, 0 if it does not.  ``lies(meta)``: where
+    results may lie.  ``heavy``: by the template even where kernels are switched off, since the NumPy meaning takes too
+    long.
     """
 
     suits: Callable
@@ -29,7 +34,8 @@ class Claim(NamedTuple):
     heavy: bool = False
 
     def times_packed(self, node, number: int) -> int:
-        """How often the template of a call packs each element of an argument, and so could compute it; 0 where it cannot."""
+        """How often the template of a call packs each element of an argument, and so could compute it; 0 where it
+        cannot."""
         return self.packings(node, number) if self.packings is not None and number < self.computed else 0
 
 
@@ -44,8 +50,9 @@ def leaf(name: str, dtype=float32) -> Expr:
 
 
 class Operand(NamedTuple):
-    """A tensor that an epilogue reads: its name, dtype, and what it has a number for: "row" (a channel of a convolution),
-    "column" (a feature of a linear layer), "element" (the output, which it then is laid out as), or "one" for a single number."""
+    """A tensor that an epilogue reads: its name, dtype, and what it has a number for: "row" (a channel of a
+    convolution), "column" (a feature of a linear layer), "element" (the output, which it then is laid out as), or "one"
+    for a single number."""
 
     name: str
     dtype: object
@@ -65,15 +72,18 @@ class Target:
 
     # --- kernels of ours ---
     def parts(self, kernel: Kernel, scratch) -> list[Kernel]:
-        """A fused kernel as one or several with their axes in the order, merged and split as suits the device; ``scratch(dtype, size)`` gives a Buffer for sums in parts."""
+        """A fused kernel as one or several with their axes in the order, merged and split as suits the device;
+        ``scratch(dtype, size)`` gives a Buffer for sums in parts."""
         raise NotImplementedError
 
     def step(self, kernel: Kernel, scalars: dict):
-        """The ``program.Step`` of such a kernel: its binary code, and the geometry of its launch for given sizes.  ``scalars``: the numbers of inputs that are run-time numbers, by name."""
+        """The ``program.Step`` of such a kernel: its binary code, and the geometry of its launch for given sizes.
+        ``scalars``: the numbers of inputs that are run-time numbers, by name."""
         raise NotImplementedError
 
     def ahead(self):
-        """A block in which code that is asked for may be made by others meanwhile; it can be run when the block ends, or after ``settle``."""
+        """A block in which code that is asked for may be made by others meanwhile; it can be run when the block ends,
+        or after ``settle``."""
         return contextlib.nullcontext()
 
     def settle(self):
@@ -89,12 +99,13 @@ class Target:
         return None
 
     def epilogue(self, value: Expr | None, operands, out, further, sums):
-        """What a template computes before it stores: ``value`` over the leaf ``sums`` and those of the ``operands``; ``out``: (name, dtype) of the result, ``further``: other results (Stored).
-        None as ``value``: nothing."""
+        """What a template computes before it stores: ``value`` over the leaf ``sums`` and those of the ``operands``;
+        ``out``: (name, dtype) of the result, ``further``: other results (Stored).  None as ``value``: nothing."""
         raise NotImplementedError
 
     def prologue(self, value: Expr, leaves):
-        """What a template computes where it packs an operand: ``value`` over ``leaves``, which stand for what it reads."""
+        """What a template computes where it packs an operand: ``value`` over ``leaves``, which stand for what it
+        reads."""
         raise NotImplementedError
 
     # --- programs ---

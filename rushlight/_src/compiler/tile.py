@@ -13,7 +13,8 @@ _names = itertools.count()
 
 
 def arrange(kernel: Kernel) -> Kernel:
-    """The kernel with its axes ordered by the memory they step through, merged where they step as one, and vectorised."""
+    """The kernel with its axes ordered by the memory they step through, merged where they step as one, and
+    vectorised."""
     if kernel.serial or kernel.lane is not None:
         return kernel
     kernel = unroll(collapse(separate(kernel)))
@@ -34,7 +35,8 @@ def with_tiles(kernel: Kernel) -> Kernel:
         return kernel
     loads = {load for e in kernel.stages[0].exprs() for load in walk(e, "load")}
     for axis in kernel.outer:
-        if any(lies_along(load, axis, kernel.lane) for load in loads) and not is_short(axis) and not is_short(kernel.lane):
+        if any(lies_along(load, axis, kernel.lane)
+               for load in loads) and not is_short(axis) and not is_short(kernel.lane):
             outer = tuple(i for i in kernel.outer if i is not axis)
             return Kernel(outer, kernel.lane, kernel.stages, kernel.serial, kernel.flag, axis)
     return kernel
@@ -45,7 +47,8 @@ def lies_along(load: Expr, axis: Expr, lane: Expr) -> bool:
     if len(load.args) > 1:
         return False
     steps = strides(terms(load.args[0])[0])
-    return any(expr_same(steps.get(axis, 0), k) for k in (1, -1)) and lane in steps and not any(expr_same(steps[lane], k) for k in (1, -1))
+    return any(expr_same(steps.get(axis, 0), k)
+               for k in (1, -1)) and lane in steps and not any(expr_same(steps[lane], k) for k in (1, -1))
 
 
 def with_loops(kernel, outer, lane, old, new):
@@ -98,13 +101,15 @@ def is_short(axis) -> bool:
 
 
 def separate(kernel: Kernel) -> Kernel:
-    """Axes of which quotient and remainder are wanted (a reshape read through) become two axes, and the divisions go."""
+    """Axes of which quotient and remainder are wanted (a reshape read through) become two axes, and the divisions
+    go."""
     loops = next((s.loops for s in kernel.stages if s.loops), ())
     for axis in (*kernel.outer, *loops):
         inner = divisor(kernel, axis)
         if inner is not None:
             a, b = index(f"y{next(_names)}", extent_of(axis) // inner), index(f"y{next(_names)}", inner)
-            outer, loops = ([one for i in axes for one in ((a, b) if i is axis else (i,))] for axes in (kernel.outer, loops))
+            outer, loops = ([one for i in axes for one in ((a, b) if i is axis else (i,))]
+                            for axes in (kernel.outer, loops))
             return separate(with_axes(kernel, outer, loops, {axis: a * inner + b}))
     return kernel
 
@@ -120,12 +125,14 @@ def divisor(kernel: Kernel, axis) -> int | None:
     for stage in kernel.stages:
         for e in stage.exprs():
             if axis in e.free:
-                found.update(d.args[1].arg for op in ("//", "%") for d in walk(e, op) if d.args[0] is axis and d.args[1].op == "const")
+                found.update(d.args[1].arg for op in ("//", "%") for d in walk(e, op) if d.args[0] is axis
+                             and d.args[1].op == "const")
     if not found or not isinstance(extent, int):
         return None
     inner = min(found)
     along_stores = any(terms(s.at)[0].get(axis) == 1 for stage in kernel.stages for s in stage.stores)
-    return None if any(d % inner for d in (*found, extent)) or inner >= extent or along_stores and inner < SHORT else inner
+    return None if any(
+        d % inner for d in (*found, extent)) or inner >= extent or along_stores and inner < SHORT else inner
 
 
 def with_axes(kernel: Kernel, outer, inner, replaced: dict) -> Kernel:
@@ -154,10 +161,13 @@ UNROLLED = 16  # elements of the loops of a kernel that are written out
 
 
 def unroll(kernel: Kernel) -> Kernel:
-    """A kernel with few iterations of its loops (a pooling window) without them: vectors then run over what they are computed for."""
+    """A kernel with few iterations of its loops (a pooling window) without them: vectors then run over what they are
+    computed for."""
     loops = next((s.loops for s in kernel.stages if s.loops), ())
     extents = [extent_of(i) for i in loops]
-    if not loops or kernel.running or not all(isinstance(n, int) for n in extents) or math.prod(extents) > UNROLLED or all(map(is_short, kernel.outer)):
+    if not loops or kernel.running or not all(isinstance(n, int)
+                                              for n in extents) or math.prod(extents) > UNROLLED or all(
+                                                      map(is_short, kernel.outer)):
         return kernel
     places = [dict(zip(loops, at)) for at in itertools.product(*map(range, extents))]
     results: dict = {}
@@ -166,7 +176,8 @@ def unroll(kernel: Kernel) -> Kernel:
         found, stores = {}, []
         for place in places if stage.loops else [{}]:
             replaced = {**results, **place}
-            stores += [StoreTo(t.buffer, expr.const(expr.substitute(t.at, replaced)), expr.substitute(t.value, replaced), t.combine) for t in stage.stores]
+            stores += [StoreTo(t.buffer, expr.const(expr.substitute(t.at, replaced)),
+                               expr.substitute(t.value, replaced), t.combine) for t in stage.stores]
             for r in stage.reductions:
                 found[r] = combined(r.mapped(lambda e: expr.substitute(e, replaced)), found.get(r))
         results.update((r.result, parts[0]) for r, parts in found.items())
@@ -194,13 +205,14 @@ def combined(r: Reduction, before):
 
 
 def by_stride(kernel: Kernel) -> Kernel:
-    """Outer axes in the order in which the first store steps through memory, so that permuted layouts collapse too; copies go
-    by what they read, since waiting for scattered reads costs more than scattered writes."""
+    """Outer axes in the order in which the first store steps through memory, so that permuted layouts collapse too;
+    copies go by what they read, since waiting for scattered reads costs more than scattered writes."""
     stores = [s for st in kernel.stages for s in st.stores]
     if not stores or len(kernel.outer) < 2:
         return kernel
     copied = stores[0].value if len(stores) == 1 and not any(st.loops for st in kernel.stages) else None
-    parts, _ = terms(copied.args[0] if copied is not None and copied.op == "load" and len(copied.args) == 1 else stores[0].at)
+    parts, _ = terms(copied.args[0] if copied is not None and copied.op == "load" and len(copied.args) == 1
+                     else stores[0].at)
     steps = [parts.get(i, 0) for i in kernel.outer]
     if not all(isinstance(extent_of(i), int) for i in kernel.outer) or len(steps) != len(kernel.outer):
         return kernel
@@ -319,7 +331,8 @@ def is_long(kernel: Kernel, stage: Stage) -> bool:
 
 
 def in_turn(kernel: Kernel, stage: Stage, new_temporary) -> list[Kernel]:
-    """A kernel as two: what comes before a stage, whose results go through memory, and the stage with the rest (deviations, after their mean)."""
+    """A kernel as two: what comes before a stage, whose results go through memory, and the stage with the rest
+    (deviations, after their mean)."""
     at = kernel.stages.index(stage)
     before, after, row = kernel.stages[:at], kernel.stages[at:], row_of(kept_axes(kernel))
     read = {x for s in after for e in s.exprs() for x in e.free if x.op == "result"}
@@ -333,24 +346,28 @@ def in_turn(kernel: Kernel, stage: Stage, new_temporary) -> list[Kernel]:
     def change(e):
         return expr.substitute(e, loads)
 
-    after = [Stage(s.loops, [r.mapped(change) for r in s.reductions], [StoreTo(t.buffer, change(t.at), change(t.value), t.combine) for t in s.stores]) for s in after]
-    first = Kernel(kernel.outer, kernel.lane, [*before, keep] if keep.stores else before, flag=kernel.flag, across=kernel.across)
+    after = [Stage(s.loops, [r.mapped(change) for r in s.reductions],
+                   [StoreTo(t.buffer, change(t.at), change(t.value), t.combine) for t in s.stores]) for s in after]
+    first = Kernel(kernel.outer, kernel.lane, [*before, keep] if keep.stores else before, flag=kernel.flag,
+                   across=kernel.across)
     last, = after if len(after) == 1 else [None]
     if last is not None and not last.reductions and kernel.lane is None:  # each element by itself
-        return [first, arrange(Kernel((*kernel.outer, *last.loops), None, [Stage((), [], last.stores)], flag=kernel.flag))]
+        return [first, arrange(Kernel((*kernel.outer, *last.loops), None, [Stage((), [], last.stores)],
+                                      flag=kernel.flag))]
     return [first, Kernel(kernel.outer, kernel.lane, after, flag=kernel.flag, across=kernel.across)]
 
 
 def split(kernel: Kernel, new_temporary) -> list[Kernel]:
     """A long reduction to few results as two kernels: partial results of chunks, then their combination.
 
-    Where chunks end depends on sizes alone, so results do not depend on the number of threads.  ``new_temporary(dtype, size)``
-    makes a Buffer.
+    Where chunks end depends on sizes alone, so results do not depend on the number of threads.
+    ``new_temporary(dtype, size)`` makes a Buffer.
     """
     looped = [s for s in kernel.stages if s.loops]
     if len(looped) > 1 and is_long(kernel, looped[0]):
         return [part for piece in in_turn(kernel, looped[1], new_temporary) for part in split(piece, new_temporary)]
-    if len(looped) != 1 or kernel.stages[0] is not looped[0] or not looped[0].reductions or kernel.serial or kernel.running:
+    if len(looped) != 1 or kernel.stages[0] is not looped[0] or not looped[
+            0].reductions or kernel.serial or kernel.running:
         return [kernel]
     stage, kept = looped[0], kept_axes(kernel)
     if not is_long(kernel, stage) or any(r.combine.startswith("arg") for r in stage.reductions):
@@ -368,7 +385,8 @@ def split(kernel: Kernel, new_temporary) -> list[Kernel]:
     row = row_of(kept)
     first = Stage(tuple(part if i is axis else i for i in stage.loops),
                   [r.mapped(lambda e: expr.substitute(e, replaced)) for r in stage.reductions],
-                  [StoreTo(t.buffer, expr.const(expr.substitute(t.at, replaced)), expr.substitute(t.value, replaced), t.combine)
+                  [StoreTo(t.buffer, expr.const(expr.substitute(t.at, replaced)), expr.substitute(t.value, replaced),
+                           t.combine)
                    for t in stage.stores])
     keep, again = Stage((), [], []), index(f"c{next(_names)}", extent_of(chunk))
     second = Stage((again,), [], [])

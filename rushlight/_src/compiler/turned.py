@@ -1,5 +1,5 @@
-"""Inputs whose elements differ from the numbers in memory (``Meta.turned``): programs that say so step by step, for a compiler that
-knows memory only."""
+"""Inputs whose elements differ from the numbers in memory (``Meta.turned``): programs that say so step by step, for a
+compiler that knows memory only."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -11,7 +11,8 @@ TURNS = {P.conjugated: P.conj, P.negated: P.neg}  # views, and what computes the
 
 
 def resolved(graph: Graph) -> Graph:
-    """An equal program in which inputs are the numbers in memory: what reads a conjugated one conjugates, what writes one conjugates first."""
+    """An equal program in which inputs are the numbers in memory: what reads a conjugated one conjugates, what writes
+    one conjugates first."""
     if not any(n.turned for n in graph.inputs) and not any(n.op in TURNS for n in graph.nodes):
         return graph
     return Resolving(graph).run()

@@ -23,7 +23,8 @@ def caller():
 
 
 def warn(message: str, category: type = UserWarning) -> None:
-    """Warns of the line of the program that is being run.  Python's filters decide whether it shows, as for ``warnings.warn``.
+    """Warns of the line of the program that is being run.  Python's filters decide whether it shows, as for
+    ``warnings.warn``.
 
     >>> with warnings.catch_warnings(record=True) as seen:
     ...     warn("mind the gap")
@@ -33,7 +34,8 @@ def warn(message: str, category: type = UserWarning) -> None:
     Given.count += 1
     frame = caller()
     registry = frame.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__") or "<string>", registry)
+    warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__")
+                           or "<string>", registry)
 
 
 def deprecated(name: str, instead: str, category: type = UserWarning) -> None:

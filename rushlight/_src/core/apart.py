@@ -1,17 +1,21 @@
-"""Calls that no signal handler may interrupt: another thread makes them, and the main thread, which alone runs such handlers, waits.
+"""Calls that no signal handler may interrupt: another thread makes them, and the main thread, which alone runs such
+handlers, waits.
 
-LLVM's bindings hold a lock while they work.  An exception of a handler that comes just then would leave it locked for ever.
+LLVM's bindings hold a lock while they work.  An exception of a handler that comes just then would leave it locked for
+ever.
 """
 import sys
 import threading
 from _imp import lock_held
 from _thread import allocate_lock, start_new_thread
 
-PATIENCE = 1.0  # seconds after which a waiter looks again: an exception may take the signal from the one that it was meant for
+# seconds after which a waiter looks again: an exception may take the signal from the one that it was meant for
+PATIENCE = 1.0
 
 
 class Completion:
-    """``wait`` returns after ``set``.  Both are safe where an exception may come between any two steps, as ``threading.Event`` is not."""
+    """``wait`` returns after ``set``.  Both are safe where an exception may come between any two steps, as
+    ``threading.Event`` is not."""
 
     def __init__(self):
         self.done, self.lock = False, allocate_lock()
@@ -44,15 +48,17 @@ class Call:
 
 
 def begin(function):
-    """Runs a function on a new thread.  In one step: an exception that comes while ``threading.Thread.start`` waits makes it fail where it cleans up."""
+    """Runs a function on a new thread.  In one step: an exception that comes while ``threading.Thread.start`` waits
+    makes it fail where it cleans up."""
     start_new_thread(function, ())
 
 
 def apart(function, *given):
-    """What a function gives, called by a thread in which no signal handler runs: the caller waits for another one, if it is the main thread.
+    """What a function gives, called by a thread in which no signal handler runs: the caller waits for another one, if
+    it is the main thread.
 
-    Not where a finder is asked for a module: Python then lets no other thread import anything, and the one that is waited for might have to.
-    Nor while Python ends: then no other thread runs any more.
+    Not where a finder is asked for a module: Python then lets no other thread import anything, and the one that is
+    waited for might have to.  Nor while Python ends: then no other thread runs any more.
     """
     if threading.current_thread() is not threading.main_thread() or lock_held() or sys.is_finalizing():
         return function(*given)

@@ -1,13 +1,14 @@
 """The disk cache: compiled objects and what was measured or asked once, one signed file an entry.
 
-It lives in ``~/.cache/rushlight``, or where ``RUSHLIGHT_CACHE`` says; ``RUSHLIGHT_CACHE=0`` disables it.  A relative path starts from the
-folder in which the process first used the cache.  Without a home folder that can be written, it is a private one among the temporary
-files.  Entries are machine code that this process will run, so the folder has to be this user's alone, and each entry is signed
-(``folder.py``).  All is best effort: an entry that is missing, damaged or not ours is rebuilt, and a folder that is refused or cannot be
-written costs only time.
+It lives in ``~/.cache/rushlight``, or where ``RUSHLIGHT_CACHE`` says; ``RUSHLIGHT_CACHE=0`` disables it.  A relative
+path starts from the folder in which the process first used the cache.  Without a home folder that can be written, it is
+a private one among the temporary files.  Entries are machine code that this process will run, so the folder has to be
+this user's alone, and each entry is signed (``folder.py``).  All is best effort: an entry that is missing, damaged or
+not ours is rebuilt, and a folder that is refused or cannot be written costs only time.
 
-All entries together take at most ``RUSHLIGHT_CACHE_MB``, and a part in 32 more.  Nobody keeps count: a write looks through all of them with a
-chance that goes with its size, and then removes those that were not used for longest (``Folder.trim``).
+All entries together take at most ``RUSHLIGHT_CACHE_MB``, and a part in 32 more.  Nobody keeps count: a write looks
+through all of them with a chance that goes with its size, and then removes those that were not used for longest
+(``Folder.trim``).
 """
 
 import functools
@@ -46,7 +47,9 @@ def _opened(setting, base, home, user):
         import tempfile  # seldom needed
         return folders.Folder(os.path.join(tempfile.gettempdir(), f"rushlight-{user}"))
     except OSError as error:
-        logger.warning("working without a disk cache: %s. Choose another folder by RUSHLIGHT_CACHE, or correct its owner and permissions (chmod 700).", error)
+        logger.warning(
+            "working without a disk cache: %s. Choose another folder by RUSHLIGHT_CACHE, or correct its owner and "
+            "permissions (chmod 700).", error)
         return None
 
 
@@ -145,10 +148,10 @@ def _write(folder, name, payload):
     return True
 
 
-# --- carrying entries to another machine -------------------------------------------------------------------------------------------
+# --- carrying entries to another machine ------------------------------------------------------------------------------
 def carried() -> bytes:
-    """Every entry that this process read or wrote, as bytes for ``unpack``; entries that are gone are left out.  They are not signed:
-    who loads them says that they are trusted."""
+    """Every entry that this process read or wrote, as bytes for ``unpack``; entries that are gone are left out.  They
+    are not signed: who loads them says that they are trusted."""
     folder, found = _folder(), []
     for name in sorted(map("/".join, touched)):
         try:
@@ -162,10 +165,12 @@ def carried() -> bytes:
 
 
 def unpack(data: bytes) -> list:
-    """Stores what ``carried`` gave, signed as ours from now on, and returns the names; entries that are there already stay.
+    """Stores what ``carried`` gave, signed as ours from now on, and returns the names; entries that are there already
+    stay.
 
-    They hold machine code that later calls run: unpack only what comes from where you trust.  ValueError, before anything is stored, for
-    bytes that are something else.  Entries made under another version or on another processor are stored and never found.
+    They hold machine code that later calls run: unpack only what comes from where you trust.  ValueError, before
+    anything is stored, for bytes that are something else.  Entries made under another version or on another processor
+    are stored and never found.
     """
     folder, entries = _folder(), list(_entries(data))
     for name, payload in entries:
@@ -182,7 +187,8 @@ def _entries(data):
     while at < len(data):
         name_length, length = _CARRIED.unpack_from(data, at) if at + _CARRIED.size <= len(data) else (0, 0)
         at += _CARRIED.size
-        name, payload = data[at:at + name_length].decode(errors="replace"), data[at + name_length:at + name_length + length]
+        name, payload = data[at:at + name_length].decode(errors="replace"), data[at + name_length:at + name_length
+                                                                                 + length]
         at += name_length + length
         if _NAME.fullmatch(name) is None or len(payload) != length:
             raise ValueError("these are not cache artifacts: the bytes end in the middle of an entry")

@@ -6,7 +6,8 @@ from .op import OPS
 
 
 class Composed(Tensor):
-    """A tensor that shows another one, ``inner``, and has its history.  ``around(inner)`` shows another one in the same way."""
+    """A tensor that shows another one, ``inner``, and has its history.  ``around(inner)`` shows another one in the same
+    way."""
 
     is_leaf = property(lambda self: self.inner.is_leaf)
     grad_fn = property(lambda self: self.inner.grad_fn)
@@ -48,17 +49,20 @@ class Composed(Tensor):
 
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
         """Backward from the inner tensor; ``gradient`` is one as ``gradient()`` makes them."""
-        self.inner.backward(None if gradient is None else self.inner_gradient(gradient), retain_graph, create_graph, inputs)
+        self.inner.backward(None if gradient is None else self.inner_gradient(gradient), retain_graph, create_graph,
+                            inputs)
 
     def __deepcopy__(self, memo):
         if not self.is_leaf:
-            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment")
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment")
         copied = memo[id(self)] = self.around(self.inner.detach().clone()).requires_grad_(self.requires_grad)
         return copied
 
 
 def rulebook():
-    """A table from operators to what they do with tensors of one class, and the decorator ``rule(*names)`` that fills it."""
+    """A table from operators to what they do with tensors of one class, and the decorator ``rule(*names)`` that fills
+    it."""
     rules: dict = {}
 
     def rule(*names):

@@ -12,7 +12,8 @@ from .settings import settings
 
 
 class Configuration(types.ModuleType):
-    """A module of settings.  Those that it does not define itself are PyTorch's (``compat/table.py``): they can be read, and a new value warns that nothing here heeds it.
+    """A module of settings.  Those that it does not define itself are PyTorch's (``compat/table.py``): they can be
+    read, and a new value warns that nothing here heeds it.
 
     AttributeError for a name that PyTorch does not have, either.
     """
@@ -21,13 +22,15 @@ class Configuration(types.ModuleType):
         return read(self, name)
 
     def __setattr__(self, name, value):
-        if name.startswith("__") or name in vars(type(self)) or name in vars(self) and isinstance(vars(self)[name], types.ModuleType):
+        if name.startswith("__") or name in vars(type(self)) or name in vars(self) and isinstance(vars(self)[name],
+                                                                                                  types.ModuleType):
             super().__setattr__(name, value)
         else:
             write(self, name, value)
 
     def patch(self, changes=None, value=None, **more):
-        """Changes settings for a ``with`` block, or for the calls of a decorated function; ``"triton.cudagraphs"`` names one within a group."""
+        """Changes settings for a ``with`` block, or for the calls of a decorated function; ``"triton.cudagraphs"``
+        names one within a group."""
         changes = {changes: value} if isinstance(changes, str) else dict(changes or {})
         return Patched(self, {**changes, **more})
 
@@ -73,7 +76,8 @@ def read(config, path: str):
     if any(name.startswith(f"{path}.") for name in known):
         return Group(config, path)
     near = difflib.get_close_matches(path, {*known, *vars(type(config))}, 1)
-    raise AttributeError(f"{path_of(config)} has no setting {path!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+    raise AttributeError(f"{path_of(config)} has no setting {path!r}"
+                         + (f": did you mean {near[0]!r}?" if near else ""))
 
 
 def write(config, path: str, value, owner=None):
@@ -84,7 +88,8 @@ def write(config, path: str, value, owner=None):
     default = read(config, path)
     if value != default and f"{path_of(config)}.{path}" not in Told.names:
         Told.names.add(f"{path_of(config)}.{path}")
-        warn(f"{path_of(config)}.{path} = {value!r} has no effect here: it steers a part of PyTorch's compiler that Rushlight does not have")
+        warn(f"{path_of(config)}.{path} = {value!r} has no effect here: it steers a part of PyTorch's compiler that "
+             "Rushlight does not have")
     vars(owner or config)[path.rpartition(".")[2]] = value
 
 
@@ -116,7 +121,8 @@ class Steered:
 
 
 class Disabling(Steered):
-    """Whether a setting of ours has the value that turns something off; False gives it back the value that it has without a choice."""
+    """Whether a setting of ours has the value that turns something off; False gives it back the value that it has
+    without a choice."""
 
     def __init__(self, setting: str, off, text: str):
         super().__init__(settings, setting, text, read=lambda value: value == off)

@@ -39,7 +39,8 @@ class Named:
 
 
 class memory_format(Named):
-    """An order of dimensions in memory: ``contiguous_format``, ``channels_last``, ``channels_last_3d``, ``preserve_format``."""
+    """An order of dimensions in memory: ``contiguous_format``, ``channels_last``, ``channels_last_3d``,
+    ``preserve_format``."""
 
 
 contiguous_format, channels_last, channels_last_3d, preserve_format = map(
@@ -47,7 +48,8 @@ contiguous_format, channels_last, channels_last_3d, preserve_format = map(
 
 
 class layout(Named):
-    """How elements are laid out: ``strided``, ``sparse_coo``, ``sparse_csr``, ``sparse_csc``, ``sparse_bsr``, ``sparse_bsc``, ``jagged``."""
+    """How elements are laid out: ``strided``, ``sparse_coo``, ``sparse_csr``, ``sparse_csc``, ``sparse_bsr``,
+    ``sparse_bsc``, ``jagged``."""
 
 
 strided, sparse_coo, sparse_csr, jagged = map(layout, ("strided", "sparse_coo", "sparse_csr", "jagged"))
@@ -86,7 +88,8 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
             warn("Casting complex values to real discards the imaginary part: write .real if that is meant.")
         out = OPS["_to_dtype"](self, dtype)
     if memory_format in (channels_last, channels_last_3d):
-        out = out if out.is_contiguous(memory_format=memory_format) and out.stride(1) == 1 else OPS["clone"](out, memory_format=memory_format)
+        out = out if out.is_contiguous(memory_format=memory_format) and out.stride(1) == 1 else OPS["clone"](
+            out, memory_format=memory_format)
     elif memory_format is contiguous_format:
         out = OPS["contiguous"](out)
     return OPS["clone"](out) if copy and out is self else out
@@ -99,8 +102,10 @@ def as_method(name, dtype):
     attach(convert)
 
 
-for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32", "short": "int16",
-                      "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64", "cdouble": "complex128"}.items():
+for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
+                      "long": "int64", "int": "int32", "short": "int16",
+                      "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64",
+                      "cdouble": "complex128"}.items():
     as_method(_name, dtypes.BY_NAME[_dtype])
 
 
@@ -110,7 +115,8 @@ def cpu(self, memory_format=None):
 
 
 def to_type(kind: str):
-    """A method that copies to a device of a type.  RuntimeError for a device of another type, NoDeviceError where there is none."""
+    """A method that copies to a device of a type.  RuntimeError for a device of another type, NoDeviceError where there
+    is none."""
     def move(self, device=None, non_blocking=False, memory_format=None):
         where = devices.device(kind, device) if device is None or type_of(device) is int else devices.device(device)
         if where.type != kind:
@@ -127,7 +133,8 @@ attach(to_type("cuda"))
 
 @attach
 def pin_memory(self, device=None):
-    """A copy in memory of the host from which the accelerator copies without waiting; the tensor itself where it lies there, or where there is no such memory."""
+    """A copy in memory of the host from which the accelerator copies without waiting; the tensor itself where it lies
+    there, or where there is no such memory."""
     from .devices import Registry
     provider = Registry.of(Registry.accelerator) if device is None else devices.placed(device).provider
     if provider is None or self.is_pinned() or not self._meta.device.provider.has_data:
@@ -137,7 +144,8 @@ def pin_memory(self, device=None):
     memory = provider.pinned(self._meta.numel * self.itemsize)
     if memory is None:
         return self
-    made = wrap(borrowed(memory.address, self._meta.numel * self.itemsize, memory), 0, Meta.of(self.shape, self.dtype, self._meta.device), self.itemsize)
+    made = wrap(borrowed(memory.address, self._meta.numel * self.itemsize, memory), 0,
+                Meta.of(self.shape, self.dtype, self._meta.device), self.itemsize)
     return made.copy_(self.detach())
 
 
@@ -149,7 +157,8 @@ def is_pinned(self, device=None):
 
 @attach
 def share_memory_(self):
-    """Moves the tensor's memory to where child processes see it, too: what one process writes all see.  Returns the tensor.
+    """Moves the tensor's memory to where child processes see it, too: what one process writes all see.  Returns the
+    tensor.
 
     >>> import rushlight as rl
     >>> x = rl.zeros(2).share_memory_()
@@ -171,7 +180,8 @@ def is_shared(self):
 
 @attach
 def type(self, dtype=None, non_blocking=False):
-    """The legacy type's name, or a conversion to a dtype, a type of tensors or its name.  ``Tensor`` is the type of the default dtype.  ValueError for another name."""
+    """The legacy type's name, or a conversion to a dtype, a type of tensors or its name.  ``Tensor`` is the type of the
+    default dtype.  ValueError for another name."""
     if dtype is None:
         return f"torch.{dtypes.type_name(self.dtype)}Tensor"
     if isinstance(dtype, str):
@@ -217,7 +227,8 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
 
 @attach
 def new(self, *args, size=None):
-    """A tensor of this dtype: of given sizes, with undefined contents, of elements, or with the memory of a tensor or storage of this dtype.  TypeError for a tensor of another one."""
+    """A tensor of this dtype: of given sizes, with undefined contents, of elements, or with the memory of a tensor or
+    storage of this dtype.  TypeError for a tensor of another one."""
     from .exchange import tensor
     args = args if size is None else (Size(size),)
     if len(args) == 1 and isinstance(args[0], Tensor):
@@ -228,7 +239,8 @@ def new(self, *args, size=None):
         if args[0].dtype is not self.dtype:
             raise RuntimeError(f"expected a storage of {self.dtype}, but got one of {args[0].dtype}")
         return tensor([], dtype=self.dtype).set_(args[0])
-    if len(args) == 1 and isinstance(args[0], (list, np.ndarray)) or len(args) == 1 and isinstance(args[0], tuple) and not isinstance(args[0], Size) and args[0]:
+    if len(args) == 1 and isinstance(args[0], (list, np.ndarray)) or len(args) == 1 and isinstance(
+            args[0], tuple) and not isinstance(args[0], Size) and args[0]:
         return tensor(args[0], dtype=self.dtype)
     return OPS["empty"](*(args if args not in ((), ((),)) else (0,)), dtype=self.dtype)
 
@@ -256,7 +268,8 @@ Tensor.data = property(_data, _set_data)
 
 @attach
 def detach_(self):
-    """Cuts this tensor off from the gradient, in place.  RuntimeError for a view: its base would still have the history."""
+    """Cuts this tensor off from the gradient, in place.  RuntimeError for a view: its base would still have the
+    history."""
     if self._base is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     self._step, self._output, self._needs_grad = None, 0, 0
@@ -283,7 +296,8 @@ def __reversed__(self):
 def copied_memory(tensor: Tensor, memo: dict):
     """(storage, offset, Meta) of a deep copy: tensors that share memory share that of their copies, too."""
     storage = tensor._storage
-    if storage is None or tensor._meta.turned or not tensor._meta.device.provider.on_host or tensor._offset + span(tensor._meta.shape, tensor._meta.strides) > storage.nbytes // tensor.itemsize:
+    if storage is None or tensor._meta.turned or not tensor._meta.device.provider.on_host or tensor._offset + span(
+            tensor._meta.shape, tensor._meta.strides) > storage.nbytes // tensor.itemsize:
         with recording(False):
             copied = OPS["clone"](tensor)
         return copied._storage, copied._offset, copied._meta
@@ -298,10 +312,13 @@ def copied_memory(tensor: Tensor, memo: dict):
 def slots_of(tensor) -> dict:
     """What the slots hold that a user's subclass declares."""
     kind = tensor.__class__
-    return {} if kind.__module__.startswith("rushlight") else {name: getattr(tensor, name) for name in copyreg._slotnames(kind) if hasattr(tensor, name)}
+    return {} if kind.__module__.startswith("rushlight") else {name: getattr(tensor, name)
+                                                               for name in copyreg._slotnames(kind)
+                                                               if hasattr(tensor, name)}
 
 
-OWN = ("_post_accumulate_hooks", "gradient_hook")  # attributes that copies do not have: they belong to one place in the graph
+# attributes that copies do not have: they belong to one place in the graph
+OWN = ("_post_accumulate_hooks", "gradient_hook")
 
 
 @attach
@@ -309,8 +326,10 @@ def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     if self._step is not None:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. If you were "
-                           "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage")
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+            "If you were "
+            "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage")
     storage, offset, meta = copied_memory(self, memo)
     out = wrap(storage, offset, meta, meta.itemsize)
     if self.__class__ is not Tensor:
@@ -367,7 +386,8 @@ def __reduce_ex__(self, protocol):
     where = self._meta.device
     place = () if where.provider.on_host else (str(where),)
     held = alias(self, self._meta.plain).cpu() if place else self
-    return rebuild, (self.__class__, view_memory(held, self.dtype.numpy).copy(), self._meta.dtype, self._needs_grad, dict(self.__dict__), self._meta.turned, *place)
+    return rebuild, (self.__class__, view_memory(held, self.dtype.numpy).copy(), self._meta.dtype, self._needs_grad,
+                     dict(self.__dict__), self._meta.turned, *place)
 
 
 class InProcess:
@@ -389,7 +409,8 @@ class InProcess:
     def to(self, device, non_blocking=False):
         """The bytes on a device: itself where they are."""
         where = devices.placed(device)
-        return self if where is self.untyped().device else self.__class__(self.untyped().bytes.to(where, non_blocking=non_blocking))
+        return self if where is self.untyped().device else self.__class__(self.untyped()
+                                                                          .bytes.to(where, non_blocking=non_blocking))
 
     def is_shared(self) -> bool:
         """Whether other processes see this memory."""
@@ -485,8 +506,9 @@ class UntypedStorage(InProcess):
         return bool(self._tensor._storage.kind) or not self.device.provider.on_host
 
     def resize_(self, size: int):
-        """Another number of bytes, for every tensor over this memory; those after the former ones are undefined.  What was there lives as long as the storage, since tensors and
-        arrays may still look at it.  RuntimeError where the memory is borrowed."""
+        """Another number of bytes, for every tensor over this memory; those after the former ones are undefined.  What
+        was there lives as long as the storage, since tensors and arrays may still look at it.  RuntimeError where the
+        memory is borrowed."""
         storage = self._tensor._storage
         if self.is_meta:
             storage.nbytes = size
@@ -530,7 +552,8 @@ def is_same_size(self, other):
 
 
 attach(is_same_size)
-Tensor.is_set_to = lambda self, other: self._storage is other._storage and self._meta is other._meta and self._offset == other._offset
+Tensor.is_set_to = (lambda self, other: self._storage is other._storage and self._meta is other._meta and self._offset
+                    == other._offset)
 
 
 def write_part(part, value):
@@ -541,7 +564,8 @@ def write_part(part, value):
 def _transposed(self):
     """The dimensions in reverse order."""
     if self.dim() not in (0, 2):
-        warn(f"x.T of a tensor of {self.dim()} dimensions is deprecated and will become an error: write x.mT for a batch of matrices, x.permute(*range(x.ndim - 1, -1, -1)) to "
+        warn(f"x.T of a tensor of {self.dim()} dimensions is deprecated and will become an error: write x.mT for a "
+             "batch of matrices, x.permute(*range(x.ndim - 1, -1, -1)) to "
              "reverse all dimensions.")
     return OPS["permute"](self, tuple(reversed(range(self.dim()))))
 
@@ -549,7 +573,9 @@ def _transposed(self):
 def _adjoint(self):
     """The conjugate transpose of a matrix."""
     if self.dim() not in (0, 2):
-        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor. For batches of matrices, consider using tensor.mH")
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor. For batches of "
+            "matrices, consider using tensor.mH")
     return OPS["adjoint"](self) if self.dim() else self
 
 

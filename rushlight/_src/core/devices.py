@@ -7,13 +7,16 @@ from importlib import import_module
 from .errors import NoDeviceError
 from .native import LeavingDevice, mine
 
-ROOM = f"{__name__.rpartition('.')[0].rpartition('.')[0]}.devices"  # a room above: imported when a device is first asked what it provides
+# a room above: imported when a device is first asked what it provides
+ROOM = f"{__name__.rpartition('.')[0].rpartition('.')[0]}.devices"
 PRIVATE = "privateuseone"
-KNOWN = ("cpu", "meta", "cuda", "mps", "xpu", "mtia", "xla", "hpu", "ipu", "maia", "vulkan", "privateuseone", "lazy", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga")
+KNOWN = ("cpu", "meta", "cuda", "mps", "xpu", "mtia", "xla", "hpu", "ipu", "maia", "vulkan", "privateuseone", "lazy",
+         "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga")
 
 
 class Registry:
-    """What is provided for each type of device: a Provider (``devices/base.py``), or the name of the module that has one under ``provider``."""
+    """What is provided for each type of device: a Provider (``devices/base.py``), or the name of the module that has
+    one under ``provider``."""
 
     providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta"}
     private = PRIVATE  # the name that an extension has given to this type
@@ -56,7 +59,8 @@ class Registry:
 
 
 class device:
-    """A device type and an optional index: ``device("cpu")``, ``device("cuda:0")``, ``device("cuda", 0)``.  Interned."""
+    """A device type and an optional index: ``device("cpu")``, ``device("cuda:0")``, ``device("cuda", 0)``.
+    Interned."""
 
     __slots__ = ("type", "index", "provider", "__weakref__")
     _table: dict = {}
@@ -71,12 +75,14 @@ class device:
         if ":" in type and index is None:
             type, _, number = type.partition(":")
             if not number.isdigit():
-                raise RuntimeError(f"Invalid device string: '{type}:{number}' (after the colon comes an index, as in 'cpu:0')")
+                raise RuntimeError(
+                    f"Invalid device string: '{type}:{number}' (after the colon comes an index, as in 'cpu:0')")
             index = int(number)
         if type == PRIVATE:
             type = Registry.private
         elif type not in KNOWN and type not in Registry.providers and type != Registry.private:
-            raise RuntimeError(f"Expected one of {', '.join(Registry.types())} device type at start of device string: {type}")
+            raise RuntimeError(
+                f"Expected one of {', '.join(Registry.types())} device type at start of device string: {type}")
         found = cls._table.get((type, index))
         if found is None:
             found = object.__new__(cls)
@@ -85,13 +91,16 @@ class device:
         return found
 
     def __getattr__(self, name):
-        """``provider``: what the device provides, found when it is first asked for.  NoDeviceError where nothing does."""
+        """``provider``: what the device provides, found when it is first asked for.  NoDeviceError where nothing
+        does."""
         if name != "provider":
             raise AttributeError(f"'device' object has no attribute {name!r}")
         found = Registry.of(self.type)
         if found is None:
-            raise NoDeviceError(f"device '{self}' is not available: Torch not compiled with {self.type.upper()} enabled", "'cpu' or 'meta'",
-                                f"ask torch.{self.type}.is_available() first, and load with map_location='cpu' what was saved elsewhere")
+            raise NoDeviceError(
+                f"device '{self}' is not available: Torch not compiled with {self.type.upper()} enabled",
+                "'cpu' or 'meta'",
+                f"ask torch.{self.type}.is_available() first, and load with map_location='cpu' what was saved elsewhere")
         self.provider = found
         return found
 
@@ -150,7 +159,8 @@ def on(where) -> tuple:
 
 
 def placing(function):
-    """A function that makes a tensor as one that takes ``device``, which is that of all factory functions inside it; what it makes elsewhere goes there."""
+    """A function that makes a tensor as one that takes ``device``, which is that of all factory functions inside it;
+    what it makes elsewhere goes there."""
     @functools.wraps(function)
     def run(*args, device=None, **kwargs):
         where = placed(device)

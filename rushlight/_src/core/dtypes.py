@@ -10,23 +10,27 @@ class dtype:
     """The type of a tensor's elements, for example ``float32``.
 
     Attributes: ``name``, ``itemsize`` (bytes), ``category`` (BOOL, INTEGER, FLOATING or COMPLEX), ``numpy`` (the NumPy
-    dtype that stores the same bits: bfloat16 is stored as uint16), ``is_floating_point``, ``is_complex``, ``is_signed``,
-    ``is_inexact`` (floating-point or complex: what gradients flow through), ``has_kernels`` (others are computed by NumPy's meaning).
+    dtype that stores the same bits: bfloat16 is stored as uint16), ``is_floating_point``, ``is_complex``,
+    ``is_signed``, ``is_inexact`` (floating-point or complex: what gradients flow through), ``has_kernels`` (others are
+    computed by NumPy's meaning).
 
-    Of quantized elements (``core/quantized.py``): ``scheme`` is what the whole numbers in memory mean (None for all others), ``shown`` the dtype that users see, ``name``
-    that of the whole numbers.
+    Of quantized elements (``core/quantized.py``): ``scheme`` is what the whole numbers in memory mean (None for all
+    others), ``shown`` the dtype that users see, ``name`` that of the whole numbers.
     """
 
-    __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "is_inexact", "rank", "has_kernels", "scheme", "shown", "__weakref__")
+    __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "is_inexact", "rank", "has_kernels", "scheme",
+                 "shown", "__weakref__")
 
-    def __init__(self, name: str, category: int, storage: str, rank: int, is_signed: bool = True, has_kernels: bool = True):
+    def __init__(self, name: str, category: int, storage: str, rank: int, is_signed: bool = True,
+                 has_kernels: bool = True):
         self.name, self.category, self.numpy = name, category, np.dtype(storage)
         self.itemsize, self.is_signed, self.rank, self.has_kernels = self.numpy.itemsize, is_signed, rank, has_kernels
         self.is_inexact, self.scheme, self.shown = category >= FLOATING, None, self
 
     is_floating_point = property(lambda self: self.category == FLOATING)
     is_complex = property(lambda self: self.category == COMPLEX)
-    is_half = property(lambda self: self.category == FLOATING and self.itemsize <= 2)  # or less: stored narrow, computed in float32
+    # or less: stored narrow, computed in float32
+    is_half = property(lambda self: self.category == FLOATING and self.itemsize <= 2)
     is_byte = property(lambda self: self.category == FLOATING and self.itemsize == 1)  # to store, not to compute with
     in_numpy = property(lambda self: self.category != FLOATING or self.numpy.kind == "f")
 
@@ -66,15 +70,21 @@ float64 = dtype("float64", FLOATING, "float64", 7)
 complex64 = dtype("complex64", COMPLEX, "complex64", 8, has_kernels=False)
 complex128 = dtype("complex128", COMPLEX, "complex128", 9, has_kernels=False)
 
-UNSIGNED = uint16, uint32, uint64 = tuple(dtype(f"uint{bits}", INTEGER, f"uint{bits}", rank, False, False) for bits, rank in ((16, 2), (32, 3), (64, 4)))
+UNSIGNED = uint16, uint32, uint64 = tuple(dtype(f"uint{bits}", INTEGER, f"uint{bits}", rank, False, False)
+                                          for bits, rank in ((16, 2), (32, 3), (64, 4)))
 BYTES = float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz = tuple(
-    dtype(name, FLOATING, "uint8", 5, has_kernels=False) for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"))
+    dtype(name, FLOATING, "uint8", 5, has_kernels=False)
+    for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"))
 NAMED = float8_e8m0fnu, float4_e2m1fn_x2, complex32, *_ = (  # exist as names alone: no tensor has them
-    dtype("float8_e8m0fnu", FLOATING, "uint8", 5), dtype("float4_e2m1fn_x2", FLOATING, "uint8", 5), dtype("complex32", COMPLEX, "uint32", 7),
-    *(dtype(name, INTEGER, "uint8", 1, name.startswith(("int", "qint")), False) for name in (*(f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 8)), "bits1x8", "bits2x4",
-      "bits4x2", "bits8", "qint8", "quint8", "quint4x2", "quint2x4")), dtype("bits16", INTEGER, "uint16", 2, False, False), dtype("qint32", INTEGER, "int32", 3, has_kernels=False))
+    dtype("float8_e8m0fnu", FLOATING, "uint8", 5), dtype("float4_e2m1fn_x2", FLOATING, "uint8", 5),
+    dtype("complex32", COMPLEX, "uint32", 7),
+    *(dtype(name, INTEGER, "uint8", 1, name.startswith(("int", "qint")), False)
+      for name in (*(f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 8)), "bits1x8", "bits2x4",
+      "bits4x2", "bits8", "qint8", "quint8", "quint4x2", "quint2x4")),
+    dtype("bits16", INTEGER, "uint16", 2, False, False), dtype("qint32", INTEGER, "int32", 3, has_kernels=False))
 globals().update({one.name: one for one in NAMED})  # pickles refer to them by name
-ALL = (bool_, uint8, int8, int16, int32, int64, *UNSIGNED, float16, bfloat16, *BYTES, float32, float64, complex64, complex128)
+ALL = (bool_, uint8, int8, int16, int32, int64, *UNSIGNED, float16, bfloat16, *BYTES, float32, float64, complex64,
+       complex128)
 BY_NAME = {d.name: d for d in ALL}
 ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
            "cfloat": complex64, "cdouble": complex128}
@@ -113,9 +123,12 @@ def promote(a: dtype, b: dtype) -> dtype:
     """
     if a is b:
         return a
-    apart = "Float8" if a in BYTES or b in BYTES else "uint16, uint32, uint64" if a.category == b.category and (a in UNSIGNED or b in UNSIGNED) else ""
+    apart = "Float8" if a in BYTES or b in BYTES else "uint16, uint32, uint64" if a.category == b.category and (
+        a in UNSIGNED or b in UNSIGNED) else ""
     if apart:
-        raise RuntimeError(f"Promotion for {apart} types is not supported, attempted to promote {type_name(a)} and {type_name(b)}: convert one of them first")
+        raise RuntimeError(
+            f"Promotion for {apart} types is not supported, attempted to promote {type_name(a)} and {type_name(b)}: "
+            "convert one of them first")
     if a.category == b.category:
         if a.rank == b.rank:  # uint8 with int8, float16 with bfloat16: the next wider one
             return int16 if a.category == INTEGER else float32
@@ -150,7 +163,8 @@ def category_of(number) -> int:
 
 
 def result_type(dimensioned, zero_dim, categories) -> dtype:
-    """Promotion over three ranks: tensors with dimensions decide; 0-dim tensors, then Python numbers, count only by category.
+    """Promotion over three ranks: tensors with dimensions decide; 0-dim tensors, then Python numbers, count only by
+    category.
 
     ``dimensioned`` and ``zero_dim`` are dtypes, ``categories`` are the categories of Python numbers.
     """
@@ -160,7 +174,8 @@ def result_type(dimensioned, zero_dim, categories) -> dtype:
         for d in group:
             best = d if best is None else promote(best, d)
         if best is not None and (result is None or best.category > result.category):
-            real = result is not None and best.category == COMPLEX and result.category == FLOATING  # the precision stays the tensors'
+            # the precision stays the tensors'
+            real = result is not None and best.category == COMPLEX and result.category == FLOATING
             result = result.to_complex() if real else best
     return result
 
@@ -170,8 +185,10 @@ def can_cast(source: dtype, target: dtype) -> bool:
     return source.category <= target.category
 
 
-NARROW = {"bfloat16": (2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01), "float8_e4m3fn": (0.125, 448.0, 2.0**-6, 1.0), "float8_e4m3fnuz": (0.125, 240.0, 2.0**-7, 1.0),
-          "float8_e5m2": (0.25, 57344.0, 2.0**-14, 1.0), "float8_e5m2fnuz": (0.25, 57344.0, 2.0**-15, 1.0), "float8_e8m0fnu": (1.0, 2.0**127, 2.0**-127, 1.0),
+NARROW = {"bfloat16": (2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01), "float8_e4m3fn": (0.125, 448.0, 2.0**-6, 1.0),
+          "float8_e4m3fnuz": (0.125, 240.0, 2.0**-7, 1.0),
+          "float8_e5m2": (0.25, 57344.0, 2.0**-14, 1.0), "float8_e5m2fnuz": (0.25, 57344.0, 2.0**-15, 1.0),
+          "float8_e8m0fnu": (1.0, 2.0**127, 2.0**-127, 1.0),
           "float4_e2m1fn_x2": (0.5, 6.0, 1.0, 1.0)}  # eps, max, tiny, resolution of what NumPy does not know
 
 
@@ -187,11 +204,13 @@ class finfo:
             self.eps, self.max, self.tiny, self.resolution = NARROW[real.name]
         else:
             info = np.finfo(real.numpy)
-            self.eps, self.max, self.tiny, self.resolution = *map(float, (info.eps, info.max, info.tiny)), 10.0**-info.precision
+            self.eps, self.max, self.tiny, self.resolution = *map(float, (info.eps, info.max,
+                                                                          info.tiny)), 10.0**-info.precision
         self.bits, self.min, self.smallest_normal, self.dtype = real.itemsize * 8, -self.max, self.tiny, real.name
 
     def __repr__(self):
-        limits = ", ".join(f"{name}={getattr(self, name):g}" for name in ("resolution", "min", "max", "eps", "smallest_normal", "tiny"))
+        limits = ", ".join(f"{name}={getattr(self, name):g}"
+                           for name in ("resolution", "min", "max", "eps", "smallest_normal", "tiny"))
         return f"finfo({limits}, dtype={self.dtype})"
 
 
@@ -226,7 +245,8 @@ def limits_of(dtype):
 
 
 def check_range(least, most, dtype):
-    """RuntimeError where numbers between two are beyond what a dtype holds; whole ones below 0 wrap around in an unsigned dtype, infinities and NaN are floats.
+    """RuntimeError where numbers between two are beyond what a dtype holds; whole ones below 0 wrap around in an
+    unsigned dtype, infinities and NaN are floats.
 
     >>> check_range(-1, 255, uint8), check_range(0.0, 1e9, int32), check_range(-3e38, float("inf"), float32)
     (None, None, None)
@@ -236,21 +256,27 @@ def check_range(least, most, dtype):
     if dtype.is_inexact:
         limit = finfo(dtype).max
         if most > limit and most != float("inf") or least < -limit and least != -float("inf"):
-            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {most if most > limit else least} is not between {-limit} and {limit}; choose a wider dtype")
+            raise RuntimeError(
+                f"value cannot be converted to type {dtype.name} without overflow: {most if most > limit else least} "
+                f"is not between {-limit} and {limit}; choose a wider dtype")
         return
     limits = iinfo(dtype)
     whole = isinstance(least, int) or getattr(least, "dtype", None) is int64
     low = -limits.max if not dtype.is_signed and whole else limits.min
     if not (low <= least and most <= limits.max):  # so that NaN is refused
-        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {most if low <= least else least} is not between {limits.min} and {limits.max}; "
-                           "choose a wider dtype, or clamp first")
+        raise RuntimeError(
+            f"value cannot be converted to type {dtype.name} without overflow: {most if low <= least else least} is "
+            f"not between {limits.min} and {limits.max}; "
+            "choose a wider dtype, or clamp first")
 
 
-NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "int16": "Short",
+NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long",
+         "int32": "Int", "int16": "Short",
          "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
          **{d.name: d.name.replace("uint", "UInt").replace("float", "Float") for d in (*UNSIGNED, *BYTES)}}
 
 
 def type_name(dtype) -> str:
     """PyTorch's old name of a dtype, as its messages use it."""
-    return NAMES.get(dtype.name, dtype.name) if dtype.scheme is None else dtype.shown.name.replace("q", "Q").replace("i", "I").replace("Qu", "QU")
+    return NAMES.get(dtype.name, dtype.name) if dtype.scheme is None else dtype.shown.name.replace("q", "Q").replace(
+        "i", "I").replace("Qu", "QU")

@@ -1,9 +1,9 @@
 """Plain values as bytes: reading them makes such values and nothing else, whatever the bytes are.
 
-The bytes are records, one for each distinct value, after those it is made of; the last one is the whole.  A record is a tag (a byte) and
-8 bytes of a number, or a length and so many bytes, or a count and the positions of so many earlier records.  Equal immutable values have
-one record, and so has a list, dictionary or array that occurs in several places, which is one object again.  ``register`` adds tags for
-values that are made of others.  No record refers to code.
+The bytes are records, one for each distinct value, after those it is made of; the last one is the whole.  A record is a
+tag (a byte) and 8 bytes of a number, or a length and so many bytes, or a count and the positions of so many earlier
+records.  Equal immutable values have one record, and so has a list, dictionary or array that occurs in several places,
+which is one object again.  ``register`` adds tags for values that are made of others.  No record refers to code.
 """
 import struct
 
@@ -32,11 +32,16 @@ def pairs(*items):
     return dict(zip(items[::2], items[1::2]))
 
 
-MADE = {b"(": lambda *items: items, b"[": lambda *items: list(items), b"{": pairs, b"S": lambda *items: set(items), b"Z": lambda *items: frozenset(items),
-        b":": lambda start, stop, step: slice(start, stop, step), b"t": lambda name: TYPES[name]}  # tag -> from parts to the value
-PARTS = {tuple: (b"(", tuple, True), list: (b"[", tuple, False), dict: (b"{", lambda d: [x for item in d.items() for x in item], False),
-         set: (b"S", tuple, False), frozenset: (b"Z", tuple, True), slice: (b":", lambda s: (s.start, s.stop, s.step), True),
-         type: (b"t", lambda kind: (known(kind).__name__,), True)}  # type -> tag, from the value to its parts, whether equal ones are one
+MADE = {b"(": lambda *items: items, b"[": lambda *items: list(items), b"{": pairs, b"S": lambda *items: set(items),
+        b"Z": lambda *items: frozenset(items),
+        # tag -> from parts to the value
+        b":": lambda start, stop, step: slice(start, stop, step), b"t": lambda name: TYPES[name]}
+PARTS = {tuple: (b"(", tuple, True), list: (b"[", tuple, False),
+         dict: (b"{", lambda d: [x for item in d.items() for x in item], False),
+         set: (b"S", tuple, False), frozenset: (b"Z", tuple, True),
+         slice: (b":", lambda s: (s.start, s.stop, s.step), True),
+         # type -> tag, from the value to its parts, whether equal ones are one
+         type: (b"t", lambda kind: (known(kind).__name__,), True)}
 READ = (b"s", b"b", b"n")
 
 
@@ -47,7 +52,8 @@ def known(kind):
 
 
 def register(kind: type, tag: bytes, apart, together, shared=True):
-    """Makes values of exactly this type encodable: ``apart(value)`` gives the parts of which ``together(*parts)`` makes it again.
+    """Makes values of exactly this type encodable: ``apart(value)`` gives the parts of which ``together(*parts)`` makes
+    it again.
 
     ``shared``: whether values of equal parts are one.
     """
@@ -81,7 +87,8 @@ class Encoder:
     """Writes records, each value after its parts."""
 
     def __init__(self):
-        self.records, self.equal, self.same = [], {}, {}  # what was written, its position by content, and by identity (with the value, which stays alive)
+        # what was written, its position by content, and by identity (with the value, which stays alive)
+        self.records, self.equal, self.same = [], {}, {}
 
     def position(self, value) -> int:
         found = self.same.get(id(value))
@@ -159,7 +166,8 @@ def decode(data: bytes):
                 content = data[at + 5:at + 5 + size]
                 if tag not in READ or len(content) != size:
                     raise ValueError(f"tag {tag!r} with {len(content)} bytes of {size}")
-                add(content if tag == b"b" else content.decode("utf-8", "surrogatepass") if tag == b"s" else int.from_bytes(content, "little", signed=True))
+                add(content if tag == b"b" else content.decode("utf-8", "surrogatepass") if tag == b"s"
+                    else int.from_bytes(content, "little", signed=True))
                 at += 5 + size
             depths.append(0)
         return made[-1]

@@ -5,7 +5,8 @@ import types
 
 
 class Epoch:
-    """Raised by every assignment to a network's attributes, to the data and flags of parameters, to defaults, and to attributes of Watched modules."""
+    """Raised by every assignment to a network's attributes, to the data and flags of parameters, to defaults, and to
+    attributes of Watched modules."""
 
     value = 0
 
@@ -28,7 +29,8 @@ class Watched(types.ModuleType):
 
 
 def watch(module) -> bool:
-    """Has a plain Python module raise the epoch from now on; False for one of a class of its own, which may compute its attributes."""
+    """Has a plain Python module raise the epoch from now on; False for one of a class of its own, which may compute its
+    attributes."""
     if type(module) is types.ModuleType:
         module.__class__ = Watched
     return type(module) is Watched

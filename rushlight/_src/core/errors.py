@@ -27,7 +27,7 @@ class Numbered(Exception):
         return "\n".join(lines)
 
 
-# --- 100: shapes -----------------------------------------------------------------------------------------------------------------
+# --- 100: shapes ------------------------------------------------------------------------------------------------------
 class BroadcastError(Numbered, RuntimeError):
     """Shapes that do not broadcast to one another."""
 
@@ -76,7 +76,7 @@ class TargetShapeError(Numbered, RuntimeError):
     number = 108
 
 
-# --- 200: dtypes -----------------------------------------------------------------------------------------------------------------
+# --- 200: dtypes ------------------------------------------------------------------------------------------------------
 class CastError(Numbered, RuntimeError):
     """A result whose dtype does not convert to that of the tensor it is written into."""
 
@@ -95,7 +95,7 @@ class OperandError(Numbered, TypeError):
     number = 203
 
 
-# --- 300: indices ----------------------------------------------------------------------------------------------------------------
+# --- 300: indices -----------------------------------------------------------------------------------------------------
 class DimensionError(Numbered, IndexError):
     """A dimension that the tensor does not have."""
 
@@ -114,7 +114,7 @@ class IndexCountError(Numbered, IndexError):
     number = 303
 
 
-# --- 400: gradients --------------------------------------------------------------------------------------------------------------
+# --- 400: gradients ---------------------------------------------------------------------------------------------------
 class LeafWrittenError(Numbered, RuntimeError):
     """A leaf that requires a gradient written in place."""
 
@@ -157,7 +157,7 @@ class InferenceTensorError(Numbered, RuntimeError):
     number = 407
 
 
-# --- 500: memory -----------------------------------------------------------------------------------------------------------------
+# --- 500: memory ------------------------------------------------------------------------------------------------------
 class OverlapError(Numbered, RuntimeError):
     """A tensor read while memory it shares is written."""
 
@@ -182,38 +182,40 @@ class StorageBoundsError(Numbered, RuntimeError):
     number = 504
 
 
-# --- 600: files ------------------------------------------------------------------------------------------------------------------
+# --- 600: files -------------------------------------------------------------------------------------------------------
 class CorruptFileError(Numbered, RuntimeError):
     """A file that does not hold what its format promises."""
 
     number = 601
 
 
-# --- 700: layouts ----------------------------------------------------------------------------------------------------------------
+# --- 700: layouts -----------------------------------------------------------------------------------------------------
 class UnsupportedLayoutError(Numbered, NotImplementedError):
     """An operator that has no meaning yet for sparse or jagged tensors."""
 
     number = 701
 
 
-# --- 800: numbers ----------------------------------------------------------------------------------------------------------------
+# --- 800: numbers -----------------------------------------------------------------------------------------------------
 class ZeroDivisorError(Numbered, RuntimeError):
     """Whole numbers divided by 0, for which they have no result."""
 
     number = 801
 
-    def __init__(self, seen, wanted="divisors other than 0", remedy="divide by where(d == 0, 1, d) and replace those results, or divide floating-point numbers"):
+    def __init__(self, seen, wanted="divisors other than 0",
+                 remedy="divide by where(d == 0, 1, d) and replace those results, or divide floating-point numbers"):
         super().__init__(seen, wanted, remedy)
 
 
-# --- 900: devices ----------------------------------------------------------------------------------------------------------------
+# --- 900: devices -----------------------------------------------------------------------------------------------------
 class NoDeviceError(Numbered, AssertionError, NotImplementedError):
-    """A device that this machine or this build does not have; PyTorch raises AssertionError or RuntimeError, by the function that is called."""
+    """A device that this machine or this build does not have; PyTorch raises AssertionError or RuntimeError, by the
+    function that is called."""
 
     number = 901
 
 
-# --- 1000: what has not been built -----------------------------------------------------------------------------------------------
+# --- 1000: what has not been built ------------------------------------------------------------------------------------
 class NotBuiltError(Numbered, NotImplementedError):
     """A name of PyTorch that can be imported here and does nothing yet."""
 

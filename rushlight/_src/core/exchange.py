@@ -32,14 +32,21 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     dtype = dtypes.FROM_NUMPY.get(array.dtype)
     if dtype is None:
-        raise TypeError(f"can't convert np.ndarray of type {array.dtype}. The supported types are: {', '.join(map(str, dtypes.FROM_NUMPY))}.")
+        raise TypeError(
+            f"can't convert np.ndarray of type {array.dtype}. The supported types are: "
+            f"{', '.join(map(str, dtypes.FROM_NUMPY))}.")
     if any(s < 0 for s in array.strides):
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
-                         "supported. (You can probably work around this by making a copy of your array  with array.copy().)")
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently "
+            "supported. (You can probably work around this by making a copy of your array  with array.copy().)")
     if any(s % array.itemsize for s in array.strides):
-        raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate "
+            "the memory.")
     if not array.flags.writeable:
-        warn("The given NumPy array is not writable, but tensors are: writing into this one changes an array that is meant to stay as it is, or a copy of the array. "
+        warn("The given NumPy array is not writable, but tensors are: writing into this one changes an array that is "
+             "meant to stay as it is, or a copy of the array. "
              "Give a copy: array.copy().")
     strides = tuple(s // array.itemsize for s in array.strides)
     meta = Meta(tuple(array.shape), strides, dtype, devices.cpu)
@@ -51,9 +58,12 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
     meta = tensor._meta
     if meta.turned:
         bit, remedy = ("conjugate", "conj") if tensor.is_conj() else ("negative", "neg")
-        raise RuntimeError(f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{remedy}().numpy() instead.")
+        raise RuntimeError(
+            f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{remedy}().numpy() instead.")
     if not meta.dtype.in_numpy or meta.dtype.scheme is not None:
-        raise TypeError(f"Got unsupported ScalarType {dtypes.type_name(meta.dtype)}: NumPy has no such type; use .float() or .view({meta.dtype.numpy.name}) first")
+        raise TypeError(
+            f"Got unsupported ScalarType {dtypes.type_name(meta.dtype)}: NumPy has no such type; use .float() or "
+            f".view({meta.dtype.numpy.name}) first")
     if not meta.device.provider.has_data:
         raise TypeError("can't convert a tensor on the meta device to numpy: it has no data")
     return view_memory(tensor, meta.dtype.numpy)
@@ -63,18 +73,23 @@ def view_memory(tensor: Tensor, element) -> np.ndarray:
     """The tensor's memory as an array, which keeps the storage alive.  TypeError where it is not the host's."""
     meta = tensor._meta
     if not meta.device.provider.on_host:
-        raise TypeError(f"can't convert {meta.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+        raise TypeError(
+            f"can't convert {meta.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first.")
     if meta.numel == 0:
         return np.empty(meta.shape, element)
     if type(tensor) is not Tensor and "_wraps" in vars(tensor):
-        raise RuntimeError(f"{type(tensor).__name__} has no memory of its own to read: its class answers operators. Convert it to a plain tensor first.")
+        raise RuntimeError(
+            f"{type(tensor).__name__} has no memory of its own to read: its class answers operators. Convert it to a "
+            "plain tensor first.")
     interface = {"version": 3, "shape": tuple(meta.shape), "typestr": element.str, "data": (address(tensor), False),
                  "strides": tuple(s * meta.itemsize for s in meta.strides)}
     return np.asarray(Memory(tensor._storage, interface))
 
 
 def computed(array: np.ndarray, dtype=None) -> Tensor:
-    """What NumPy computed, as a tensor on the preferred device: while an operator's body runs, that is the device of its tensors."""
+    """What NumPy computed, as a tensor on the preferred device: while an operator's body runs, that is the device of
+    its tensors."""
     made = from_numpy(np.ascontiguousarray(array)) if dtype is None else from_array(array, dtype)
     where = devices.preferred()
     return made if made._meta.device is where else made.to(where)
@@ -97,7 +112,8 @@ def __array__(self, dtype=None, copy=None):
 
 
 def values_of(tensor: Tensor) -> np.ndarray:
-    """The elements as Python-convertible NumPy values (bfloat16 and floats of a byte widened); those of a device are copied."""
+    """The elements as Python-convertible NumPy values (bfloat16 and floats of a byte widened); those of a device are
+    copied."""
     if tensor._storage is None:
         tensor = tensor.concrete()
     if not tensor._meta.device.provider.on_host:
@@ -108,7 +124,9 @@ def values_of(tensor: Tensor) -> np.ndarray:
     return to_numpy(tensor) if dtype.in_numpy else widen(view_memory(tensor, dtype.numpy), dtype)
 
 
-CELLS = {bool_: ctypes.c_bool, float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int64, int32: ctypes.c_int32}  # numbers that are read where they lie
+# numbers that are read where they lie
+CELLS = {bool_: ctypes.c_bool, float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int64,
+         int32: ctypes.c_int32}
 
 
 @attach
@@ -121,7 +139,8 @@ def item(self):
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     cell = CELLS.get(self._meta.dtype) if type(self) is Tensor else None
     if cell is not None and self._storage is not None and not self._meta.turned:
-        return cell.from_address(address(self)).value if where.provider.on_host else where.provider.read(where.index, address(self), self._meta.dtype)
+        return (cell.from_address(address(self)).value if where.provider.on_host
+                else where.provider.read(where.index, address(self), self._meta.dtype))
     return values_of(self).reshape(-1)[0].item()
 
 
@@ -141,13 +160,16 @@ def __bool__(self):
 
 
 def number(tensor, kind):
-    """The only element as a number of Python's, of one kind or (None) its own.  ValueError where there are several, RuntimeError where it has an imaginary part."""
+    """The only element as a number of Python's, of one kind or (None) its own.  ValueError where there are several,
+    RuntimeError where it has an imaginary part."""
     if tensor._meta.numel != 1:
-        raise ValueError(f"only one element tensors can be converted to Python scalars, not one of shape {list(tensor._meta.shape)}")
+        raise ValueError(
+            f"only one element tensors can be converted to Python scalars, not one of shape {list(tensor._meta.shape)}")
     value = tensor.item()
     if isinstance(value, complex) and kind is not None:
         if value.imag:
-            raise RuntimeError(f"value cannot be converted to type {kind.__name__} without overflow: {value} has an imaginary part")
+            raise RuntimeError(
+                f"value cannot be converted to type {kind.__name__} without overflow: {value} has an imaginary part")
         value = value.real
     return value if kind is None else kind(value)
 
@@ -155,7 +177,8 @@ def number(tensor, kind):
 def conversion(self, kind):
     """``number``, with a warning where history is left behind."""
     if self._needs_grad:
-        warn(f"Converting a tensor with requires_grad=True to a Python {kind.__name__} loses its gradient: write detach() first if that is meant.")
+        warn(f"Converting a tensor with requires_grad=True to a Python {kind.__name__} loses its gradient: write "
+             "detach() first if that is meant.")
     return number(self, kind)
 
 
@@ -223,7 +246,8 @@ def array_of(data, dtype):
         found, data = list(map(own_dtype, flat_values(data))), plain(data)
     inferred = functools.reduce(dtypes.promote, found) if found else dtypes.Defaults.floating
     kind, inferred = inferred.category, dtype or inferred
-    wide = {dtypes.BOOL: np.bool_, dtypes.INTEGER: np.int64, dtypes.FLOATING: np.float64, dtypes.COMPLEX: np.complex128}[kind]
+    wide = {dtypes.BOOL: np.bool_, dtypes.INTEGER: np.int64, dtypes.FLOATING: np.float64,
+            dtypes.COMPLEX: np.complex128}[kind]
     wide = np.uint64 if dtype is dtypes.uint64 and kind == dtypes.INTEGER else wide
     try:
         array = np.array(data, dtype=wide)
@@ -254,7 +278,9 @@ def first_of(data):
 def held_by(storage, dtype) -> Tensor:
     """The elements of a dtype that lie in a storage.  RuntimeError for a storage of another dtype."""
     if getattr(storage, "dtype", dtype) is not dtype:
-        raise RuntimeError(f"Expected a Storage of type {dtype} or an UntypedStorage, but got type {storage.dtype} for argument 1 'storage'")
+        raise RuntimeError(
+            f"Expected a Storage of type {dtype} or an UntypedStorage, but got type {storage.dtype} for argument 1 "
+            "'storage'")
     memory = storage.untyped().bytes
     return wrap(memory._storage, 0, Meta.of((memory.numel() // dtype.itemsize,), dtype, memory.device), dtype.itemsize)
 
@@ -266,30 +292,36 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         raise TypeError(f"tensor(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
     if isinstance(data, Tensor):
-        warn("To copy a tensor, it is recommended to write data.detach().clone(), with requires_grad_() if the copy is to have a gradient, instead of torch.tensor(data).")
+        warn("To copy a tensor, it is recommended to write data.detach().clone(), with requires_grad_() if the copy "
+             "is to have a gradient, instead of torch.tensor(data).")
         out = converted_copy(data.detach(), dtype)
     elif isinstance(data, (np.ndarray, np.generic)):
         out = converted_copy(from_numpy(np.array(data, copy=True)), dtype, shared=False)
     else:
         if hasattr(data, "__array__") and not isinstance(data, (list, tuple, int, float, bool, complex)):
-            return tensor(np.asarray(data), dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
+            return tensor(np.asarray(data), dtype=dtype, device=device, requires_grad=requires_grad,
+                          pin_memory=pin_memory)
         if hasattr(data, "untyped"):
-            return tensor(held_by(data, dtype or dtypes.Defaults.floating).clone(), device=device, requires_grad=requires_grad)
+            return tensor(held_by(data, dtype or dtypes.Defaults.floating).clone(), device=device,
+                          requires_grad=requires_grad)
         if data is None or isinstance(data, (dict, set)):
             raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
         if isinstance(data, (str, bytes)):
             raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
         if not (isinstance(data, (list, tuple, int, float, bool, complex)) or hasattr(data, "__len__")):
-            raise RuntimeError(f"Could not infer dtype of {type(data).__name__}: give numbers, sequences of them, arrays or tensors")
+            raise RuntimeError(
+                f"Could not infer dtype of {type(data).__name__}: give numbers, sequences of them, arrays or tensors")
         if not isinstance(data, (list, tuple, int, float, bool, complex)):
             data = list(data)
         if isinstance(data, (list, tuple)) and data and isinstance(data[0], np.ndarray) and data[0].ndim:
-            warn("Creating a tensor from a list of numpy.ndarrays is slow: make one array of them by numpy.array() first.")
+            warn("Creating a tensor from a list of numpy.ndarrays is slow: make one array of them by numpy.array() "
+                 "first.")
         if isinstance(first_of(data), str):
             raise ValueError("too many dimensions 'str'")  # its characters would be another one
         array, inferred = array_of(data, dtype)
         out = from_array(array, inferred)
-    where = devices.placed(device) if device is not None else data.device if isinstance(data, Tensor) else devices.preferred()
+    where = devices.placed(device) if device is not None else data.device if isinstance(
+        data, Tensor) else devices.preferred()
     if out._meta.device is not where:
         out = out.to(where)
     if pin_memory:
@@ -300,8 +332,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 
 def made_of(cls, *args, device=None):
-    """What calling the class ``Tensor`` makes, in older programs: a tensor of the default dtype with undefined contents from sizes, or of
-    the numbers in a sequence; a tensor shares its memory.  TypeError for anything else.
+    """What calling the class ``Tensor`` makes, in older programs: a tensor of the default dtype with undefined contents
+    from sizes, or of the numbers in a sequence; a tensor shares its memory.  TypeError for anything else.
 
     >>> import rushlight as torch
     >>> torch.Tensor([1, 2]), torch.Tensor(2, 3).shape
@@ -311,18 +343,22 @@ def made_of(cls, *args, device=None):
     if len(args) == 1 and isinstance(first, Tensor):
         made = first.detach()
     elif type(first) is int or isinstance(first, Size):
-        made = empty(first if len(args) == 1 and isinstance(first, Size) else args, dtypes.Defaults.floating, device=device)
+        made = empty(first if len(args) == 1 and isinstance(first, Size) else args, dtypes.Defaults.floating,
+                     device=device)
     elif len(args) == 1 and hasattr(first, "__len__") and not isinstance(first, (str, bytes, dict)):
         made = tensor(first, dtype=dtypes.Defaults.floating, device=device)
     else:
-        raise TypeError(f"new(): data must be a sequence (got {type(first).__name__}). Use torch.tensor() for a number.")
+        raise TypeError(
+            f"new(): data must be a sequence (got {type(first).__name__}). Use torch.tensor() for a number.")
     return made if cls is Tensor else Tensor._make_subclass(cls, made)
 
 
 def filled_in(self, *args, **names):
     """Calling the class without arguments makes a tensor without elements; one that is made already stays as it is."""
     if self._meta is None:
-        self._storage, self._offset, self._meta, self.itemsize = (getattr(empty((0,), dtypes.Defaults.floating), name) for name in ("_storage", "_offset", "_meta", "itemsize"))
+        self._storage, self._offset, self._meta, self.itemsize = (getattr(empty((0,), dtypes.Defaults.floating), name)
+                                                                  for name in ("_storage", "_offset", "_meta",
+                                                                               "itemsize"))
 
 
 @attach
@@ -349,9 +385,11 @@ def filled_from(array: np.ndarray, dtype) -> Tensor:
             view_memory(out, dtype.numpy)[...] = narrow(array.astype(np.float32), dtype)
         else:
             with np.errstate(all="ignore"):
-                if array.dtype.kind in "if" and dtype.category == dtypes.INTEGER and not (array.dtype.kind == "i" and dtype is int64):
+                if array.dtype.kind in "if" and dtype.category == dtypes.INTEGER and not (array.dtype.kind == "i"
+                                                                                          and dtype is int64):
                     dtypes.check_range(array.min().item(), array.max().item(), dtype)
-                view_memory(out, dtype.numpy)[...] = array.real if array.dtype.kind == "c" and not dtype.is_complex else array
+                view_memory(out, dtype.numpy)[
+                    ...] = array.real if array.dtype.kind == "c" and not dtype.is_complex else array
     return out
 
 
@@ -377,7 +415,8 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
 
 @observed
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None) -> Tensor:
-    """A tensor of ``obj``: with ``copy`` True never sharing memory, with False always (else ValueError), with None where it can.
+    """A tensor of ``obj``: with ``copy`` True never sharing memory, with False always (else ValueError), with None
+    where it can.
 
     >>> import numpy, rushlight as torch
     >>> numbers = numpy.zeros(2)
@@ -385,11 +424,15 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None) -> T
     (tensor(2., dtype=torch.float64), array([0., 0.]))
     """
     made = as_tensor(obj, dtype=dtype, device=device)
-    shared = isinstance(obj, (Tensor, np.ndarray)) and made.numel() and made.data_ptr() == (obj.data_ptr() if isinstance(obj, Tensor) else obj.ctypes.data)
+    shared = isinstance(obj, (Tensor, np.ndarray)) and made.numel() and made.data_ptr() == (obj.data_ptr()
+                                                                                            if isinstance(obj, Tensor)
+                                                                                            else obj.ctypes.data)
     if copy and shared:
         made = made.clone()
     if copy is False and not shared:
-        raise ValueError(f"can't alias a {type(obj).__name__} as a tensor of {made.dtype}: copy=False wants memory that can be shared")
+        raise ValueError(
+            f"can't alias a {type(obj).__name__} as a tensor of {made.dtype}: copy=False wants memory that can be "
+            "shared")
     return made if requires_grad in (None, made.requires_grad) else made.detach().requires_grad_(requires_grad)
 
 
@@ -407,14 +450,20 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
     if size == 0 or count == 0:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
     if not 0 <= offset < size:
-        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1")
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1")
     if count < 0 and (size - offset) % dtype.itemsize:
-        raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({dtype.itemsize})")
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+            f"({dtype.itemsize})")
     count = (size - offset) // dtype.itemsize if count < 0 else count
     if offset + count * dtype.itemsize > size:
-        raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be greater than actual buffer length ({size} bytes)")
+        raise ValueError(
+            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
+            f"greater than actual buffer length ({size} bytes)")
     if memoryview(buffer).readonly:
-        warn("The given buffer is not writable, but tensors are: writing into this one changes memory that is meant to stay as it is. Give a copy: bytearray(buffer).")
+        warn("The given buffer is not writable, but tensors are: writing into this one changes memory that is meant "
+             "to stay as it is. Give a copy: bytearray(buffer).")
     array = np.frombuffer(buffer, np.uint8)
     meta = Meta.of((count,), dtype, devices.cpu)
     out = wrap(borrowed(array.ctypes.data + offset, meta.nbytes, array), 0, meta, meta.itemsize)
@@ -426,7 +475,8 @@ def __dlpack__(self, stream=None, **kwargs):
     if self._needs_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if self._meta.turned:
-        raise BufferError(f"Can't export tensors with the {'conjugate' if self.is_conj() else 'negative'} bit set: give a clone()")
+        raise BufferError(
+            f"Can't export tensors with the {'conjugate' if self.is_conj() else 'negative'} bit set: give a clone()")
     return to_numpy(self).__dlpack__()
 
 
@@ -453,5 +503,6 @@ class Capsule:
 def from_dlpack(source) -> Tensor:
     """A tensor that shares memory with any object that speaks DLPack, or with what a capsule holds."""
     array = np.from_dlpack(source if hasattr(source, "__dlpack__") else Capsule(source))
-    array = array if array.flags.writeable else np.asarray(Memory(array, {**array.__array_interface__, "data": (array.ctypes.data, False)}))
+    array = array if array.flags.writeable else np.asarray(Memory(array, {**array.__array_interface__,
+                                                                          "data": (array.ctypes.data, False)}))
     return from_numpy(array)

@@ -2,8 +2,9 @@
 
 An Expr is immutable and interned: equal expressions are one object, so ``is`` is equality.  There are two sorts:
 
-- *Integers* (``dtype`` is None): sizes, strides, positions.  Sums are kept as polynomials with integer coefficients, so equal
-  sums are one object; ``//`` and ``%`` split by divisibility.  What comes out constant comes out as a plain ``int``.
+- *Integers* (``dtype`` is None): sizes, strides, positions.  Sums are kept as polynomials with integer coefficients, so
+  equal sums are one object; ``//`` and ``%`` split by divisibility.  What comes out constant comes out as a plain
+  ``int``.
 - *Scalars* (``dtype`` set): what a kernel computes for one element.  Their algebra never changes a rounding.
 
 >>> s = size("s")
@@ -25,7 +26,8 @@ INFINITY = math.inf
 
 
 class Expr:
-    """One node of an expression: ``op``, ``args`` (Exprs), ``arg`` (what else tells it apart) and ``dtype`` (None: integer).
+    """One node of an expression: ``op``, ``args`` (Exprs), ``arg`` (what else tells it apart) and ``dtype`` (None:
+    integer).
 
     ``low`` and ``high`` bound an integer Expr.
     """
@@ -169,7 +171,7 @@ class Expr:
 LEAVES = frozenset(("size", "index", "result", "slot", "state"))
 
 
-# --- building integers --------------------------------------------------------------------------------------------------------
+# --- building integers ------------------------------------------------------------------------------------------------
 def const(value: int) -> Expr:
     """An int as an Expr (arguments of Exprs are always Exprs)."""
     return value if isinstance(value, Expr) else Expr("const", (), int(value), None, int(value), int(value))
@@ -398,12 +400,13 @@ def position(value: Expr, limit) -> Expr:
 
 
 def divisor(value: Expr) -> Expr:
-    """A whole number that others are divided by: once checked, not 0.  One that certainly is not is that number itself."""
+    """A whole number that others are divided by: once checked, not 0.  One that certainly is not is that number
+    itself."""
     counted = value.args[0].low if value.op == "value" else value.arg if value.op == "number" else 0
     return value if counted > 0 or value.op == "number" and counted else Expr("divisor", (value,), None, value.dtype)
 
 
-# --- proofs ------------------------------------------------------------------------------------------------------------------------
+# --- proofs -----------------------------------------------------------------------------------------------------------
 def at_least(e, bound: int) -> bool:
     """Whether e >= bound is certain."""
     if isinstance(e, int):
@@ -457,7 +460,7 @@ def within(e, limit) -> bool:
     return nonnegative(limit - e - 1)
 
 
-# --- conditions on integers -------------------------------------------------------------------------------------------------------
+# --- conditions on integers -------------------------------------------------------------------------------------------
 def truth(value) -> Expr:
     """True or False as an Expr."""
     return Expr("number", (), bool(value), bool_)
@@ -510,7 +513,7 @@ def logical_not(a: Expr) -> Expr:
     return apply("logical_not", a)
 
 
-# --- decisions -----------------------------------------------------------------------------------------------------------------------
+# --- decisions --------------------------------------------------------------------------------------------------------
 class Active(threading.local):
     """The Facts that are in force in a thread, the innermost last."""
 
@@ -539,7 +542,8 @@ class Facts:
 
     @classmethod
     def known_programs(cls, otherwise: dict) -> dict:
-        """What was compiled under the active Facts, and may rest on their guards; ``otherwise`` where there are none."""
+        """What was compiled under the active Facts, and may rest on their guards; ``otherwise`` where there are
+        none."""
         return cls._active.stack[-1].programs if cls._active.stack else otherwise
 
     @classmethod
@@ -575,13 +579,16 @@ class Facts:
         return value
 
     def real(self, symbol: str, a, b):
-        """A number that is not whole, of sizes: for the example values, which are assumed from now on unless only shapes are asked for."""
-        known = (lambda e: evaluate(e, self.hints)) if self.estimating else (lambda e: self.integer(e) if isinstance(e, Expr) else e)
+        """A number that is not whole, of sizes: for the example values, which are assumed from now on unless only
+        shapes are asked for."""
+        known = (lambda e: evaluate(e, self.hints)) if self.estimating else (lambda e: self.integer(e)
+                                                                             if isinstance(e, Expr) else e)
         return REAL[symbol](known(a), known(b))
 
 
 def guess(e):
-    """The number that an integer is for the example values, with nothing assumed: for estimates, which decide how fast a result comes, not what it is."""
+    """The number that an integer is for the example values, with nothing assumed: for estimates, which decide how fast
+    a result comes, not what it is."""
     return evaluate(e, Facts.current().hints) if isinstance(e, Expr) else e
 
 
@@ -594,7 +601,8 @@ def real(symbol: str, a, b):
 
 
 def estimated(e):
-    """A scalar operand as a number where only shapes are asked for, and any number of its kind will do; else as it is."""
+    """A scalar operand as a number where only shapes are asked for, and any number of its kind will do; else as it
+    is."""
     if isinstance(e, Expr) and Facts._active.stack and Facts._active.stack[-1].estimating:
         return evaluate(e, Facts._active.stack[-1].hints)
     return e
@@ -607,8 +615,9 @@ def decide(condition) -> bool:
     return Facts.current().decide(condition)
 
 
-# --- scalars -------------------------------------------------------------------------------------------------------------------------
-COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan"))
+# --- scalars ----------------------------------------------------------------------------------------------------------
+COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not",
+                         "isnan"))
 
 
 def number(value, dtype) -> Expr:
@@ -663,7 +672,8 @@ def convert(x: Expr, dtype) -> Expr:
 
 
 def as_stored(x: Expr) -> Expr:
-    """What memory would hold of a half, which is carried as float32: so that a sum is the same whether its terms lay in memory or not."""
+    """What memory would hold of a half, which is carried as float32: so that a sum is the same whether its terms lay in
+    memory or not."""
     return apply("as_stored", x) if x.dtype.is_half and x.op != "load" else x
 
 
@@ -673,7 +683,8 @@ def where(condition: Expr, a, b) -> Expr:
 
 
 def repeated(count: int, start: Expr, step, going=None, name: str = "s") -> Expr:
-    """What ``start`` is after ``step(k, state)`` for k = 0, 1, ..., count - 1 (given as a scalar of the same dtype): a loop within one element's value.
+    """What ``start`` is after ``step(k, state)`` for k = 0, 1, ..., count - 1 (given as a scalar of the same dtype): a
+    loop within one element's value.
 
     It may end earlier, once ``going(state)`` holds for no element that is computed at the same time.
     """
@@ -681,7 +692,7 @@ def repeated(count: int, start: Expr, step, going=None, name: str = "s") -> Expr
     return Expr("repeat", (start, step(at, state), going(state) if going else TRUE), (at, state, count), start.dtype)
 
 
-# --- walking -------------------------------------------------------------------------------------------------------------------------
+# --- walking ----------------------------------------------------------------------------------------------------------
 def in_bounds(index, limit):
     """A constant index.  IndexError where it lies outside."""
     if not 0 <= index < limit:
@@ -690,7 +701,9 @@ def in_bounds(index, limit):
 
 
 EXACT = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg}
-ARITHMETIC = {"position": in_bounds, "value": lambda a: a, "convert": lambda a: a, "neg": operator.neg, "sqrt": math.sqrt, "pow": operator.pow, "maximum": max, "minimum": min, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+ARITHMETIC = {"position": in_bounds, "value": lambda a: a, "convert": lambda a: a, "neg": operator.neg,
+              "sqrt": math.sqrt, "pow": operator.pow, "maximum": max, "minimum": min, "add": operator.add,
+              "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
               "remainder": operator.mod,
               "floor_divide": operator.floordiv,
               "//": operator.floordiv, "%": operator.mod, "max": max, "min": min, "<": operator.lt, "==": operator.eq,
@@ -760,8 +773,9 @@ def rebuild(e: Expr, args):
     return apply(e.op, *args, dtype=e.dtype, arg=e.arg)
 
 
-# --- printing ------------------------------------------------------------------------------------------------------------------------
-INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+# --- printing ---------------------------------------------------------------------------------------------------------
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
+         "ne": "!=",
          "logical_and": "and", "logical_or": "or", "//": "//", "%": "%", "<": "<", "==": "=="}
 
 

@@ -10,7 +10,8 @@ _kinds: dict = {}
 
 
 def declare(number: int, error: type, message: str) -> int:
-    """Gives a kind of failure (2 to 127) its error, and its message with ``where`` and ``at`` in it; returns the number."""
+    """Gives a kind of failure (2 to 127) its error, and its message with ``where`` and ``at`` in it; returns the
+    number."""
     if number in _kinds or not OUT_OF_RANGE < number < BATCHED:
         raise ValueError(f"{number} is not free to stand for a failure")
     _kinds[number] = error, message

@@ -13,9 +13,10 @@ MEMORY = "/dev/shm/"
 def replaced(path):
     """A binary file to write, which takes the place of ``path`` when the block ends without an error.
 
-    The new file has the mode of the old one, or what the umask gives; symbolic links stay and what they lead to is replaced; an interrupted
-    process leaves nothing behind where the file system knows files without names.  Pipes and devices, files of other users or with several
-    names, and files in folders that cannot be written are written directly.
+    The new file has the mode of the old one, or what the umask gives; symbolic links stay and what they lead to is
+    replaced; an interrupted process leaves nothing behind where the file system knows files without names.  Pipes and
+    devices, files of other users or with several names, and files in folders that cannot be written are written
+    directly.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "file")
@@ -84,14 +85,16 @@ def given(handle, name) -> str:
     """The name that a file without one has now."""
     folder = os.open(os.path.dirname(name), os.O_RDONLY)
     try:
-        os.link(f"/proc/self/fd/{handle}", os.path.basename(name), dst_dir_fd=folder, follow_symlinks=True)  # without a folder Python would link the link
+        # without a folder Python would link the link
+        os.link(f"/proc/self/fd/{handle}", os.path.basename(name), dst_dir_fd=folder, follow_symlinks=True)
     finally:
         os.close(folder)
     return name
 
 
 def unnamed(path):
-    """The descriptor of a new file in the folder of ``path``, and its name: None for one that has none yet, as on Linux."""
+    """The descriptor of a new file in the folder of ``path``, and its name: None for one that has none yet, as on
+    Linux."""
     if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
         try:
             return os.open(os.path.dirname(path), os.O_TMPFILE | os.O_WRONLY, 0o666), None

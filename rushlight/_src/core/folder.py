@@ -1,8 +1,9 @@
 """A folder of this user alone, of which every file is signed: what anybody else may have written is never read.
 
-A folder that another user owns, or that its group or others may write to, is refused, and so is such a file in it.  Files begin with an
-HMAC-SHA256 over their name and content, keyed by ``secret``, a file of the folder that only this user may read.  A symbolic link to the
-folder is followed once, when it is opened, and what it leads to has to pass; links in place of files are refused.
+A folder that another user owns, or that its group or others may write to, is refused, and so is such a file in it.
+Files begin with an HMAC-SHA256 over their name and content, keyed by ``secret``, a file of the folder that only this
+user may read.  A symbolic link to the folder is followed once, when it is opened, and what it leads to has to pass;
+links in place of files are refused.
 """
 import contextlib
 import errno
@@ -41,7 +42,9 @@ def check(path, status, forbidden=0o022):
     if status.st_uid != user():
         raise Refused(errno.EPERM, f"user {status.st_uid} owns it, not {user()}", path)
     if status.st_mode & forbidden:
-        raise Refused(errno.EPERM, f"its permissions {stat.S_IMODE(status.st_mode):o} let others {'write to' if forbidden == 0o022 else 'use'} it", path)
+        raise Refused(errno.EPERM,
+                      f"its permissions {stat.S_IMODE(status.st_mode):o} let others "
+                      f"{'write to' if forbidden == 0o022 else 'use'} it", path)
 
 
 def make(path):
@@ -85,7 +88,8 @@ def create(path, *parts):
     try:
         if hasattr(os, "fchmod"):
             os.fchmod(handle, 0o600)  # the umask may have taken more
-        with io.open(handle, "wb") as file:  # os.fdopen imports, which cannot be done while Python ends, when no builtin is called open either
+        # os.fdopen imports, which cannot be done while Python ends, when no builtin is called open either
+        with io.open(handle, "wb") as file:
             file.writelines(parts)
     except BaseException:
         os.unlink(path)
@@ -98,9 +102,11 @@ def taken(size: int) -> int:
 
 
 def entries(path):
-    """The files in the folders of a folder, and in theirs: os.DirEntry each.  What another process removes meanwhile is left out."""
+    """The files in the folders of a folder, and in theirs: os.DirEntry each.  What another process removes meanwhile is
+    left out."""
     for depth in range(2):
-        path = [entry.path for folder in (path if depth else [path]) for entry in listed(folder) if entry.is_dir(follow_symlinks=False)]
+        path = [entry.path for folder in (path if depth else [path]) for entry in listed(folder)
+                if entry.is_dir(follow_symlinks=False)]
     return (entry for folder in path for entry in listed(folder) if entry.is_file(follow_symlinks=False))
 
 
@@ -113,7 +119,8 @@ def listed(path) -> list:
 
 
 class Folder:
-    """The folder at a path, made where it is missing.  OSError where that is impossible; Refused for one of somebody else."""
+    """The folder at a path, made where it is missing.  OSError where that is impossible; Refused for one of somebody
+    else."""
 
     def __init__(self, path):
         self.path = os.path.realpath(path)
@@ -125,7 +132,7 @@ class Folder:
         check(self.path, os.stat(self.path))
         self.secret = self.agreed()
 
-    # --- the secret ------------------------------------------------------------------------------------------------------------
+    # --- the secret ---------------------------------------------------------------------------------------------------
     def agreed(self) -> bytes:
         """The secret that all processes of this user have, made by the first of them."""
         path = os.path.join(self.path, SECRET)
@@ -176,7 +183,7 @@ class Folder:
         except OSError:
             return False
 
-    # --- files -----------------------------------------------------------------------------------------------------------------
+    # --- files --------------------------------------------------------------------------------------------------------
     @staticmethod
     def temporary(folder) -> str:
         return os.path.join(folder, f"{TEMPORARY}{os.urandom(8).hex()}")
@@ -188,7 +195,8 @@ class Folder:
         return found.digest()
 
     def get(self, name) -> bytes:
-        """The content of a file, by its path within the folder.  OSError where there is none, Refused for one that we did not write."""
+        """The content of a file, by its path within the folder.  OSError where there is none, Refused for one that we
+        did not write."""
         path = os.path.join(self.path, name)
         whole = read(path)
         content = memoryview(whole)[LENGTH:]
@@ -209,8 +217,9 @@ class Folder:
             raise
 
     def trim(self, most: int):
-        """Removes the files that were not used for longest, down to three quarters of ``most`` bytes, where there are more; and what was left half written.
-        Others may do the same meanwhile, and a file that was written anew since it was looked at stays."""
+        """Removes the files that were not used for longest, down to three quarters of ``most`` bytes, where there are
+        more; and what was left half written.  Others may do the same meanwhile, and a file that was written anew since
+        it was looked at stays."""
         found, old = [], time.time() - FRESH
         for entry in entries(self.path):
             with contextlib.suppress(OSError):

@@ -1,4 +1,5 @@
-"""A fork while other threads run: it takes the package's locks first, so that the child finds whole, and free, what these guard.
+"""A fork while other threads run: it takes the package's locks first, so that the child finds whole, and free, what
+these guard.
 
 Who holds one of them may take those that ``ORDER`` names later, never an earlier one; a fork takes them in this order.
 """

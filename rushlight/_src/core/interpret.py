@@ -1,11 +1,12 @@
 """The stack of interpreters, and the one way an operator is called while any is active.
 
-An interpreter gives operators another meaning: writing them down (Trace), mapping over a batch, carrying tangents.  The one
-on top answers a call; while it does, it stands aside, so what it calls in turn goes to the one below.  With an empty
-stack an operator simply runs, by the plan cache of ``core/native/calls.py``.
+An interpreter gives operators another meaning: writing them down (Trace), mapping over a batch, carrying tangents.  The
+one on top answers a call; while it does, it stands aside, so what it calls in turn goes to the one below.  With an
+empty stack an operator simply runs, by the plan cache of ``core/native/calls.py``.
 
-All of this belongs to threads: ``mine`` is the calling thread's (``core/native/objects.py``).  Its ``stack`` and ``modes`` are tuples, so that
-each change is one assignment, between whose halves no interrupt can come; blocks are Scopes (``core/native/scopes.py``), which are left in one step.
+All of this belongs to threads: ``mine`` is the calling thread's (``core/native/objects.py``).  Its ``stack`` and
+``modes`` are tuples, so that each change is one assignment, between whose halves no interrupt can come; blocks are
+Scopes (``core/native/scopes.py``), which are left in one step.
 """
 from __future__ import annotations
 

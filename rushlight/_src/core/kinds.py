@@ -10,7 +10,8 @@ import functools
 from .devices import preferred
 from .errors import IndexRangeError, JoinError
 from .expr import Facts, lt
-from .meta import Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides, row_major, same, same_sizes
+from .meta import (Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides,
+                   row_major, same, same_sizes)
 
 
 MOST_KNOWN = 8192  # views of one kind, beyond which what is known of them is found anew
@@ -43,8 +44,8 @@ def sum_to(x, shape):
 
 
 def by_stride(shape, strides):
-    """The dimensions from innermost to outermost as their strides tell, ties and broadcast ones as they come.  Of sizes that vary the order of strides is
-    assumed where it is open, nothing else."""
+    """The dimensions from innermost to outermost as their strides tell, ties and broadcast ones as they come.  Of sizes
+    that vary the order of strides is assumed where it is open, nothing else."""
     order = list(reversed(range(len(shape))))
     for i in range(1, len(order)):
         while i and comes_before(shape, strides, order[i], order[i - 1]):
@@ -68,8 +69,9 @@ def is_zero(stride) -> bool:
 
 
 def layout_like(shape, metas, alone=True):
-    """Strides of an elementwise result: as the first full-size input lies densely in memory, else row-major.  Beside numbers and tensors of other
-    shapes (not ``alone``) dimensions of size 1 take their place among the others, as PyTorch has it."""
+    """Strides of an elementwise result: as the first full-size input lies densely in memory, else row-major.  Beside
+    numbers and tensors of other shapes (not ``alone``) dimensions of size 1 take their place among the others, as
+    PyTorch has it."""
     for meta in metas:
         if same_sizes(meta.shape, shape):
             if not alone and not all(map(same, meta.strides, row_major(shape))):
@@ -91,7 +93,8 @@ def layout_like(shape, metas, alone=True):
 
 @functools.lru_cache(maxsize=MOST_KNOWN)
 def layout_kept(meta):
-    """Strides of a copy: those of the tensor where it lies without gaps, be some of size-1 dimensions what they are, else as of an elementwise result."""
+    """Strides of a copy: those of the tensor where it lies without gaps, be some of size-1 dimensions what they are,
+    else as of an elementwise result."""
     if meta.numel == 0 or dense_strides(meta.shape, meta.strides) is not None:
         return tuple(meta.strides)
     return layout_like(meta.shape, [meta])
@@ -113,16 +116,18 @@ class Kind:
         raise NotImplementedError(f"the derivative of {op.name} is not implemented")
 
     def strided(self, op, meta, **params):
-        """For those that share: the Meta of the result and its offset in elements, if it can share memory, else None."""
+        """For those that share: the Meta of the result and its offset in elements, if it can share memory, else
+        None."""
         return None
 
 
 class Elementwise(Kind):
     """out[i] = scalar(x[i], y[i], ...), with broadcasting.
 
-    Facts: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, NotImplemented: one that nobody
-    has written, which raises where it is wanted, a Python 1 or -1 for plus or minus identity); ``result`` the dtype where it is not that of the arguments; ``passes`` whether out[i] is x[i],
-    in another dtype at most.  In kernels it is the scalar operation of the same name.
+    Facts: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, NotImplemented:
+    one that nobody has written, which raises where it is wanted, a Python 1 or -1 for plus or minus identity);
+    ``result`` the dtype where it is not that of the arguments; ``passes`` whether out[i] is x[i], in another dtype at
+    most.  In kernels it is the scalar operation of the same name.
     """
 
     name, computes, passes = "elementwise", True, False
@@ -134,15 +139,18 @@ class Elementwise(Kind):
         metas = [a for a in args if isinstance(a, Meta)]
         if len(metas) == 1 and not callable(self.result):
             only = metas[0]
-            return only.like(tuple(only.shape), layout_like(only.shape, metas, len(args) == 1), self.result or only.dtype)
+            return only.like(tuple(only.shape), layout_like(only.shape, metas, len(args) == 1),
+                             self.result or only.dtype)
         shape = broadcast(*(m.shape for m in metas))
         dtype = self.result(*args, **params) if callable(self.result) else self.result or metas[-1].dtype
         device = metas[0].device
-        return Meta(shape, layout_like(shape, metas, len(metas) == len(args) and all(same_sizes(m.shape, metas[0].shape) for m in metas)), dtype, device)
+        return Meta(shape, layout_like(shape, metas, len(metas) == len(args)
+                                       and all(same_sizes(m.shape, metas[0].shape) for m in metas)), dtype, device)
 
     def vjp(self, op, g, y, *args, **params):
         partials = self.partials(y, *args, **params)
-        return [None if p is None or not is_tensor(a) or not a.dtype.is_inexact else p if p is NotImplemented else sum_to(scale(g, p), a.shape)
+        return [None if p is None or not is_tensor(a) or not a.dtype.is_inexact else p if p is NotImplemented
+                else sum_to(scale(g, p), a.shape)
                 for a, p in zip(args, partials)]
 
 
@@ -220,8 +228,8 @@ class View(Kind):
 class Recast(Kind):
     """The same memory as numbers of another dtype: complex ones, or the real ones they consist of.
 
-    Facts: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: what x becomes when the result is given a value;
-    ``transpose(g)``.
+    Facts: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: what x becomes when
+    the result is given a value; ``transpose(g)``.
     """
 
     name = "recast"
@@ -241,7 +249,8 @@ class Recast(Kind):
 
 
 class Bytes(Kind):
-    """The same bytes as numbers of another dtype, ``old`` before: the last dimension is longer or shorter where items differ in size.  Without a gradient."""
+    """The same bytes as numbers of another dtype, ``old`` before: the last dimension is longer or shorter where items
+    differ in size.  Without a gradient."""
 
     name = "bytes"
     arity, shares = 1, True
@@ -271,9 +280,11 @@ class Bytes(Kind):
 
 
 class Turn(Recast):
-    """The same memory, of which every element is read as another number, and written so that it is read as the value: conjugated, or negated.
+    """The same memory, of which every element is read as another number, and written so that it is read as the value:
+    conjugated, or negated.
 
-    Facts: ``numpy``; ``bit``, that of ``Meta.turned``; ``compute(x)``: the same in memory of its own, its own inverse and transpose.
+    Facts: ``numpy``; ``bit``, that of ``Meta.turned``; ``compute(x)``: the same in memory of its own, its own inverse
+    and transpose.
     """
 
     def __init__(self, numpy, bit, compute):
@@ -298,10 +309,13 @@ class Join(Kind):
         total = 0
         for t in tensors:
             if t.dtype is not first.dtype or len(t.shape) != len(first.shape):
-                raise JoinError(f"tensors of {first.dtype} in {len(first.shape)} dimensions and of {t.dtype} in {len(t.shape)} are joined")
+                raise JoinError(
+                    f"tensors of {first.dtype} in {len(first.shape)} dimensions and of {t.dtype} in {len(t.shape)} "
+                    "are joined")
             total = t.shape[dim] + total
         shape = tuple(first.shape[:dim]) + (total,) + tuple(first.shape[dim + 1:])
-        images = len(shape) in (4, 5) and all([is_channels_last(t) and is_one(t.strides[1]) and t.strides != row_major(t.shape) for t in tensors])
+        images = len(shape) in (4, 5) and all([is_channels_last(t) and is_one(t.strides[1])
+                                               and t.strides != row_major(t.shape) for t in tensors])
         strides = channels_last_strides(shape) if images else row_major(shape)
         return Meta(shape, strides, first.dtype, first.device)
 
@@ -315,7 +329,8 @@ class Join(Kind):
 
 
 class Reduce(Kind):
-    """Combines over ``dims`` (ascending), which stay as size 1.  Facts: ``combine``, ``numpy``, ``gradient(g, y, x, dims)``."""
+    """Combines over ``dims`` (ascending), which stay as size 1.  Facts: ``combine``, ``numpy``,
+    ``gradient(g, y, x, dims)``."""
 
     name, computes = "reduce", True
     arity = 1
@@ -334,7 +349,8 @@ class Reduce(Kind):
 def refuse_positions(x: Meta, index: Meta, dim: int):
     """IndexRangeError for positions in a dimension without elements: no kernel may run that would see them."""
     if x.shape and type(x.shape[dim]) is int and x.shape[dim] == 0 and type(index.numel) is int and index.numel:
-        raise IndexRangeError("an index is out of bounds for a dimension with size 0", "no positions, or a dimension that has elements")
+        raise IndexRangeError("an index is out of bounds for a dimension with size 0",
+                              "no positions, or a dimension that has elements")
 
 
 class Gather(Kind):
@@ -382,8 +398,8 @@ class Scatter(Kind):
         return self.product_vjp(op, g, x, index, source, dim)
 
     def product_vjp(self, op, g, x, index, source, dim):
-        """Of ``mul``: each element's share is the product of the others.  A single zero leaves it standing for that zero alone;
-        of two zeros each has the other as a factor, which matters to second derivatives."""
+        """Of ``mul``: each element's share is the product of the others.  A single zero leaves it standing for that
+        zero alone; of two zeros each has the other as a factor, which matters to second derivatives."""
         zero_x, zero_s = P.eq(x, 0), P.eq(source, 0)
         rest = op(P.where(zero_x, 1, x), index, P.where(zero_s, 1, source), dim=dim, combine="mul")
         zeros = op(P.convert(zero_x, dtype=g.dtype), index, P.convert(zero_s, dtype=g.dtype), dim=dim, combine="add")
@@ -393,13 +409,15 @@ class Scatter(Kind):
 
         def shares(value, zero, read):
             full = P.where(zero, 1, value)
-            return P.where(zero, P.add(read(single), P.mul(read(double), P.sub(read(vanishing), value))), P.div(read(others), full))
+            return P.where(zero, P.add(read(single), P.mul(read(double), P.sub(read(vanishing), value))),
+                           P.div(read(others), full))
 
         return [shares(x, zero_x, lambda v: v), None, shares(source, zero_s, lambda v: self.read(v, index, dim))]
 
 
 class Create(Kind):
-    """No tensor inputs: constants, counting, the random stream.  Facts: ``numpy``, ``describe(**params)`` -> (shape, dtype)."""
+    """No tensor inputs: constants, counting, the random stream.  Facts: ``numpy``, ``describe(**params)`` -> (shape,
+    dtype)."""
 
     name = "create"
     arity = 0
@@ -416,8 +434,8 @@ class Create(Kind):
 
 
 class Contract(Kind):
-    """Sums of products over shared dimensions: matrix product, convolution.  Facts: ``numpy``, ``describe``, ``gradient``,
-    and ``result``, the dtype where it is not that of the first argument."""
+    """Sums of products over shared dimensions: matrix product, convolution.  Facts: ``numpy``, ``describe``,
+    ``gradient``, and ``result``, the dtype where it is not that of the first argument."""
 
     name, computes = "contract", True
     arity = 2
@@ -455,7 +473,8 @@ class Foreign(Kind):
 
 
 class Scan(Foreign):
-    """out[i] = all elements up to i along ``dim`` combined.  Facts as of Foreign, and ``combine``: add, mul, max or min."""
+    """out[i] = all elements up to i along ``dim`` combined.  Facts as of Foreign, and ``combine``: add, mul, max or
+    min."""
 
     name = "scan"
     lowers = True

@@ -9,7 +9,8 @@ ROOT, HIDDEN = __name__.split(".")[:2]
 
 
 class Beyond:
-    """Who answers for names that no room has, and for modules below one that is a file: ``compat/table.py``, which the package's root puts here."""
+    """Who answers for names that no room has, and for modules below one that is a file: ``compat/table.py``, which the
+    package's root puts here."""
 
     @staticmethod
     def below(package: str) -> bool:
@@ -21,9 +22,11 @@ class Beyond:
 
 
 def later(package: str, homes: dict | None = None):
-    """The ``__getattr__`` of a module: modules in it are its attributes, ``homes`` say which module defines which other names, and the table of PyTorch's names has the rest.
+    """The ``__getattr__`` of a module: modules in it are its attributes, ``homes`` say which module defines which other
+    names, and the table of PyTorch's names has the rest.
 
-    Homes are relative to the package (``".compiling"``: beside it).  What it returns raises AttributeError for a name that is nowhere.
+    Homes are relative to the package (``".compiling"``: beside it).  What it returns raises AttributeError for a name
+    that is nowhere.
 
     >>> found = later("rushlight", {"futures": ("Future",)})
     >>> found("Future").__module__, found("linalg").__name__
@@ -73,7 +76,8 @@ def entered(room: str, name: str):
 
 
 class Public(SourceFileLoader):
-    """Loads a module that stands at a path of PyTorch's: a name that its file does not define is looked for in the table."""
+    """Loads a module that stands at a path of PyTorch's: a name that its file does not define is looked for in the
+    table."""
 
     def exec_module(self, module):
         super().exec_module(module)
@@ -81,7 +85,8 @@ class Public(SourceFileLoader):
 
 
 class Paths:
-    """Finds the modules at PyTorch's paths (``sys.meta_path``); those of the implementation are found as any module is."""
+    """Finds the modules at PyTorch's paths (``sys.meta_path``); those of the implementation are found as any module
+    is."""
 
     @staticmethod
     def find_spec(fullname, path=None, target=None):

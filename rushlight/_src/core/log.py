@@ -48,7 +48,8 @@ handler = ToStandardError()
 
 
 def set_logs(*names: str, **switches: bool):
-    """Switches logs on and off: ``set_logs("plans", "graph")``, ``set_logs(fusion=True, plans=False)``; ``set_logs()`` switches all off.
+    """Switches logs on and off: ``set_logs("plans", "graph")``, ``set_logs(fusion=True, plans=False)``; ``set_logs()``
+    switches all off.
 
     ``all`` means every log.  ValueError for a name that ``LOGS`` does not have.
     """
@@ -67,7 +68,8 @@ def set_logs(*names: str, **switches: bool):
 
 
 def from_environment():
-    """Switches on what ``RUSHLIGHT_LOGS`` and ``TORCH_LOGS`` name, and writing into the folder of ``RUSHLIGHT_DEBUG``."""
+    """Switches on what ``RUSHLIGHT_LOGS`` and ``TORCH_LOGS`` name, and writing into the folder of
+    ``RUSHLIGHT_DEBUG``."""
     names = [name.strip() for name in settings.logs.split(",") if name.strip()]
     if names:
         set_logs(*names)

@@ -12,10 +12,12 @@ from .native import Tensor
 from .tensor import empty
 
 
-def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False) -> Tensor:
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None,
+              requires_grad=False) -> Tensor:
     """The first ``size`` elements [size] of a file, read when they are looked at.
 
-    Writes reach the file only if ``shared``; it is then made, or made longer, where that is needed.  RuntimeError for a file that cannot be opened or is too short.
+    Writes reach the file only if ``shared``; it is then made, or made longer, where that is needed.  RuntimeError for a
+    file that cannot be opened or is too short.
 
     >>> import numpy as np, os, tempfile
     >>> import rushlight as rl
@@ -25,8 +27,11 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
     [0.0, 1.0, 2.0]
     """
     dtype = dtype or Defaults.floating
-    if device is not None and not devices.placed(device).provider.on_host or layout is not None and str(layout) != "torch.strided" or pin_memory:
-        raise RuntimeError("from_file: the tensor is strided, in ordinary memory of the processor: leave layout, device and pin_memory out")
+    if device is not None and not devices.placed(device).provider.on_host or layout is not None and str(
+            layout) != "torch.strided" or pin_memory:
+        raise RuntimeError(
+            "from_file: the tensor is strided, in ordinary memory of the processor: leave layout, device and "
+            "pin_memory out")
     if size < 0:
         raise RuntimeError(f"from_file: the number of elements is {size}, less than 0")
     nbytes = size * dtype.itemsize
@@ -38,7 +43,9 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
         found = os.stat(filename).st_size
         array = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,)) if 0 < nbytes <= found else None
     except OSError as error:
-        raise RuntimeError(f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error.strerror} ({error.errno})") from error
+        raise RuntimeError(
+            f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error.strerror} "
+            f"({error.errno})") from error
     if nbytes > found:
         raise RuntimeError(f"file <{filename}> size <{found}> is smaller than the required mapping size <{nbytes}>")
     out = empty((0,), dtype) if array is None else frombuffer(array, dtype=dtype)

@@ -1,4 +1,5 @@
-"""What tensors answer besides computing: members that few programs ask for, those of other layouts and devices, and those that PyTorch has removed."""
+"""What tensors answer besides computing: members that few programs ask for, those of other layouts and devices, and
+those that PyTorch has removed."""
 from __future__ import annotations
 
 import numpy as np
@@ -9,8 +10,10 @@ from .native import Tensor
 from .op import OPS
 from .tensor import attach
 
-COO, COMPRESSED = ("indices", "coalesce", "is_coalesced", "_indices", "_nnz"), ("crow_indices", "col_indices", "ccol_indices", "row_indices")
-REMOVED = {"symeig": "torch.linalg.eigh", "eig": "torch.linalg.eig", "lstsq": "torch.linalg.lstsq", "solve": "torch.linalg.solve"}
+COO, COMPRESSED = ("indices", "coalesce", "is_coalesced", "_indices", "_nnz"), ("crow_indices", "col_indices",
+                                                                                "ccol_indices", "row_indices")
+REMOVED = {"symeig": "torch.linalg.eigh", "eig": "torch.linalg.eig", "lstsq": "torch.linalg.lstsq",
+           "solve": "torch.linalg.solve"}
 
 
 def of_layout(name: str, layout: str):
@@ -19,7 +22,9 @@ def of_layout(name: str, layout: str):
         own = getattr(type(self), name)
         if own is not refuse:  # asked for as Tensor.name(x)
             return own(self, *args, **kwargs)
-        raise RuntimeError(f"{name} expected {layout} tensor layout but got {self.layout}: convert it by to_sparse() or to_sparse_csr() first")
+        raise RuntimeError(
+            f"{name} expected {layout} tensor layout but got {self.layout}: convert it by to_sparse() or "
+            "to_sparse_csr() first")
 
     refuse.__name__ = refuse.__qualname__ = name
     attach(refuse)
@@ -28,7 +33,9 @@ def of_layout(name: str, layout: str):
 def removed(name: str, instead: str):
     """A method that PyTorch removed."""
     def refuse(self, *args, **kwargs):
-        raise RuntimeError(f"Tensor.{name} is removed from PyTorch: write {instead}, whose arguments and results may come in another order")
+        raise RuntimeError(
+            f"Tensor.{name} is removed from PyTorch: write {instead}, whose arguments and results may come in another "
+            "order")
 
     refuse.__name__ = refuse.__qualname__ = name
     attach(refuse)
@@ -90,7 +97,8 @@ def record_stream(self, stream):
 
 @attach
 def dim_order(self, *, ambiguity_check=False) -> tuple:
-    """The dimensions, that of the largest stride first; RuntimeError with ``ambiguity_check`` where strides leave a choice.
+    """The dimensions, that of the largest stride first; RuntimeError with ``ambiguity_check`` where strides leave a
+    choice.
 
     >>> import rushlight as torch
     >>> torch.empty(2, 3, 4).transpose(0, 2).dim_order()
@@ -98,7 +106,9 @@ def dim_order(self, *, ambiguity_check=False) -> tuple:
     """
     strides = self.stride()
     if ambiguity_check and len({s for s, n in zip(strides, self.shape) if n > 1}) < sum(n > 1 for n in self.shape):
-        raise RuntimeError(f"The tensor does not have unique dim order, or cannot map to exact one of the given memory formats: strides {strides} of sizes {tuple(self.shape)}")
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats: "
+            f"strides {strides} of sizes {tuple(self.shape)}")
     return tuple(sorted(range(self.dim()), key=lambda d: -strides[d]))
 
 
@@ -141,7 +151,8 @@ def polygamma_(self, n):
 
 @attach
 def module_load(self, other, assign=False):
-    """What takes this tensor's place where a module loads ``other``: other itself with ``assign``, else this one with other's elements."""
+    """What takes this tensor's place where a module loads ``other``: other itself with ``assign``, else this one with
+    other's elements."""
     if assign:
         return other.detach()
     return self.detach().copy_(other)

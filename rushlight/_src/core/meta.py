@@ -15,7 +15,8 @@ from .forking import guarded
 
 
 def size_given(size, place: int):
-    """A size as an int, or as it is where it is symbolic; ``place`` is where it stands in the shape.  TypeError for what is no whole number."""
+    """A size as an int, or as it is where it is symbolic; ``place`` is where it stands in the shape.  TypeError for
+    what is no whole number."""
     if isinstance(size, (int, Expr)) or hasattr(type(size), "symbol"):  # as ragged sizes say of themselves
         return size
     try:
@@ -79,7 +80,8 @@ def row_major(shape) -> tuple:
 
 
 def nested_strides(shape, order) -> list:
-    """Strides of memory without gaps whose dimensions lie in each other as ``order`` says, innermost first; 0 for those it leaves out."""
+    """Strides of memory without gaps whose dimensions lie in each other as ``order`` says, innermost first; 0 for those
+    it leaves out."""
     strides, step = [0] * len(shape), 1
     for dim in order:
         strides[dim] = step
@@ -98,7 +100,8 @@ def held(table: dict, key) -> int:
 
 
 def dropped(table: dict):
-    """Removes the values that nobody refers to but the table.  Another thread may take one out while this looks, which then stays."""
+    """Removes the values that nobody refers to but the table.  Another thread may take one out while this looks, which
+    then stays."""
     alone = held({None: object()}, None)
     for key in list(table):
         if held(table, key) <= alone:
@@ -110,10 +113,12 @@ def dropped(table: dict):
 class Meta:
     """Shape, strides (in elements), dtype and device of a tensor.  Equal metas are one object.
 
-    ``turned``: how elements differ from the numbers in memory, as the bits CONJUGATED and NEGATED tell (0: they are those numbers).
+    ``turned``: how elements differ from the numbers in memory, as the bits CONJUGATED and NEGATED tell (0: they are
+      those numbers).
     """
 
-    __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize", "pattern", "turned")
+    __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize", "pattern",
+                 "turned")
     known: dict = {}
     most = LEAST_KNOWN
     lock = guarded("metas", threading.RLock())
@@ -124,7 +129,8 @@ class Meta:
 
     @classmethod
     def entered(cls, key, made) -> "Meta":
-        """What is known under a key from now on; those that nobody has any more are forgotten when there are twice as many as there were then."""
+        """What is known under a key from now on; those that nobody has any more are forgotten when there are twice as
+        many as there were then."""
         with cls.lock:
             if len(cls.known) >= cls.most:
                 dropped(cls.known)
@@ -135,9 +141,12 @@ class Meta:
     def made(cls, shape, strides, dtype, device, turned=0):
         """A meta that is not yet known.  Sizes and strides are ints of no other kind, or Exprs: ``True == 1``."""
         if dtype in UNSTORED:
-            raise NotImplementedError(f"{dtype} exists here only as a name: no tensor can have it. Use one of {', '.join(d.name for d in ALL)}.")
+            raise NotImplementedError(
+                f"{dtype} exists here only as a name: no tensor can have it. Use one of "
+                f"{', '.join(d.name for d in ALL)}.")
         found = object.__new__(cls)
-        found.dtype, found.device, found.itemsize, found.pattern, found.turned = dtype, device, dtype.itemsize, None, turned
+        found.dtype, found.device, found.itemsize, found.pattern, found.turned = (dtype, device, dtype.itemsize, None,
+                                                                                  turned)
         extent = extent_of(shape, strides)
         if extent is not None:
             found.shape, found.strides, (found.numel, count, found.contiguous) = Size(shape), strides, extent
@@ -164,7 +173,8 @@ class Meta:
         if shape is None:
             return Meta(tuple(self.shape), strides or self.strides, dtype or self.dtype, self.device, self.turned)
         shape = tuple(shape)
-        return Meta(shape, row_major(shape) if strides is None else tuple(strides), dtype or self.dtype, self.device, self.turned)
+        return Meta(shape, row_major(shape) if strides is None else tuple(strides), dtype or self.dtype, self.device,
+                    self.turned)
 
     def on(self, where: device) -> "Meta":
         """This meta on another device."""
@@ -216,7 +226,8 @@ def settled(value, sizes: dict):
     if kind is dict:
         return {k: settled(v, sizes) for k, v in value.items()}
     if dataclasses.is_dataclass(value):
-        return dataclasses.replace(value, **{f.name: settled(getattr(value, f.name), sizes) for f in dataclasses.fields(value) if f.init})
+        return dataclasses.replace(value, **{f.name: settled(getattr(value, f.name), sizes)
+                                             for f in dataclasses.fields(value) if f.init})
     return value
 
 
@@ -225,7 +236,8 @@ MOST = (1 << 63) - 1  # elements, bytes or steps that 64 bits count
 
 
 def extent_of(shape, strides):
-    """(elements, their span, whether they are contiguous) of a shape of plain ints far from what 64 bits count; None for others, which are looked at closely."""
+    """(elements, their span, whether they are contiguous) of a shape of plain ints far from what 64 bits count; None
+    for others, which are looked at closely."""
     count, last, in_order = 1, 1, True
     for k in range(len(shape) - 1, -1, -1):
         size, stride = shape[k], strides[k]
@@ -247,8 +259,10 @@ def check_countable(shape, strides, itemsize: int):
     """RuntimeError for sizes of which the elements, their bytes or a stride are more than 64 bits can count."""
     count = product(shape)
     if type(count) is int and (count > MOST or count and is_beyond(span(shape, strides) * itemsize)):
-        raise RuntimeError(f"numel: integer multiplication overflow: sizes {list(shape)} are more than 64 bits can count" if count > MOST else
-                           f"Storage size calculation overflowed with sizes={list(shape)}")
+        raise RuntimeError(
+            f"numel: integer multiplication overflow: sizes {list(shape)} are more than 64 bits can count"
+            if count > MOST else
+            f"Storage size calculation overflowed with sizes={list(shape)}")
     if any(map(is_beyond, strides)):
         raise RuntimeError(f"Stride calculation overflowed: sizes {list(shape)} need strides {list(strides)}")
 
@@ -281,7 +295,8 @@ def is_channels_last(meta: Meta) -> bool:
 
 
 def suggests_channels_last(meta: Meta) -> bool:
-    """Whether the strides of images, which may have gaps, grow from the second dimension over the last ones to the first: results for them have channels last."""
+    """Whether the strides of images, which may have gaps, grow from the second dimension over the last ones to the
+    first: results for them have channels last."""
     shape, strides, least = meta.shape, meta.strides, 0
     if len(shape) not in (4, 5) or not all(type(n) is int for n in (*shape, *strides)):
         return len(shape) in (4, 5) and not meta.contiguous and is_channels_last(meta)
@@ -347,9 +362,11 @@ def broadcast(*shapes) -> tuple:
                 out[at] = size
             elif not is_one(size) and not (size is out[at] or size == out[at]):
                 raise BroadcastError(
-                    f"The size of tensor a ({out[at]}) must match the size of tensor b ({size}) at non-singleton dimension "
+                    f"The size of tensor a ({out[at]}) must match the size of tensor b ({size}) at non-singleton "
+                    "dimension "
                     f"{at}: shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast",
-                    "sizes that are equal or 1, compared from the last dimension", "insert dimensions of size 1 with unsqueeze(), or transpose")
+                    "sizes that are equal or 1, compared from the last dimension",
+                    "insert dimensions of size 1 with unsqueeze(), or transpose")
     return tuple(out)
 
 

@@ -9,9 +9,11 @@ from .dtypes import bfloat16, float16
 
 
 class Format:
-    """A float of one byte: a sign, an exponent, ``mantissa`` bits; ``bias`` is subtracted from the exponent (Micikevicius et al. 2022, "FP8 formats for deep learning").
+    """A float of one byte: a sign, an exponent, ``mantissa`` bits; ``bias`` is subtracted from the exponent
+    (Micikevicius et al. 2022, "FP8 formats for deep learning").
 
-    ``infinite``: the largest exponent stands for infinities and NaN; ``finite``: only the largest code is NaN, and what is too large becomes the largest
+    ``infinite``: the largest exponent stands for infinities and NaN; ``finite``: only the largest code is NaN, and what
+      is too large becomes the largest
     number; ``unsigned``: minus zero is NaN, and what is too large.
     """
 
@@ -23,7 +25,8 @@ class Format:
         codes = np.arange(256)
         exponent, fraction = codes >> self.mantissa & (127 >> self.mantissa), codes & (1 << self.mantissa) - 1
         normal = exponent > 0
-        values = np.ldexp(fraction + normal * (1 << self.mantissa), np.where(normal, exponent, 1) - self.bias - self.mantissa)
+        values = np.ldexp(fraction + normal * (1 << self.mantissa),
+                          np.where(normal, exponent, 1) - self.bias - self.mantissa)
         values = np.where(codes & 128, -values, values).astype(np.float32)
         if self.kind == "unsigned":
             values[128] = np.nan
@@ -35,7 +38,8 @@ class Format:
         return values
 
 
-FORMATS = {"float8_e4m3fn": Format(3, 7, "finite"), "float8_e4m3fnuz": Format(3, 8, "unsigned"), "float8_e5m2": Format(2, 15, "infinite"), "float8_e5m2fnuz": Format(2, 16, "unsigned")}
+FORMATS = {"float8_e4m3fn": Format(3, 7, "finite"), "float8_e4m3fnuz": Format(3, 8, "unsigned"),
+           "float8_e5m2": Format(2, 15, "infinite"), "float8_e5m2fnuz": Format(2, 16, "unsigned")}
 
 
 @functools.lru_cache(maxsize=None)
@@ -81,12 +85,14 @@ def as_held(value, dtype):
 
 
 def rounded_to_byte(array, name: str) -> np.ndarray:
-    """The codes of the nearest numbers, the even one of two that are as near; too large ones and NaN as the format has them."""
+    """The codes of the nearest numbers, the even one of two that are as near; too large ones and NaN as the format has
+    them."""
     _, middles, beyond = tables(name)
     size = np.abs(array)
     code = np.searchsorted(middles, size)
     tie = (code < len(middles)) & (code & 1 == 1) & (size == middles[np.minimum(code, len(middles) - 1)])
     kind = FORMATS[name].kind
-    code = np.where(np.isnan(array), 128 if kind == "unsigned" else 127, np.minimum(code + tie, beyond - (kind == "finite")))
+    code = np.where(np.isnan(array), 128 if kind == "unsigned" else 127,
+                    np.minimum(code + tie, beyond - (kind == "finite")))
     negative = np.signbit(array) & ((code > 0) | (kind != "unsigned"))
     return (code | negative * 128).astype(np.uint8)

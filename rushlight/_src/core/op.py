@@ -18,8 +18,8 @@ SCALAR = "Scalar"  # annotation of a parameter whose number is a run-time value,
 
 
 class Recent(dict):
-    """A dict that forgets what was not used lately.  Looking up costs what it does in any dict: when it is full, all that it has is ``older``, and what is
-    missed and found there is young again (``again``)."""
+    """A dict that forgets what was not used lately.  Looking up costs what it does in any dict: when it is full, all
+    that it has is ``older``, and what is missed and found there is young again (``again``)."""
 
     __slots__ = ("older",)
 
@@ -43,7 +43,8 @@ class Recent(dict):
         self.older = {}
 
 
-AUTOCAST = {None: 0, "half": 1, "float32": 2, "parts": 3}  # an operator's precision under autocast, or that of what it calls: said by it, or by the file it is in
+# an operator's precision under autocast, or that of what it calls: said by it, or by the file it is in
+AUTOCAST = {None: 0, "half": 1, "float32": 2, "parts": 3}
 
 
 class Scalar:
@@ -133,7 +134,8 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
 
 
 def forget(operators=None):
-    """Drops all plans, and what is planned for many sizes: something changed that decided how they came out.  Default: those of declared operators."""
+    """Drops all plans, and what is planned for many sizes: something changed that decided how they came out.  Default:
+    those of declared operators."""
     for operator in OPS.values() if operators is None else operators:
         operator.plans.clear()
         operator.families.clear()
@@ -144,7 +146,8 @@ def op(body=None, *, samples=(), namespace="", method=None, view=False, **facts)
 
     ``namespace``: where users find it ("" for the top level, "nn.functional", "special", "linalg", "fft").
     ``method``: whether it is a Tensor method too (default: when the first parameter is ``input`` at the top level).
-    ``view``: its result shares memory with its input where strides allow; one that ``turns`` shows each element as another number.
+    ``view``: its result shares memory with its input where strides allow; one that ``turns`` shows each element as
+      another number.
     """
     if body is None:
         return lambda function: op(function, samples=samples, namespace=namespace, method=method, view=view, **facts)
@@ -154,16 +157,19 @@ def op(body=None, *, samples=(), namespace="", method=None, view=False, **facts)
         method = namespace == "" and first == "input"
     name = facts.pop("name", None) or body.__name__.rstrip("_") if not facts.pop("inplace", False) else body.__name__
     qualified = name if not namespace else f"{namespace}.{name}"
-    return declare(qualified, body, None, signature, mask, samples=tuple(samples), namespace=namespace, method=method, view=view, **facts)
+    return declare(qualified, body, None, signature, mask, samples=tuple(samples), namespace=namespace, method=method,
+                   view=view, **facts)
 
 
 def in_parts(operator: Op) -> bool:
-    """Whether a call runs the operators of its body one by one: composites do, but those that say ``planned`` are one program where nothing interprets them."""
+    """Whether a call runs the operators of its body one by one: composites do, but those that say ``planned`` are one
+    program where nothing interprets them."""
     return bool(operator.facts.get("composite")) and not operator.facts.get("planned")
 
 
 def declared_scalars(operator: Op) -> int:
-    """The parameters that are run-time scalars by declaration, not since calls differ in them: bits as in ``Op.scalars``."""
+    """The parameters that are run-time scalars by declaration, not since calls differ in them: bits as in
+    ``Op.scalars``."""
     return operator.facts.get("declared", operator.scalars)
 
 
@@ -180,11 +186,14 @@ def rule(operator: Op):
     return enter
 
 
-NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other", "input": "A", "axis0": "dim0", "axis1": "dim1"}  # keywords that mean others
+# keywords that mean others
+NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other", "input": "A",
+         "axis0": "dim0", "axis1": "dim1"}
 
 
 def keywords(operator: Op, names: tuple) -> tuple:
-    """The operator's own names of the keywords of a call: NumPy's, and further ones that it declares as ``aliases``, are known too.
+    """The operator's own names of the keywords of a call: NumPy's, and further ones that it declares as ``aliases``,
+    are known too.
 
     >>> keywords(named("sum"), ("axis", "keepdims"))
     ('dim', 'keepdim')
@@ -193,21 +202,25 @@ def keywords(operator: Op, names: tuple) -> tuple:
     if all(name in parameters for name in names) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return names
     aliases = {**NUMPY, **operator.facts.get("aliases", {})}
-    return tuple(aliases[name] if name not in parameters and aliases.get(name) in parameters else name for name in names)
+    return tuple(aliases[name] if name not in parameters and aliases.get(name) in parameters else name
+                 for name in names)
 
 
 SIZES = frozenset(("size", "sizes", "shape", "dims", "repeats"))  # keywords for what may also be given one by one
 
 
 def respelled(operator: Op, args: tuple, names: tuple):
-    """The arguments of a call, and the names of its keywords, in the operator's own terms: sizes given by keyword are positional."""
+    """The arguments of a call, and the names of its keywords, in the operator's own terms: sizes given by keyword are
+    positional."""
     names = keywords(operator, names)
     kinds = {p.name: p.kind for p in operator.signature.parameters.values()} if operator.signature is not None else {}
-    given = [k for k, name in enumerate(names) if name in SIZES and kinds.get(name, inspect.Parameter.VAR_POSITIONAL) is inspect.Parameter.VAR_POSITIONAL]
+    given = [k for k, name in enumerate(names) if name in SIZES
+             and kinds.get(name, inspect.Parameter.VAR_POSITIONAL) is inspect.Parameter.VAR_POSITIONAL]
     if len(given) != 1 or inspect.Parameter.VAR_POSITIONAL not in kinds.values():
         return args, names
     first, (at,) = len(args) - len(names), given
-    return (*args[:first], args[first + at], *args[first:first + at], *args[first + at + 1:]), names[:at] + names[at + 1:]
+    return (*args[:first], args[first + at], *args[first:first + at],
+            *args[first + at + 1:]), names[:at] + names[at + 1:]
 
 
 def bind(operator: Op, args, kwargs):
@@ -225,12 +238,14 @@ def bind(operator: Op, args, kwargs):
 
 @functools.lru_cache(maxsize=None)
 def parameters_of(operator: Op):
-    """(positional names, keyword names, {name: default}) of a registered operator; () where its signature has parameters that take any number."""
+    """(positional names, keyword names, {name: default}) of a registered operator; () where its signature has
+    parameters that take any number."""
     parameters = operator.signature.parameters.values()
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         return ()
     positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
-    return positional, {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}, {p.name: p.default for p in parameters}
+    return positional, {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}, {p.name: p.default
+                                                                                         for p in parameters}
 
 
 def bound_simply(parameters, args, kwargs):
@@ -242,4 +257,5 @@ def bound_simply(parameters, args, kwargs):
     if len(args) > len(positional) or not keywords.issuperset(kwargs) or not given.keys().isdisjoint(kwargs):
         return None
     found = {**defaults, **given, **kwargs}
-    return None if any(v is inspect.Parameter.empty for v in found.values()) else found  # by identity: tensors compare elementwise
+    # by identity: tensors compare elementwise
+    return None if any(v is inspect.Parameter.empty for v in found.values()) else found

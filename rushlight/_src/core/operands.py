@@ -1,7 +1,7 @@
 """What may be given for a parameter: which Python types an operator's tensors, sizes, dimensions and flags may have.
 
-A parameter's kind follows from its name, which means the same in every operator of the package; ``None`` may stand where it is the default.
-Checked when a plan is made, so that calls pay nothing.
+A parameter's kind follows from its name, which means the same in every operator of the package; ``None`` may stand
+where it is the default.  Checked when a plan is made, so that calls pay nothing.
 """
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ from .errors import OperandError
 from .native import Op, Tensor
 from .op import declared_scalars
 
-TENSOR, INT, PLACES, INTS, FLAG, FLOAT, TEXT = "Tensor", "int", "int or tuple of ints", "tuple of ints", "bool", "float", "str"
+TENSOR, INT, PLACES, INTS, FLAG, FLOAT, TEXT = ("Tensor", "int", "int or tuple of ints", "tuple of ints", "bool",
+                                                "float", "str")
 NAMES = {
-    TENSOR: "A B LD LU LU_data LU_pivots input1 input2 mask mat mat1 mat2 pivots tensor1 tensor2 values vec vec1 vec2 x1 x2",
-    INT: "N blank chunks decimals diagonal dim0 dim1 dim2 dimension downscale_factor edge_order end_dim groups hop_length ignore_index ind k length m minlength n_fft num_chunks "
-         "num_classes num_groups num_samples offset padding_idx start_dim steps storage_offset upscale_factor win_length window_length",
+    TENSOR: "A B LD LU LU_data LU_pivots input1 input2 mask mat mat1 mat2 pivots tensor1 tensor2 values vec vec1 vec2 "
+            "x1 x2",
+    INT: "N blank chunks decimals diagonal dim0 dim1 dim2 dimension downscale_factor edge_order end_dim groups "
+         "hop_length ignore_index ind k length m minlength n_fft num_chunks "
+         "num_classes num_groups num_samples offset padding_idx start_dim steps storage_offset upscale_factor "
+         "win_length window_length",
     PLACES: "dim n size",
-    INTS: "dilation dims kernel_size normalized_shape output_padding pad physical_layout repeats shape shifts sizes split_sizes stride times which",
-    FLAG: "accumulate adjoint align_corners assume_unique ceil_mode center check_errors compute_uv count_include_pad density descending equal_nan full_matrices hermitian include_last_offset "
-          "include_self increasing invert is_causal keepdim largest left normalized onesided out_int32 periodic pivot replacement right scale_grad_by_freq some sorted sparse_grad stable "
+    INTS: "dilation dims kernel_size normalized_shape output_padding pad physical_layout repeats shape shifts sizes "
+          "split_sizes stride times which",
+    FLAG: "accumulate adjoint align_corners assume_unique ceil_mode center check_errors compute_uv count_include_pad "
+          "density descending equal_nan full_matrices hermitian include_last_offset "
+          "include_self increasing invert is_causal keepdim largest left normalized onesided out_int32 periodic pivot "
+          "replacement right scale_grad_by_freq some sorted sparse_grad stable "
           "unbiased unitriangular unpack_data unpack_pivots with_replacement wrap zero_infinity",
     FLOAT: "delta dropout_p momentum",
     TEXT: "UPLO approximate driver indexing interpolation rounding_mode side",
@@ -32,8 +39,9 @@ BEYOND = 1 << 63
 
 @functools.lru_cache(maxsize=None)
 def parameters(op: Op) -> tuple:
-    """({name: (kind of what it takes, whether None may stand)}, names by position, and which takes all further arguments) of an operator.
-    Run-time numbers, and parameters that are annotated ``object``, take what the body makes of them."""
+    """({name: (kind of what it takes, whether None may stand)}, names by position, and which takes all further
+    arguments) of an operator.  Run-time numbers, and parameters that are annotated ``object``, take what the body makes
+    of them."""
     scalars, found, order, last = declared_scalars(op), {}, [], None
     for k, parameter in enumerate(op.signature.parameters.values()):
         kind = KINDS.get(parameter.name)
@@ -45,15 +53,19 @@ def parameters(op: Op) -> tuple:
 
 
 def check_operands(op: Op, args, names=()):
-    """TypeError for an argument of a type that the operator does not take, ValueError for a whole number that 64 bits do not hold."""
-    if op.signature is None or op.kind is not None or op.facts.get("derived") or op.name.rpartition(".")[2].startswith("_"):  # bodies call it, who know
+    """TypeError for an argument of a type that the operator does not take, ValueError for a whole number that 64 bits
+    do not hold."""
+    # bodies call it, who know
+    if op.signature is None or op.kind is not None or op.facts.get("derived") or op.name.rpartition(".")[2].startswith(
+            "_"):
         return
     if "::" in op.name:  # of a library: its parameters are called as it likes
         return
     kinds, order, last = parameters(op)
     positional = len(args) - len(names or ())
     check_tensors(op, order, args[:positional])
-    if op.facts.get("lone_bool") and len(args) == positional == 2 and type(args[1]) is bool:  # as in var(input, unbiased)
+    # as in var(input, unbiased)
+    if op.facts.get("lone_bool") and len(args) == positional == 2 and type(args[1]) is bool:
         return
     for k, value in enumerate(args):
         name = names[k - positional] if k >= positional else order[min(k, last)]
@@ -69,7 +81,8 @@ def check_tensors(op: Op, order, args):
     any_tensor = any(isinstance(a, Tensor) for a in args)
     numbers_too = op.facts.get("number_first") and (any_tensor or op.facts.get("numbers"))
     for k, (name, value) in enumerate(zip(order, args)):
-        if name == "input" and k == 0 and not numbers_too or name == "other" and not op.scalars >> k & 1 and not op.facts.get("number_first"):
+        if (name == "input" and k == 0 and not numbers_too or name == "other" and not op.scalars >> k & 1
+            and not op.facts.get("number_first")):
             wrong = no_tensor(value)
             if wrong is not None:
                 raise OperandError(f"{op.name}(): argument '{name}' (position {k + 1}) must be Tensor, {wrong}")
@@ -118,4 +131,5 @@ def but(value) -> str:
     return f"not {type(value).__name__}"
 
 
-CHECKS = {TENSOR: no_tensor, INT: no_int, PLACES: no_places, INTS: no_ints, FLAG: no_flag, FLOAT: no_float, TEXT: no_text}
+CHECKS = {TENSOR: no_tensor, INT: no_int, PLACES: no_places, INTS: no_ints, FLAG: no_flag, FLOAT: no_float,
+          TEXT: no_text}

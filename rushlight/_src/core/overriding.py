@@ -1,4 +1,5 @@
-"""Who may answer an operator call before the operator does: classes with ``__torch_function__`` or ``__torch_dispatch__``, and modes.
+"""Who may answer an operator call before the operator does: classes with ``__torch_function__`` or
+``__torch_dispatch__``, and modes.
 
 Plain tensors never come here: an instance of another class, or an active mode, makes the hot path hand the call over.
 """
@@ -49,7 +50,8 @@ def describe(kind: type) -> int:
 
 
 def overriding(args, wanted: int, found=()) -> tuple:
-    """The classes among arguments that override what is ``wanted``: subclasses before their bases, else from left to right."""
+    """The classes among arguments that override what is ``wanted``: subclasses before their bases, else from left to
+    right."""
     for value in args:
         kind = type(value)
         if kind is list or kind is tuple:
@@ -106,8 +108,11 @@ def answered(function, args, kwargs):
         if result is not NotImplemented:
             return result
     if kinds:
-        raise TypeError(f"Multiple dispatch failed for '{name_of(function)}'; all __torch_function__ handlers returned NotImplemented: "
-                        f"{', '.join(k.__name__ for k in kinds)}. Implement the function in one of them, or convert the arguments to tensors.")
+        raise TypeError(
+            f"Multiple dispatch failed for '{name_of(function)}'; all __torch_function__ handlers returned "
+            "NotImplemented: "
+            f"{', '.join(k.__name__ for k in kinds)}. Implement the function in one of them, or convert the arguments "
+            "to tensors.")
     return NOBODY
 
 
@@ -148,7 +153,8 @@ def as_subclass(self, cls):
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass() takes a subclass of Tensor, not {cls!r}")
     from .op import OPS
-    source = OPS["view_as"](self, self) if self._needs_grad and self._step is None and interpret.is_recording() else self
+    source = OPS["view_as"](
+        self, self) if self._needs_grad and self._step is None and interpret.is_recording() else self
     made = blank(cls)
     for name in FIELDS:
         setattr(made, name, getattr(source, name))
@@ -156,7 +162,8 @@ def as_subclass(self, cls):
 
 
 class Running(threading.local):
-    """The function that ``default`` runs in this thread: one that comes back is of another library, which asks us again."""
+    """The function that ``default`` runs in this thread: one that comes back is of another library, which asks us
+    again."""
 
     function = None
 
@@ -177,7 +184,8 @@ def default(cls, func, types, args=(), kwargs=None):
         running.function = outer
     if func in UNCHANGED or kind_of(cls) & DISPATCH and interpret.top() is not None:
         return result  # under a transform a result is the transform's, and what answered for the class lies within it
-    if kind_of(cls) & DISPATCH and any(isinstance(a, cls) and "_wraps" in vars(a) for a in (*args, *(kwargs or {}).values())):
+    if kind_of(cls) & DISPATCH and any(isinstance(a, cls) and "_wraps" in vars(a)
+                                       for a in (*args, *(kwargs or {}).values())):
         return result  # an instance over the memory of the result would wrap nothing
     return reclassed(result, cls)
 
@@ -203,11 +211,16 @@ def initialise(cls, **facts):
 
 
 Tensor.__init_subclass__ = classmethod(initialise)
-MEMBERS = ("shape", "dtype", "device", "ndim", "dim", "size", "stride", "numel", "nelement", "element_size", "storage_offset", "data_ptr", "is_contiguous",
-           "is_floating_point", "is_complex", "requires_grad", "grad", "is_leaf", "grad_fn", "data", "T", "mT", "H", "mH", "real", "imag", "layout", "backward",
-           "to", "cpu", "cuda", "float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "type", "type_as", "requires_grad_",
-           "detach_", "register_hook", "new_tensor", "split", "unflatten", "__len__", "__iter__", "__reversed__", "__getitem__", "__setitem__", "__contains__",
-           "__repr__", "__format__", "__deepcopy__", "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__")
+MEMBERS = ("shape", "dtype", "device", "ndim", "dim", "size", "stride", "numel", "nelement", "element_size",
+           "storage_offset", "data_ptr", "is_contiguous",
+           "is_floating_point", "is_complex", "requires_grad", "grad", "is_leaf", "grad_fn", "data", "T", "mT", "H",
+           "mH", "real", "imag", "layout", "backward",
+           "to", "cpu", "cuda", "float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool",
+           "type", "type_as", "requires_grad_",
+           "detach_", "register_hook", "new_tensor", "split", "unflatten", "__len__", "__iter__", "__reversed__",
+           "__getitem__", "__setitem__", "__contains__",
+           "__repr__", "__format__", "__deepcopy__", "item", "tolist", "numpy", "__bool__", "__int__", "__float__",
+           "__index__", "__array__")
 
 
 def member(own, name):
@@ -242,13 +255,15 @@ def offered(function, args, kwargs, run):
 
 
 class Dispatch:
-    """What answers for classes with ``__torch_dispatch__``: ``autograd/dispatching.py`` puts itself here, since it records what they answer."""
+    """What answers for classes with ``__torch_dispatch__``: ``autograd/dispatching.py`` puts itself here, since it
+    records what they answer."""
 
     call = read = None
 
 
-# --- instances of subclasses ------------------------------------------------------------------------------------------------------
-def make_subclass(cls, data, require_grad=False, *, dispatch_sizes_strides_policy=None, dispatch_device=False, dispatch_layout=False, device_for_backend_keys=None):
+# --- instances of subclasses ------------------------------------------------------------------------------------------
+def make_subclass(cls, data, require_grad=False, *, dispatch_sizes_strides_policy=None, dispatch_device=False,
+                  dispatch_layout=False, device_for_backend_keys=None):
     """An instance of a subclass over the memory of ``data``, without its history."""
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass() takes a Tensor, not {type(data).__name__}")
@@ -258,14 +273,18 @@ def make_subclass(cls, data, require_grad=False, *, dispatch_sizes_strides_polic
     return made
 
 
-def make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None, device=None, pin_memory=False,
-                          requires_grad=False, dispatch_sizes_strides_policy=None, dispatch_device=False, dispatch_layout=False, **_):
+def make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None,
+                          device=None, pin_memory=False,
+                          requires_grad=False, dispatch_sizes_strides_policy=None, dispatch_device=False,
+                          dispatch_layout=False, **_):
     """An instance of a subclass that looks like a tensor of these sizes, and whose class answers every operator."""
     from .dtypes import Defaults
     from .tensor import empty
     if declared(cls, "__torch_dispatch__") is None:
-        raise RuntimeError(f"_make_wrapper_subclass() needs a class with __torch_dispatch__, which {cls.__name__} lacks: operators could only read memory that "
-                           "it does not have")
+        raise RuntimeError(
+            f"_make_wrapper_subclass() needs a class with __torch_dispatch__, which {cls.__name__} lacks: operators "
+            "could only read memory that "
+            "it does not have")
     made = make_subclass(cls, empty(size, dtype or Defaults.floating, strides, device))
     made._offset, made._wraps = storage_offset or 0, True
     made.requires_grad = requires_grad

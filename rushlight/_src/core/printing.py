@@ -23,7 +23,8 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     """How many digits, elements and columns tensors print with."""
     if profile in PROFILES:
         Options.precision, Options.threshold, Options.edgeitems, Options.linewidth = PROFILES[profile]
-    for name, value in {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}.items():
+    for name, value in {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
+                        "linewidth": linewidth}.items():
         if value is not None:
             setattr(Options, name, value)
     Options.sci_mode = sci_mode
@@ -79,7 +80,8 @@ def shown(values: np.ndarray) -> np.ndarray:
     edge = Options.edgeitems
     for k in range(values.ndim):
         if values.shape[k] > 2 * edge:
-            values = np.concatenate([values.take(range(edge), k), values.take(range(values.shape[k] - edge, values.shape[k]), k)], k)
+            values = np.concatenate([values.take(range(edge), k),
+                                     values.take(range(values.shape[k] - edge, values.shape[k]), k)], k)
     return values
 
 
@@ -105,7 +107,8 @@ def render(values, formatter, indent, short) -> str:
 def __repr__(self, *, tensor_contents=None):
     from .exchange import values_of
     kind = self.__class__
-    prefix = "tensor(" if kind.__module__.partition(".")[0] == Tensor.__module__ else f"{kind.__name__}("  # users' classes say their names
+    # users' classes say their names
+    prefix = "tensor(" if kind.__module__.partition(".")[0] == Tensor.__module__ else f"{kind.__name__}("
     suffixes = []
     where = self._meta.device
     if not where.provider.has_data:
@@ -123,7 +126,9 @@ def __repr__(self, *, tensor_contents=None):
         values = values_of(self)
         short = self.numel() > Options.threshold
         sample = shown(values) if short else values
-        formatter = ComplexFormatter(sample) if self.dtype.is_complex else Formatter(sample.astype(np.float64) if sample.dtype.kind == "f" else sample)
+        formatter = ComplexFormatter(sample) if self.dtype.is_complex else Formatter(sample.astype(np.float64)
+                                                                                     if sample.dtype.kind == "f"
+                                                                                     else sample)
         body = render(values, formatter, len(prefix), short)
         usual = (dtypes.Defaults.floating, dtypes.int64, dtypes.bool_, dtypes.Defaults.floating.to_complex())
         if self.dtype not in usual:
@@ -147,7 +152,8 @@ def quantizer(tensor) -> list[str]:
     told = [f"quantization_scheme={found.kind}"]
     if hasattr(found, "scale"):
         return [*told, f"scale={found.scale}", f"zero_point={found.zero_point}"]
-    return [*told, f"scale={tensor.q_per_channel_scales()}", f"zero_point={tensor.q_per_channel_zero_points()}", f"axis={found.axis}"]
+    return [*told, f"scale={tensor.q_per_channel_scales()}", f"zero_point={tensor.q_per_channel_zero_points()}",
+            f"axis={found.axis}"]
 
 
 def add_suffixes(text, suffixes, indent):
@@ -165,7 +171,9 @@ def __format__(self, spec):
     if not self.dim():
         return self.item().__format__(spec)
     if spec:
-        raise TypeError(f"unsupported format string passed to Tensor.__format__: {spec!r} is for one number, and the tensor has the shape {list(self.shape)}")
+        raise TypeError(
+            f"unsupported format string passed to Tensor.__format__: {spec!r} is for one number, and the tensor has "
+            f"the shape {list(self.shape)}")
     return str(self)
 
 

@@ -17,14 +17,16 @@ HANDLERS: dict[type, Handler] = {
     tuple: Handler(lambda v: (v, None), lambda c, _: tuple(c)),
     dict: Handler(lambda v: (list(v.values()), list(v)), lambda c, keys: dict(zip(keys, c))),
     OrderedDict: Handler(lambda v: (list(v.values()), list(v)), lambda c, keys: OrderedDict(zip(keys, c))),
-    defaultdict: Handler(lambda v: (list(v.values()), (v.default_factory, list(v))), lambda c, k: defaultdict(k[0], zip(k[1], c))),
+    defaultdict: Handler(lambda v: (list(v.values()), (v.default_factory, list(v))),
+                         lambda c, k: defaultdict(k[0], zip(k[1], c))),
     deque: Handler(lambda v: (list(v), v.maxlen), lambda c, most: deque(c, most)),
     namedtuple: Handler(lambda v: (list(v), type(v)), lambda c, kind: kind(*c)),
 }
 
 
 def register_pytree_node(kind: type, flatten, unflatten) -> None:
-    """Makes a class a container: ``flatten(value) -> (children, context)``, ``unflatten(children, context) -> value``."""
+    """Makes a class a container: ``flatten(value) -> (children, context)``,
+    ``unflatten(children, context) -> value``."""
     if kind in HANDLERS:
         raise ValueError(f"{kind} is already registered as a pytree node")
     HANDLERS[kind] = Handler(flatten, unflatten)
@@ -89,7 +91,8 @@ def tree_flatten(tree, is_leaf=None) -> tuple:
 
 
 def collected(value, is_leaf, leaves) -> "TreeSpec":
-    """The spec of a tree, whose leaves are added to a list.  (No function within another: one that names itself would hold the leaves until the collector runs.)"""
+    """The spec of a tree, whose leaves are added to a list.  (No function within another: one that names itself would
+    hold the leaves until the collector runs.)"""
     kind = container(value)
     if kind is None or (is_leaf is not None and is_leaf(value)):
         leaves.append(value)
@@ -152,7 +155,8 @@ def flatten_as(tree, spec: TreeSpec) -> list:
 
 
 def broadcast_prefix(prefix, spec: TreeSpec, is_leaf=None) -> list | None:
-    """The leaves of ``prefix``, each repeated for the part of ``spec`` below it; None where it is no prefix of ``spec``.
+    """The leaves of ``prefix``, each repeated for the part of ``spec`` below it; None where it is no prefix of
+    ``spec``.
 
     >>> broadcast_prefix((0, None), tree_structure((1, {"a": 2, "b": 3})))
     [0, None, None]

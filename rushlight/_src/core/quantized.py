@@ -1,7 +1,8 @@
 """Dtypes of quantized tensors: whole numbers in memory, and what they mean.
 
-A quantized tensor is an ordinary tensor whose dtype has a scheme: x = (q - zero point) * scale.  Equal schemes are one dtype, so plans, views and guards tell quantized
-tensors apart as they do all others; kernels read the whole numbers.  What users see as ``dtype`` is torch.quint8 and its kin.
+A quantized tensor is an ordinary tensor whose dtype has a scheme: x = (q - zero point) * scale.  Equal schemes are one
+dtype, so plans, views and guards tell quantized tensors apart as they do all others; kernels read the whole numbers.
+What users see as ``dtype`` is torch.quint8 and its kin.
 """
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class qscheme:
         return self.name  # in this module
 
 
-SCHEME_NAMES = "per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric", "per_channel_affine_float_qparams"
+SCHEME_NAMES = ("per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric",
+                "per_channel_affine_float_qparams")
 QSCHEMES = per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric, per_channel_affine_float_qparams = tuple(map(qscheme, SCHEME_NAMES))
 
 
@@ -82,7 +84,8 @@ def quantized(base: dtype, scheme) -> dtype:
     True
     """
     if type(scheme) is PerTensor:
-        scheme = PerTensor(float(scheme.scale), int(scheme.zero_point))  # of plain numbers, should they be run-time ones
+        # of plain numbers, should they be run-time ones
+        scheme = PerTensor(float(scheme.scale), int(scheme.zero_point))
     key = base, type(scheme), scheme
     with lock:
         found = made.get(key)

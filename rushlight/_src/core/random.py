@@ -18,7 +18,9 @@ class Generator:
         try:
             self.device = placed(device)
         except NoDeviceError:
-            raise RuntimeError(f"Device type {str(device).partition(':')[0].upper()} is not supported for torch.Generator(): there is no such device") from None
+            raise RuntimeError(
+                f"Device type {str(device).partition(':')[0].upper()} is not supported for torch.Generator(): there "
+                "is no such device") from None
         if not self.device.provider.has_data:
             raise RuntimeError("Device type META is not supported for torch.Generator(): tensors there have no numbers")
         self._seed, self._position = 67280421310721, 0

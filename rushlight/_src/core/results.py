@@ -8,7 +8,9 @@ _types: dict = {}
 
 def shown(result) -> str:
     """A line a field, as tensors take several."""
-    return f"torch.return_types.{type(result).__name__}(\n" + ",\n".join(f"{field}={value!r}" for field, value in zip(result._fields, result)) + ")"
+    return f"torch.return_types.{type(result).__name__}(\n" + ",\n".join(f"{field}={value!r}"
+                                                                         for field, value in zip(result._fields,
+                                                                                                 result)) + ")"
 
 
 def creating(kind):
@@ -21,7 +23,8 @@ def creating(kind):
                 raise TypeError("constructor requires a sequence")
             values = values[0]
             if len(values) != count:
-                raise TypeError(f"torch.return_types.{cls.__name__}() takes a {count}-sequence ({len(values)}-sequence given)")
+                raise TypeError(
+                    f"torch.return_types.{cls.__name__}() takes a {count}-sequence ({len(values)}-sequence given)")
         return plain(cls, *values, **fields)
 
     return create

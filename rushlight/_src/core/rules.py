@@ -67,7 +67,8 @@ def double_negation(op, args, dtype):
     return a.args[0] if a.op == "logical_not" and a.args[0].dtype is bool_ else None
 
 
-FOLDED = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
+FOLDED = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "eq": operator.eq, "ne": operator.ne,
+          "lt": operator.lt,
           "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 
 

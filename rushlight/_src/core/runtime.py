@@ -1,7 +1,8 @@
 """Numbers that a program is told when it runs, as its body sees them while it is written down.
 
-A body may compute with such a number, which becomes part of the program; compare it, which is answered by its value here and noted as a condition;
-or need it as it is (a size, an argument of ``math``), which fixes it.  The program holds for all numbers that meet the conditions.
+A body may compute with such a number, which becomes part of the program; compare it, which is answered by its value
+here and noted as a condition; or need it as it is (a size, an argument of ``math``), which fixes it.  The program holds
+for all numbers that meet the conditions.
 """
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .dtypes import float64, int64
 from .kinds import P
 
 WIDE = 1 << 63  # what an int64 does not hold
-ARITHMETIC = {"add": ("+", operator.add), "sub": ("-", operator.sub), "mul": ("*", operator.mul), "div": ("/", operator.truediv), "pow": ("**", operator.pow)}
+ARITHMETIC = {"add": ("+", operator.add), "sub": ("-", operator.sub), "mul": ("*", operator.mul),
+              "div": ("/", operator.truediv), "pow": ("**", operator.pow)}
 
 
 def alike(value, wanted) -> bool:
@@ -21,7 +23,8 @@ def alike(value, wanted) -> bool:
 
 
 class Conditions:
-    """What was assumed of run-time numbers: ``tests`` (condition on the arguments ``a`` of the call: outcome), and the arguments that are ``fixed``."""
+    """What was assumed of run-time numbers: ``tests`` (condition on the arguments ``a`` of the call: outcome), and the
+    arguments that are ``fixed``."""
 
     def __init__(self):
         self.tests, self.fixed = {}, set()
@@ -37,14 +40,16 @@ class Conditions:
 
 
 def holds(text: str):
-    """A function of a call's arguments that tells whether the conditions hold; ``text`` was written by ``Conditions``."""
+    """A function of a call's arguments that tells whether the conditions hold; ``text`` was written by
+    ``Conditions``."""
     scope = {"alike": alike}
     exec(f"def check(a):\n try:\n  return {text}\n except (ArithmeticError, ValueError):\n  return False", scope)
     return scope["check"]
 
 
 class Known:
-    """What is known of a run-time number: its ``value`` in the call that is planned, how it follows from the arguments (``text``, ``sources``)."""
+    """What is known of a run-time number: its ``value`` in the call that is planned, how it follows from the arguments
+    (``text``, ``sources``)."""
 
     __slots__ = ("value", "text", "sources", "conditions")
 
@@ -113,7 +118,8 @@ def comparison(symbol: str, compare):
         theirs = known_of(other)
         mine = self.node.number
         if theirs is None:
-            return NotImplemented if not hasattr(other, "_meta") else getattr(super(RunTime, self), method.__name__)(other)
+            return NotImplemented if not hasattr(other, "_meta") else getattr(super(RunTime, self),
+                                                                              method.__name__)(other)
         return mine.decide(f"({mine.text} {symbol} {theirs.text})", compare(mine.value, theirs.value))
 
     method.__name__ = f"__{compare.__name__}__"

@@ -88,32 +88,62 @@ def foreign_count(text: str):
 
 
 class Settings:
-    """The table.  ``settings.name`` reads, assignment overrides, ``with settings.set(name=value):`` overrides for a block."""
+    """The table.  ``settings.name`` reads, assignment overrides, ``with settings.set(name=value):`` overrides for a
+    block."""
 
     native = Setting("RUSHLIGHT_NATIVE", True, switch, "Whether the hot path is compiled; read once, at import.")
-    kernels = Setting("RUSHLIGHT_KERNELS", True, switch, "Whether operators run by generated kernels; if not, all but contractions run by their NumPy meaning.")
-    cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "amx-model", "native"), "Instructions that generated code may use; read once.")
-    cache = Setting("RUSHLIGHT_CACHE", None, str, "Folder of the disk cache, which has to be this user's alone (default: ~/.cache/rushlight); 0 disables it.")
-    cache_mb = Setting("RUSHLIGHT_CACHE_MB", 1024, count, "Megabytes that the disk cache takes at most; beyond, entries go that were not used for longest.")
-    force_weights_only = Setting("TORCH_FORCE_WEIGHTS_ONLY_LOAD", False, yes, "Whether load() reads weights only, whatever the program says.")
-    force_no_weights_only = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", False, yes, "Whether load() reads any object where the program does not say.")
-    store = Setting("RUSHLIGHT_STORE", True, switch, "Whether the disk cache holds plans too: what was traced, differentiated and assembled, beside machine code.")
-    regions = Setting("RUSHLIGHT_REGIONS", True, switch, "Whether programs that repeat a stretch, as models do their layers, are planned by one with few of them.")
-    threads = Setting("RUSHLIGHT_NUM_THREADS", None, count, "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
-    openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count, "What other libraries take as the number of threads.")
-    max_autotune = Setting("RUSHLIGHT_MAX_AUTOTUNE", False, switch, "Whether choices within templates are measured and remembered.")
-    trace_numpy = Setting("RUSHLIGHT_TRACE_NUMPY", True, switch, "Whether functions of NumPy on arrays are followed into graphs, or run between them.")
-    recompile_limit = Setting("RUSHLIGHT_RECOMPILE_LIMIT", 8, count, "How often one piece of code is captured before it runs uncompiled.")
-    progress = Setting("RUSHLIGHT_PROGRESS", 2.0, seconds, "Seconds after which a compilation tells a terminal how far it is; 0 for never.")
-    check = Setting("RUSHLIGHT_CHECK", "", one_of("accuracy", "minify"), "Whether compiled graphs are compared with eager ones: accuracy raises where they "
+    kernels = Setting("RUSHLIGHT_KERNELS", True, switch,
+                      "Whether operators run by generated kernels; if not, all but contractions run by their NumPy "
+                      "meaning.")
+    cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "amx-model", "native"),
+                  "Instructions that generated code may use; read once.")
+    cache = Setting("RUSHLIGHT_CACHE", None, str,
+                    "Folder of the disk cache, which has to be this user's alone (default: ~/.cache/rushlight); 0 "
+                    "disables it.")
+    cache_mb = (Setting("RUSHLIGHT_CACHE_MB", 1024, count,
+                        "Megabytes that the disk cache takes at most; beyond, entries go that were not used for "
+                        "longest."))
+    force_weights_only = Setting("TORCH_FORCE_WEIGHTS_ONLY_LOAD", False, yes,
+                                 "Whether load() reads weights only, whatever the program says.")
+    force_no_weights_only = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", False, yes,
+                                    "Whether load() reads any object where the program does not say.")
+    store = Setting("RUSHLIGHT_STORE", True, switch,
+                    "Whether the disk cache holds plans too: what was traced, differentiated and assembled, beside "
+                    "machine code.")
+    regions = Setting("RUSHLIGHT_REGIONS", True, switch,
+                      "Whether programs that repeat a stretch, as models do their layers, are planned by one with few "
+                      "of them.")
+    threads = Setting("RUSHLIGHT_NUM_THREADS", None, count,
+                      "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
+    openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count,
+                             "What other libraries take as the number of threads.")
+    max_autotune = Setting("RUSHLIGHT_MAX_AUTOTUNE", False, switch,
+                           "Whether choices within templates are measured and remembered.")
+    trace_numpy = Setting("RUSHLIGHT_TRACE_NUMPY", True, switch,
+                          "Whether functions of NumPy on arrays are followed into graphs, or run between them.")
+    recompile_limit = Setting("RUSHLIGHT_RECOMPILE_LIMIT", 8, count,
+                              "How often one piece of code is captured before it runs uncompiled.")
+    progress = Setting("RUSHLIGHT_PROGRESS", 2.0, seconds,
+                       "Seconds after which a compilation tells a terminal how far it is; 0 for never.")
+    check = Setting("RUSHLIGHT_CHECK", "", one_of("accuracy", "minify"),
+                    "Whether compiled graphs are compared with eager ones: accuracy raises where they "
                     "differ, minify also writes a small script that shows it.")
-    as_torch = Setting("RUSHLIGHT_AS_TORCH", False, switch, "Whether `import torch` means Rushlight in every process of Python that starts; read once, by rushlight.pth.")
-    verify = Setting("RUSHLIGHT_VERIFY", False, switch, "Whether every stage of a compilation is followed by a check of what it left.")
-    debug = Setting("RUSHLIGHT_DEBUG", "", str, "Folder into which every stage of each compilation is written; read once, at import.")
-    flight_buffer = Setting("TORCH_FR_BUFFER_SIZE", 0, whole, "How many exchanges between processes are kept for python -m rushlight.tools.flight; 0 for none.")
-    flight_file = Setting("TORCH_FR_DUMP_TEMP_FILE", "/tmp/rushlight_trace_rank_", str, "Where a process leaves its last exchanges when one fails: this, and its rank.")
-    own_address = Setting("RUSHLIGHT_ADDRESS", "", str, "By which address other machines reach this one (default: that of the way to MASTER_ADDR).")
-    torch_logs = Setting("TORCH_LOGS", "", str, "What is logged, by PyTorch's names with commas: +name for everything, -name for nothing.")
+    as_torch = Setting("RUSHLIGHT_AS_TORCH", False, switch,
+                       "Whether `import torch` means Rushlight in every process of Python that starts; read once, by "
+                       "rushlight.pth.")
+    verify = Setting("RUSHLIGHT_VERIFY", False, switch,
+                     "Whether every stage of a compilation is followed by a check of what it left.")
+    debug = Setting("RUSHLIGHT_DEBUG", "", str,
+                    "Folder into which every stage of each compilation is written; read once, at import.")
+    flight_buffer = Setting("TORCH_FR_BUFFER_SIZE", 0, whole,
+                            "How many exchanges between processes are kept for python -m rushlight.tools.flight; 0 "
+                            "for none.")
+    flight_file = Setting("TORCH_FR_DUMP_TEMP_FILE", "/tmp/rushlight_trace_rank_", str,
+                          "Where a process leaves its last exchanges when one fails: this, and its rank.")
+    own_address = Setting("RUSHLIGHT_ADDRESS", "", str,
+                          "By which address other machines reach this one (default: that of the way to MASTER_ADDR).")
+    torch_logs = Setting("TORCH_LOGS", "", str,
+                         "What is logged, by PyTorch's names with commas: +name for everything, -name for nothing.")
     logs = Setting("RUSHLIGHT_LOGS", "", str, "What is logged, by names of rushlight.logging.LOGS with commas, or all.")
 
     def __init__(self):

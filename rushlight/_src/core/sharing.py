@@ -1,7 +1,8 @@
-"""Memory that several processes see: a mapping of a file that has no name, which a forked child inherits and other processes are handed.
+"""Memory that several processes see: a mapping of a file that has no name, which a forked child inherits and other
+processes are handed.
 
-Reading and writing are not ordered between processes: whoever wants to see what another has written waits for it by other means.  A process that hands
-memory over through a queue has to live until it has been taken.
+Reading and writing are not ordered between processes: whoever wants to see what another has written waits for it by
+other means.  A process that hands memory over through a queue has to live until it has been taken.
 """
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from .tensor import blank, borrowed
 
 
 class Shared:
-    """A mapping, and the file behind it.  ``before``: where the bytes lay until then, which arrays made of them may still show."""
+    """A mapping, and the file behind it.  ``before``: where the bytes lay until then, which arrays made of them may
+    still show."""
 
     def __init__(self, descriptor: int, nbytes: int, before=None):
         self.descriptor, self.before = descriptor, before
@@ -47,20 +49,25 @@ def share(storage: Storage) -> None:
     if is_shared(storage):
         return
     before = Storage()
-    before.address, before.nbytes, before.kind, before.owner = storage.address, storage.nbytes, storage.kind, storage.owner
+    before.address, before.nbytes, before.kind, before.owner = (storage.address, storage.nbytes, storage.kind,
+                                                                storage.owner)
     shared = Shared(file_of(storage.nbytes), storage.nbytes, before)
     ctypes.memmove(shared.address, storage.address, storage.nbytes)
     storage.kind, storage.owner, storage.address = 0, shared, shared.address
 
 
 def handed(tensor: Tensor):
-    """How a tensor goes to another process: one in shared memory by its file, so that both see what either writes; all others are copied."""
+    """How a tensor goes to another process: one in shared memory by its file, so that both see what either writes; all
+    others are copied."""
     if tensor._step is not None:
-        raise RuntimeError("a tensor that has a history and wants a gradient cannot go to another process, where its history is not: detach() it first")
+        raise RuntimeError(
+            "a tensor that has a history and wants a gradient cannot go to another process, where its history is not: "
+            "detach() it first")
     if not is_shared(tensor._storage) or tensor.__dict__:
         return tensor.__reduce_ex__(2)
     file = reduction.DupFd(tensor._storage.owner.descriptor)
-    return received, (type(tensor), file, tensor._storage.nbytes, tensor._offset, tensor._meta, bool(tensor._needs_grad))
+    return received, (type(tensor), file, tensor._storage.nbytes, tensor._offset, tensor._meta,
+                      bool(tensor._needs_grad))
 
 
 def received(kind, file, nbytes, offset, meta, wants_gradient):
@@ -69,7 +76,8 @@ def received(kind, file, nbytes, offset, meta, wants_gradient):
     made = wrap(borrowed(shared.address, nbytes, shared), offset, meta, meta.itemsize)
     if kind is not Tensor:
         found, made = made, blank(kind)
-        made._storage, made._offset, made._meta, made.itemsize = found._storage, found._offset, found._meta, found.itemsize
+        made._storage, made._offset, made._meta, made.itemsize = (found._storage, found._offset, found._meta,
+                                                                  found.itemsize)
     made._needs_grad = int(wants_gradient)
     return made
 

@@ -12,7 +12,8 @@ ENDINGS = {"graph": "py", "aot": "py", "output": "py", "asm": "s"}
 
 
 class Folder(logging.Handler):
-    """Collects what is logged until a plan is complete (the log ``plans`` says so), and writes it to ``root/0007_operator/graph.py``."""
+    """Collects what is logged until a plan is complete (the log ``plans`` says so), and writes it to
+    ``root/0007_operator/graph.py``."""
 
     def __init__(self, root: str):
         super().__init__()

@@ -9,24 +9,31 @@ from .meta import Meta, is_one
 def check_cast(result: Meta, target: Meta):
     """CastError where a result does not convert to the dtype of its target."""
     if not can_cast(result.dtype, target.dtype):
-        raise CastError(f"result type {type_name(result.dtype)} can't be cast to the desired output type {type_name(target.dtype)}",
-                        f"a target of category {result.dtype.category} or above", f"write into a tensor of {result.dtype}, or convert the operands first")
+        raise CastError(
+            f"result type {type_name(result.dtype)} can't be cast to the desired output type {type_name(target.dtype)}",
+            f"a target of category {result.dtype.category} or above",
+            f"write into a tensor of {result.dtype}, or convert the operands first")
 
 
 def check_shape(result: Meta, target: Meta):
     """TargetShapeError where a result is not of its target's shape."""
     if tuple(result.shape) != tuple(target.shape):
-        raise TargetShapeError(f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}",
-                               "operands that broadcast to the shape of what is written", "use the operator that returns a new tensor")
+        raise TargetShapeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}",
+            "operands that broadcast to the shape of what is written", "use the operator that returns a new tensor")
 
 
 def check_distinct(name: str, target: Meta):
     """SelfOverlapError for a target of which several elements are one place in memory."""
     if is_expanded(target):
-        raise SelfOverlapError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location",
-                               f"memory for each of {list(target.shape)}; strides are {list(target.strides)}", "clone() the tensor before writing to it")
+        raise SelfOverlapError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location",
+            f"memory for each of {list(target.shape)}; strides are {list(target.strides)}",
+            "clone() the tensor before writing to it")
 
 
 def is_expanded(meta: Meta) -> bool:
     """Whether several elements of such a tensor are one place in memory."""
-    return any(type(stride) is int and stride == 0 and not is_one(size) for size, stride in zip(meta.shape, meta.strides)) and bool(meta.numel)
+    return any(type(stride) is int and stride == 0 and not is_one(size)
+               for size, stride in zip(meta.shape, meta.strides)) and bool(meta.numel)

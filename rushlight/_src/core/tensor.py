@@ -42,7 +42,8 @@ heap.refuse = no_memory
 def check_size(meta: Meta):
     """OutOfMemoryError for more bytes than any machine has."""
     if meta.nbytes >= 1 << 46:
-        raise OutOfMemoryError(f"can't allocate {meta.nbytes} bytes for a tensor of shape {list(meta.shape)}", "less than 64 TB", "check the sizes")
+        raise OutOfMemoryError(f"can't allocate {meta.nbytes} bytes for a tensor of shape {list(meta.shape)}",
+                               "less than 64 TB", "check the sizes")
 
 
 def empty_of(meta: Meta) -> Tensor:
@@ -77,7 +78,8 @@ def alias(tensor: Tensor, meta: Meta | None = None, offset: int | None = None) -
 
 
 def resolved(tensor: Tensor) -> Tensor:
-    """A tensor whose elements are the numbers in memory: a copy of what is conjugated or negated, any other one itself."""
+    """A tensor whose elements are the numbers in memory: a copy of what is conjugated or negated, any other one
+    itself."""
     return tensor.clone() if tensor._meta.turned else tensor
 
 
@@ -86,7 +88,7 @@ def address(tensor: Tensor) -> int:
     return tensor._storage.address + tensor._offset * tensor.itemsize
 
 
-# --- metadata ------------------------------------------------------------------------------------------------------------------
+# --- metadata ---------------------------------------------------------------------------------------------------------
 @attach
 @property
 def shape(self) -> Size:
@@ -137,7 +139,8 @@ def wrapped(dim: int, rank: int) -> int:
 
 
 def refuse_where(condition: Tensor, error: Exception):
-    """Raises the error where a condition holds for an element; a captured program does so when it runs.  Tensors without data meet every condition."""
+    """Raises the error where a condition holds for an element; a captured program does so when it runs.  Tensors
+    without data meet every condition."""
     if not condition._meta.device.provider.has_data:
         return
     while condition._storage is None and not hasattr(condition, "refuse") and hasattr(condition, "value"):
@@ -253,7 +256,9 @@ def is_inference(self) -> bool:
 def _version(self) -> int:
     """How often the tensor's memory was written.  InferenceTensorError for an inference tensor."""
     if self._storage.version < 0:
-        raise InferenceTensorError("the version of an inference tensor is asked for: Inference tensors do not track version counter", "a tensor made outside of inference mode", CLONE)
+        raise InferenceTensorError(
+            "the version of an inference tensor is asked for: Inference tensors do not track version counter",
+            "a tensor made outside of inference mode", CLONE)
     return self._storage.version
 
 
@@ -262,14 +267,17 @@ CLONE = "take a clone() of it outside of inference_mode(), or compute it under n
 
 def unwritable(tensor: Tensor):
     """Raises what writing into an inference tensor raises outside of inference mode."""
-    raise InferenceTensorError("Inplace update to inference tensor outside InferenceMode is not allowed: its memory has no version counter",
-                               "a tensor made outside of inference mode", CLONE)
+    raise InferenceTensorError(
+        "Inplace update to inference tensor outside InferenceMode is not allowed: its memory has no version counter",
+        "a tensor made outside of inference mode", CLONE)
 
 
 def unsaveable(tensor: Tensor):
     """Raises what an operator raises that has to keep an inference tensor for its backward pass."""
-    raise InferenceTensorError(f"Inference tensors cannot be saved for backward: {tensor._meta.dtype} {list(tensor.shape)}, made in inference mode, is needed for a gradient",
-                               "tensors made outside of inference mode", CLONE)
+    raise InferenceTensorError(
+        f"Inference tensors cannot be saved for backward: {tensor._meta.dtype} {list(tensor.shape)}, made in "
+        "inference mode, is needed for a gradient",
+        "tensors made outside of inference mode", CLONE)
 
 
 @attach
@@ -282,7 +290,8 @@ def _become(self, view):
 state.unwritable, state.unsaveable = unwritable, unsaveable
 
 
-for _name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr", "is_vulkan"):
+for _name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr",
+              "is_vulkan"):
     setattr(Tensor, _name, False)
 Tensor.is_cpu = property(lambda self: self._meta.device.provider.on_host)
 Tensor.is_meta = property(lambda self: not self._meta.device.provider.has_data)
@@ -291,7 +300,7 @@ Tensor.__array_priority__ = 1000
 Tensor.__module__ = __name__.partition(".")[0]  # where users find it
 
 
-# --- autograd ---------------------------------------------------------------------------------------------------------------------
+# --- autograd ---------------------------------------------------------------------------------------------------------
 @attach
 @property
 def requires_grad(self) -> bool:
@@ -302,14 +311,18 @@ def requires_grad(self) -> bool:
 
 def _set_requires_grad(self, value):
     if value and not (self._meta.dtype.is_floating_point or self._meta.dtype.is_complex):
-        raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients; this one is {self._meta.dtype}")
+        raise RuntimeError(
+            f"only Tensors of floating point and complex dtype can require gradients; this one is {self._meta.dtype}")
     if self._step is not None:
         if not value:
-            raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-                               "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
         return
     if value and self._storage.version < 0 and not is_inference_mode_enabled():
-        raise InferenceTensorError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed", "a tensor made outside of inference mode", CLONE)
+        raise InferenceTensorError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed",
+            "a tensor made outside of inference mode", CLONE)
     self._needs_grad = 1 if value else 0
     if type(self) is state.parameter:
         Epoch.value += 1
@@ -340,7 +353,8 @@ Tensor.gradient_hook = None
 def grad(self):
     """The gradient that backward passes have accumulated, or None."""
     if self._step is not None and self._gradient is None and self.gradient_hook is None and is_idle():
-        warn("The .grad attribute of a Tensor that is not a leaf is read, and no backward pass sets it: call retain_grad() before backward() if the gradient of this tensor "
+        warn("The .grad attribute of a Tensor that is not a leaf is read, and no backward pass sets it: call "
+             "retain_grad() before backward() if the gradient of this tensor "
              "is wanted, or read that of the leaf it was computed from.")
     return self._gradient
 
@@ -348,14 +362,19 @@ def grad(self):
 def _set_grad(self, value):
     if value is not None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            raise TypeError(
+                f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
         if tuple(value.shape) != tuple(self.shape):
-            raise RuntimeError(f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. Please ensure that the gradient and "
-                               "the tensor are the same size")
+            raise RuntimeError(
+                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
+                f"'{list(self.shape)}'. Please ensure that the gradient and "
+                "the tensor are the same size")
         if value.dtype is not self.dtype:
-            raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with grad_dtype '{self.dtype}': a gradient has the dtype of its tensor")
+            raise RuntimeError(
+                f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with grad_dtype "
+                f"'{self.dtype}': a gradient has the dtype of its tensor")
     self._gradient = value
 
 

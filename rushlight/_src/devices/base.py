@@ -1,11 +1,12 @@
 """What a device provides to the rest of the framework.
 
-There is one ``Provider`` a type of device, whatever the number of devices.  Rooms ask it through ``tensor.device.provider`` and never compare
-names of devices.  A type is entered by ``register`` (for users: ``rushlight.devices.register``), as a Provider or as the name of a module that
-has one, which is then imported when such a device is first used.
+There is one ``Provider`` a type of device, whatever the number of devices.  Rooms ask it through
+``tensor.device.provider`` and never compare names of devices.  A type is entered by ``register`` (for users:
+``rushlight.devices.register``), as a Provider or as the name of a module that has one, which is then imported when such
+a device is first used.
 
-Addresses are integers that only the device's own entries take apart: ``address + offset`` lies ``offset`` bytes further on.  Indices count the
-devices of the type from 0.
+Addresses are integers that only the device's own entries take apart: ``address + offset`` lies ``offset`` bytes further
+on.  Indices count the devices of the type from 0.
 """
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class Block:
 
 
 class Pinned:
-    """Memory of the host from which a device copies without waiting.  It owns a storage's bytes, and keeps ``memory`` alive."""
+    """Memory of the host from which a device copies without waiting.  It owns a storage's bytes, and keeps ``memory``
+    alive."""
 
     pins = True
 
@@ -51,7 +53,8 @@ class Pinned:
 
 
 class Provider:
-    """The entries of one type of device.  A subclass gives at least those that raise NotImplementedError here; the others have a meaning that is right, if slow."""
+    """The entries of one type of device.  A subclass gives at least those that raise NotImplementedError here; the
+    others have a meaning that is right, if slow."""
 
     type = ""
     has_data = True  # whether tensors there have elements
@@ -68,7 +71,8 @@ class Provider:
         return Properties(f"{self.type}:{index}")
 
     def capabilities(self, index: int) -> frozenset:
-        """Words for what a device can do beyond computing: "streams", "peer" (copies between devices without the host), "pinned"."""
+        """Words for what a device can do beyond computing: "streams", "peer" (copies between devices without the host),
+        "pinned"."""
         return frozenset()
 
     def dtypes(self, index: int) -> frozenset:
@@ -89,16 +93,19 @@ class Provider:
             raise NotImplementedError(f"there is one device of type {self.type!r}")
 
     def placed(self, where: device) -> device:
-        """The device that holds tensors for what the user named, with its index.  NoDeviceError where there are fewer."""
+        """The device that holds tensors for what the user named, with its index.  NoDeviceError where there are
+        fewer."""
         index = self.current() if where.index is None else where.index
         if not 0 <= index < self.count():
-            raise NoDeviceError(f"device '{where}' is not available: there are {self.count()} of type {self.type!r}", f"an index below {self.count()}",
+            raise NoDeviceError(f"device '{where}' is not available: there are {self.count()} of type {self.type!r}",
+                                f"an index below {self.count()}",
                                 "ask torch.accelerator.device_count() first")
         return where if where.index is not None else device(self.type, index)
 
     # --- memory ---
     def allocate(self, index: int, nbytes: int) -> int:
-        """The address of ``nbytes`` bytes (0: of a block all the same), contents undefined, for work on the current stream.  OutOfMemoryError where there are no more."""
+        """The address of ``nbytes`` bytes (0: of a block all the same), contents undefined, for work on the current
+        stream.  OutOfMemoryError where there are no more."""
         raise NotImplementedError
 
     def free(self, index: int, address: int, nbytes: int):
@@ -128,16 +135,19 @@ class Provider:
         return made
 
     def pinned(self, nbytes: int):
-        """Memory of the host from which the device copies without waiting, as a ``Pinned`` that keeps it; None: there is no such memory."""
+        """Memory of the host from which the device copies without waiting, as a ``Pinned`` that keeps it; None: there
+        is no such memory."""
         return None
 
     # --- copies ---
     def upload(self, index: int, target: int, source: int, nbytes: int, non_blocking: bool):
-        """Copies from the host's address ``source`` to the device's ``target``.  With ``non_blocking`` the host goes on, and leaves ``source`` as it is until the stream is done."""
+        """Copies from the host's address ``source`` to the device's ``target``.  With ``non_blocking`` the host goes
+        on, and leaves ``source`` as it is until the stream is done."""
         raise NotImplementedError
 
     def download(self, index: int, target: int, source: int, nbytes: int, non_blocking: bool):
-        """Copies from the device's address ``source`` to the host's ``target``.  With ``non_blocking`` the host goes on, and does not read ``target`` until the stream is done."""
+        """Copies from the device's address ``source`` to the host's ``target``.  With ``non_blocking`` the host goes
+        on, and does not read ``target`` until the stream is done."""
         raise NotImplementedError
 
     def copy(self, index: int, target: int, source: int, nbytes: int):
@@ -153,7 +163,8 @@ class Provider:
         self.upload(target_index, target, held.ctypes.data, nbytes, False)
 
     def read(self, index: int, source: int, dtype):
-        """The element at an address, once all work before is done, as a number of Python's; ``dtype`` is one that NumPy has."""
+        """The element at an address, once all work before is done, as a number of Python's; ``dtype`` is one that NumPy
+        has."""
         held = np.empty(1, dtype.numpy)
         self.download(index, held.ctypes.data, source, held.nbytes, False)
         return held[0].item()
@@ -172,16 +183,19 @@ class Provider:
 
     # --- programs ---
     def target(self):
-        """The compiler's half: a ``compiler/target.py: Target``.  By default the processor's: a device that runs its code on memory of its own needs no other."""
+        """The compiler's half: a ``compiler/target.py: Target``.  By default the processor's: a device that runs its
+        code on memory of its own needs no other."""
         from .cpu import provider
         return provider.target()
 
     def run(self, index: int, code: int, values: int):
         """Runs a program on the current stream.
 
-        ``code``: its address, as the compiler's encoder for the device wrote it.  ``values``: the host's address of its 8-byte words: addresses of tensors, numbers,
-        addresses of results and temporaries, seed and position of random numbers, then the address of a word for errors.  What the program reports in that word (0: nothing)
-        is there when this returns, or when the device is next synchronised.
+        ``code``: its address, as the compiler's encoder for the device wrote it.  ``values``: the host's address of its
+          8-byte words: addresses of tensors, numbers,
+        addresses of results and temporaries, seed and position of random numbers, then the address of a word for
+        errors.  What the program reports in that word (0: nothing) is there when this returns, or when the device is
+        next synchronised.
         """
         raise NotImplementedError
 
@@ -190,11 +204,13 @@ class Provider:
         raise NotImplementedError
 
     def fallback(self, operator: str):
-        """Notes that an operator runs on the host between two copies, since nothing of the device computes it.  NotImplementedError where that is not wanted."""
+        """Notes that an operator runs on the host between two copies, since nothing of the device computes it.
+        NotImplementedError where that is not wanted."""
 
 
 class Streams:
-    """The streams of one device: queues of work that is done in order.  These belong to a device that does all work at once: there is one, and nothing to wait for."""
+    """The streams of one device: queues of work that is done in order.  These belong to a device that does all work at
+    once: there is one, and nothing to wait for."""
 
     def new(self, priority: int) -> int:
         """The number of another stream.  Lower numbers of ``priority`` go first."""
@@ -234,6 +250,7 @@ class Streams:
 
 
 def register(provider: Provider, kind: str = ""):
-    """Makes a type of device known: ``kind``, else the provider's own, else the one that ``rename_privateuse1_backend`` has named.  The first type is the accelerator."""
+    """Makes a type of device known: ``kind``, else the provider's own, else the one that ``rename_privateuse1_backend``
+    has named.  The first type is the accelerator."""
     provider.type = kind or provider.type or Registry.private
     Registry.enter(provider.type, provider)

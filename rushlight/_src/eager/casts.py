@@ -16,20 +16,23 @@ PARTS = 3  # the class of operators whose bodies call some of either class
 
 
 class Choices(threading.local):
-    """What a thread chose: the precision of autocast, whether copies of leaves are kept for the length of a block, and these."""
+    """What a thread chose: the precision of autocast, whether copies of leaves are kept for the length of a block, and
+    these."""
 
     dtype = bfloat16
     keeps = True
 
     def __init__(self):
-        self.copies = {}  # id of a leaf: (weak reference to it, its version, whether recorded, its copy in half precision)
+        # id of a leaf: (weak reference to it, its version, whether recorded, its copy in half precision)
+        self.copies = {}
 
 
 choices = Choices()
 
 
 def cast(op: Op, args, names):
-    """The call of an operator whose arguments have to be in its precision; what it calls in turn computes as it is told."""
+    """The call of an operator whose arguments have to be in its precision; what it calls in turn computes as it is
+    told."""
     positional = len(args) - len(names or ())
     named = dict(zip(names or (), args[positional:]))
     if op.autocast == PARTS:
@@ -38,7 +41,8 @@ def cast(op: Op, args, names):
     with precision(0):
         if named.get("out") is not None:
             return op(*args[:positional], **named)
-        return op(*(converted(a, target) for a in args[:positional]), **{k: converted(a, target) for k, a in named.items()})
+        return op(*(converted(a, target) for a in args[:positional]),
+                  **{k: converted(a, target) for k, a in named.items()})
 
 
 def converted(value, target):
@@ -54,7 +58,8 @@ def converted(value, target):
 
 def kept(value) -> bool:
     """Whether an argument's copy is worth keeping: parameters are used again."""
-    return choices.keeps and value._needs_grad and value._step is None and value._base is None and interpret.top() is None
+    return (choices.keeps and value._needs_grad and value._step is None and value._base is None
+            and interpret.top() is None)
 
 
 def copy_of(leaf, target):
@@ -63,7 +68,8 @@ def copy_of(leaf, target):
     if found is not None:
         reference, version, recorded, copy = found
         fresh = copy._step is None or copy._step.saved is not None
-        if reference() is leaf and version == leaf._version and recorded == mine.grad and fresh and copy.dtype is target:
+        if (reference() is leaf and version == leaf._version and recorded == mine.grad and fresh
+            and copy.dtype is target):
             return copy
     copy = leaf.to(target)
     choices.copies[id(leaf)] = weakref.ref(leaf), leaf._version, mine.grad, copy

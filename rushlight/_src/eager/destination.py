@@ -16,7 +16,8 @@ APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
 
 
 def overlap(a: Tensor, b: Tensor) -> str:
-    """How the elements of two tensors share memory: not at all, all of them alike, some, or not known without looking at each."""
+    """How the elements of two tensors share memory: not at all, all of them alike, some, or not known without looking
+    at each."""
     if not a._meta.numel or not b._meta.numel:
         return APART
     first, second = span_of(a), span_of(b)
@@ -42,8 +43,10 @@ def refuse_overlap(op: Op, target: Tensor, read: Tensor, how: str):
     """OverlapError for tensors that overlap in part, or at all where an operator moves elements."""
     if how == PARTLY or (how == SAME and op.facts.get("moves")):
         raise OverlapError(
-            f"{op.name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location",
-            f"an input apart from what is written; they are {list(read.shape)} with strides {list(read.stride())} and {list(target.shape)} with "
+            f"{op.name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+            "a single memory location",
+            f"an input apart from what is written; they are {list(read.shape)} with strides {list(read.stride())} and "
+            f"{list(target.shape)} with "
             f"strides {list(target.stride())} of one storage", "clone() the input first")
 
 
@@ -70,7 +73,8 @@ def shared(plan: Plan, args, names):
     None where the call may go on as it is, since they are apart or the same elements, read where they are written;
     OverlapError where they overlap in part; arguments with copies where that is not known.
     """
-    tensors = [(place, value) for place, given in enumerate(args) for value in (given if isinstance(given, (list, tuple)) else (given,))
+    tensors = [(place, value) for place, given in enumerate(args)
+               for value in (given if isinstance(given, (list, tuple)) else (given,))
                if isinstance(value, Tensor)]
     target, copied = tensors[plan.source][1], {}
     for count, (place, value) in enumerate(tensors):
@@ -93,7 +97,7 @@ def replaced(given, value: Tensor):
     return [OPS["clone"](v) if v is value else v for v in given]
 
 
-# --- out= ------------------------------------------------------------------------------------------------------------------------
+# --- out= -------------------------------------------------------------------------------------------------------------
 def into_out(op: Op, args, names):
     """``out=``: computes, then writes the results into the given tensors, which take their shapes."""
     positional = len(args) - len(names)
@@ -127,14 +131,18 @@ def tensors_in(values):
 
 
 def refuse_gradient(op: Op):
-    raise OutGradientError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.",
-                           "tensors that require no gradient", "use the result that the function returns, or call it under no_grad()")
+    raise OutGradientError(
+        f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+        "arguments requires grad.",
+        "tensors that require no gradient", "use the result that the function returns, or call it under no_grad()")
 
 
 def check_exact(op: Op, result: Meta, target: Meta):
     """CastError for operators that convert nothing into ``out``."""
     if op.facts.get("out_exact") and result.dtype is not target.dtype:
-        raise CastError(f"{op.name}(): Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead", "", f"give a tensor of {result.dtype}")
+        raise CastError(
+            f"{op.name}(): Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead", "",
+            f"give a tensor of {result.dtype}")
 
 
 def write_out(op: Op, out: Tensor, result: Tensor, inputs):
@@ -145,23 +153,28 @@ def write_out(op: Op, out: Tensor, result: Tensor, inputs):
     resized = out if tuple(out.shape) == tuple(result.shape) else alias(out, out._meta.like(tuple(result.shape)))
     near = resized is out or grows_in_place(resized)
     for value in inputs:
-        if (near or value._storage is out._storage) and (op.facts.get("moves") or expands_to(value.shape, result.shape)):
+        if (near or value._storage is out._storage) and (op.facts.get("moves")
+                                                         or expands_to(value.shape, result.shape)):
             refuse_overlap(op, out, value, overlap(resized, value))
     if tuple(out.shape) != tuple(result.shape):
         if out.numel():
-            warnings.warn(f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output "
-                          f"shape {list(result.shape)}. Resize it to 0 elements first to reuse it.", UserWarning, stacklevel=4)
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
+                "not match the required output "
+                f"shape {list(result.shape)}. Resize it to 0 elements first to reuse it.", UserWarning, stacklevel=4)
         OPS["resize_"](out, tuple(result.shape))
     OPS["copy_"](out, result)
 
 
 def grows_in_place(resized: Tensor) -> bool:
-    """Whether an output that takes this shape may lie in the memory it has; what is behind memory that ends before is not its own.
+    """Whether an output that takes this shape may lie in the memory it has; what is behind memory that ends before is
+    not its own.
 
     A NumPy view does not tell where the memory ends that it shows, so all that is behind it counts as its own.
     """
     storage = resized._storage
-    return resized._offset * resized.itemsize + resized._meta.nbytes <= storage.nbytes or getattr(storage.owner, "base", None) is not None
+    return resized._offset * resized.itemsize + resized._meta.nbytes <= storage.nbytes or getattr(storage.owner, "base",
+                                                                                                  None) is not None
 
 
 def expands_to(shape, wanted) -> bool:

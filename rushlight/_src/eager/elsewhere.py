@@ -1,7 +1,7 @@
 """Calls on tensors of devices: where a program lies, what may mix, and how a device runs it.
 
-A program lies on one device: that of its tensors, or the one that it names.  While it is traced, the device is the thread's preferred one, so that
-what bodies make of nothing lies there too.
+A program lies on one device: that of its tensors, or the one that it names.  While it is traced, the device is the
+thread's preferred one, so that what bodies make of nothing lies there too.
 """
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def flat(values):
 
 
 def device_of(args) -> device | None:
-    """The device of a call: that of its tensors, of which zero-dimensional ones of the host may be numbers, or the one that it names; None where nothing says."""
+    """The device of a call: that of its tensors, of which zero-dimensional ones of the host may be numbers, or the one
+    that it names; None where nothing says."""
     named = host = None
     for value in flat(args):
         meta = getattr(value, "_meta", None)
@@ -50,7 +51,8 @@ def mixed(args) -> bool:
 
 
 def meeting(op: Op, args, names):
-    """A function that makes a call on tensors of several devices: numbers go to the device, ``copy_`` goes between them.  RuntimeError for all other mixtures."""
+    """A function that makes a call on tensors of several devices: numbers go to the device, ``copy_`` goes between
+    them.  RuntimeError for all other mixtures."""
     where = device_of(args[:1]) if op.name == "copy_" else device_of(args)
     if not all(v._meta.device.provider.has_data for v in flat(args) if isinstance(v, Tensor)):
         return None  # what that means, the plan of a call without data says
@@ -58,7 +60,9 @@ def meeting(op: Op, args, names):
         return between
     for value in flat(args):
         if isinstance(value, Tensor) and value._meta.device is not where and not goes_along(op, value):
-            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {where} and {value._meta.device}! (when checking {op.name})")
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {where} and "
+                f"{value._meta.device}! (when checking {op.name})")
 
     def gathered(value):
         if type(value) in (list, tuple):
@@ -74,13 +78,15 @@ def meeting(op: Op, args, names):
 
 def goes_along(op: Op, value: Tensor) -> bool:
     """Whether a tensor of the host may be among those of a device: a number, or an index."""
-    return value._meta.device.provider.on_host and (not value._meta.shape and op.name not in JOINING or op.name in INDEXING and not value._meta.dtype.is_inexact)
+    return value._meta.device.provider.on_host and (not value._meta.shape and op.name not in JOINING
+                                                    or op.name in INDEXING and not value._meta.dtype.is_inexact)
 
 
 def between(args, names):
     """``copy_`` from one device to another."""
     from ..core.convert import written
-    given = dict(zip(("input", "src", "non_blocking"), args[:len(args) - len(names or ())])) | dict(zip(names or (), args[len(args) - len(names or ()):]))
+    given = (dict(zip(("input", "src", "non_blocking"), args[:len(args) - len(names or ())]))
+             | dict(zip(names or (), args[len(args) - len(names or ()):])))
     return written(given["input"], given["src"], bool(given.get("non_blocking", False)))
 
 
@@ -124,7 +130,8 @@ def execute(plan: Plan, args, values: int, used: int) -> tuple:
 
 
 def launch(plan: Plan, args, values: int, used: int):
-    """Runs a plan's program on its device: temporaries, the random place and the word for errors follow the ``used`` words at ``values``."""
+    """Runs a plan's program on its device: temporaries, the random place and the word for errors follow the ``used``
+    words at ``values``."""
     where = plan.place
     provider, workspace = where.provider, []
     for nbytes in plan.temporaries:

@@ -1,10 +1,13 @@
-"""Families: calls of an operator that differ in sizes only share one plan, made once with symbols for the sizes that vary.
+"""Families: calls of an operator that differ in sizes only share one plan, made once with symbols for the sizes that
+vary.
 
 1. Calls whose keys are equal but for numbers of 2 and above are *kin* (``form``).
-2. When a call differs from an earlier kin in few numbers, its plan is made with symbols in place of those (``Symbols``), under Facts that note
-   every condition on sizes that a decision depended on.  Captured graphs with symbolic sizes, and backward operators of families, tell themselves
-   what varies.
-3. The Draft, and a Python function that tests the conditions and finds the symbols' values in a call's numbers, are a Family.  A further call that
+2. When a call differs from an earlier kin in few numbers, its plan is made with symbols in place of those
+  (``Symbols``), under Facts that note
+   every condition on sizes that a decision depended on.  Captured graphs with symbolic sizes, and backward operators of
+   families, tell themselves what varies.
+3. The Draft, and a Python function that tests the conditions and finds the symbols' values in a call's numbers, are a
+  Family.  A further call that
    it fits gets its plan by putting in numbers: tracing, differentiation, cut, schedule and fusion are not done again.
 """
 from __future__ import annotations
@@ -30,9 +33,11 @@ LEAST = 2           # what a symbol may be at least: sizes 0 and 1 have meanings
 MOST_SYMBOLS = 2    # numbers by which calls may differ to be taken for one of many sizes
 EXAMPLES = 8        # earlier calls that are remembered
 MOST_FAMILIES = 4   # for one form, and attempts at them: where more are needed, sizes decide too much
-SETTLED = 16        # calls that a family serves before ``served`` does, so that numbers which are no sizes are learned (``numbers.py``)
+# calls that a family serves before ``served`` does, so that numbers which are no sizes are learned (``numbers.py``)
+SETTLED = 16
 EARLY = 3           # calls that a family serves whose plans are kept on disk, too
-ENOUGH = 3          # earlier calls of an operator that differ in few numbers; layers of a network have several sizes, too
+# earlier calls of an operator that differ in few numbers; layers of a network have several sizes, too
+ENOUGH = 3
 
 
 class Stand:
@@ -68,7 +73,8 @@ def form(value, numbers: list):
         found = value.pattern
         if found is None:
             own = []
-            found = value.pattern = (Meta, form(tuple(value.shape), own), form(value.strides, own), value.dtype, value.device, value.turned), own
+            found = value.pattern = (Meta, form(tuple(value.shape), own), form(value.strides, own), value.dtype,
+                                     value.device, value.turned), own
         numbers += found[1]
         return found[0]
     if kind in (tuple, Size):
@@ -109,7 +115,8 @@ class Call:
         return None
 
     def early(self) -> bool:
-        """Whether it is one of the first that a family serves: programs with a few sizes find all of their plans on disk the next time."""
+        """Whether it is one of the first that a family serves: programs with a few sizes find all of their plans on
+        disk the next time."""
         return self.kin.served <= EARLY
 
     def remember(self):
@@ -124,7 +131,8 @@ class Call:
         families = self.kin.families
         try:
             with symbols.facts:
-                draft = draft_plan(self.op, symbols.stands(self.args, self.key[:-2]), names, mask, scalar_bits(self.key))
+                draft = draft_plan(self.op, symbols.stands(self.args, self.key[:-2]), names, mask,
+                                   scalar_bits(self.key))
             member = Family(draft, symbols)
             self.kin.families = [*families, member]
             found = self.plan()
@@ -132,12 +140,14 @@ class Call:
             log.debug("%s: planned for its own sizes: %s: %s", self.op.name, type(reason).__name__, reason)
             self.kin.families = [*families, NEVER]
             return None
-        log.debug("%s: one plan for all %s where %s", self.op.name, ", ".join(f"{s} (now {symbols.facts.hints[s]})" for s in member.symbols),
+        log.debug("%s: one plan for all %s where %s", self.op.name,
+                  ", ".join(f"{s} (now {symbols.facts.hints[s]})" for s in member.symbols),
                   " and ".join(member.conditions) or "nothing more is asked")
         return found
 
     def symbols(self):
-        """What varies: as the operator's own program says, or between this call and earlier ones; None where nothing seems to."""
+        """What varies: as the operator's own program says, or between this call and earlier ones; None where nothing
+        seems to."""
         sizes = given_sizes(self.op, self.key)
         if sizes:
             return Told(self.op, sizes)
@@ -159,11 +169,13 @@ NEVER = Never()
 
 
 def given_sizes(op: Op, key) -> dict:
-    """The values of the symbols that a captured graph or a backward program has among its inputs: ints.  Empty where there are none, or one is too small."""
+    """The values of the symbols that a captured graph or a backward program has among its inputs: ints.  Empty where
+    there are none, or one is too small."""
     symbols = op.facts.get("symbols")
     if not symbols:
         return {}
-    found = {symbols[node.name]: value for node, value in zip(op.facts["inputs"], key) if node is not None and node.name in symbols}
+    found = {symbols[node.name]: value for node, value in zip(op.facts["inputs"], key) if node is not None
+             and node.name in symbols}
     return found if len(found) == len(symbols) and all(type(n) is int and n >= LEAST for n in found.values()) else {}
 
 
@@ -201,16 +213,20 @@ class Told(Symbols):
         return self.exprs[-1]
 
     def meta(self, told, meta: Meta) -> Meta:
-        """The metadata of an argument in the program's symbols: its shape is as the program has it, it may lie in memory otherwise."""
+        """The metadata of an argument in the program's symbols: its shape is as the program has it, it may lie in
+        memory otherwise."""
         hints = self.facts.hints
         shape, strides = tuple(meta.shape), meta.strides
         if told is not None and len(told.shape) == len(shape):
-            shape = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n for t, n in zip(told.shape, shape))
-            strides = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n for t, n in zip(told.strides, strides))
+            shape = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n
+                          for t, n in zip(told.shape, shape))
+            strides = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n
+                            for t, n in zip(told.strides, strides))
         else:  # kept for what other callers read: sizes that are a symbol's are taken for it
             shape = tuple(next((s for s, value in hints.items() if value == n), n) for n in shape)
         rows = row_major(shape) if meta.contiguous else stepping(shape, strides, meta)
-        strides = tuple(s if evaluate(s, hints) == n else n for s, n in zip(rows, meta.strides))  # those of single elements may be any
+        # those of single elements may be any
+        strides = tuple(s if evaluate(s, hints) == n else n for s, n in zip(rows, meta.strides))
         self.exprs += [s for s, n in zip((*shape, *strides), (*meta.shape, *meta.strides)) if n >= LEAST]
         return meta.like(shape, strides)
 
@@ -220,13 +236,15 @@ def stepping(shape, strides, meta: Meta) -> tuple:
     found = list(strides)
     for k in sorted(range(len(shape)), key=lambda k: meta.strides[k]):
         for j in range(len(shape)):
-            if j != k and not isinstance(found[k], Expr) and meta.strides[j] * meta.shape[j] == meta.strides[k] > meta.strides[j] > 0:
+            if j != k and not isinstance(found[k], Expr) and meta.strides[j] * meta.shape[j] == meta.strides[
+                    k] > meta.strides[j] > 0:
                 found[k] = found[j] * shape[j]
     return tuple(found)
 
 
 class Compared(Symbols):
-    """Symbols for what differs between a call and an earlier one; numbers that changed alike are one symbol, or a multiple of it."""
+    """Symbols for what differs between a call and an earlier one; numbers that changed alike are one symbol, or a
+    multiple of it."""
 
     def __init__(self, key, earlier):
         super().__init__({})
@@ -249,13 +267,15 @@ class Compared(Symbols):
         return self.exprs[-1]
 
     def strides(self, shape, now: Meta, before: Meta) -> tuple:
-        """Strides in symbols: row-major ones, steps over smaller dimensions, or numbers by themselves (those of single elements, too)."""
+        """Strides in symbols: row-major ones, steps over smaller dimensions, or numbers by themselves (those of single
+        elements, too)."""
         rows, found = row_major(shape), list(now.strides)
         for k in sorted(range(len(shape)), key=lambda k: now.strides[k]):
             if now.contiguous and before.contiguous and not is_one(now.shape[k]):
                 found[k] = rows[k]
             elif now.strides[k] >= LEAST and now.strides[k] != before.strides[k]:
-                steps = [found[j] * shape[j] for j in range(len(shape)) if j != k and now.strides[j] * now.shape[j] == now.strides[k] > now.strides[j] > 0
+                steps = [found[j] * shape[j] for j in range(len(shape)) if j != k and now.strides[j] * now.shape[j]
+                         == now.strides[k] > now.strides[j] > 0
                          and before.strides[j] * before.shape[j] == before.strides[k]]
                 found[k] = steps[0] if steps else self.number(now.strides[k], before.strides[k])
         self.exprs += [e for e, n in zip(found, now.strides) if n >= LEAST]
@@ -300,7 +320,8 @@ def stood(value, part):
 
 
 class Family:
-    """A Draft with symbols, and ``match``: from the numbers of a call to the symbols' values, or None where it does not fit."""
+    """A Draft with symbols, and ``match``: from the numbers of a call to the symbols' values, or None where it does not
+    fit."""
 
     def __init__(self, draft, symbols: Symbols):
         if draft.kind == PYTHON and draft.around is None:
@@ -312,11 +333,14 @@ class Family:
             raise AssertionError(f"{draft.op.name}: symbols {self.symbols} in {symbols.exprs}")
         self.names = {s: f"v[{at[s]}]" for s in self.symbols}
         printer = Printer(self.names)
-        tests = [f"v[{k}] == {printer.text(e)}" for k, e in enumerate(symbols.exprs) if not (isinstance(e, Expr) and at.get(e) == k)]
-        self.conditions = [printer.text(condition) if outcome else f"not ({printer.text(condition)})" for condition, outcome in symbols.facts.guards]
+        tests = [f"v[{k}] == {printer.text(e)}" for k, e in enumerate(symbols.exprs)
+                 if not (isinstance(e, Expr) and at.get(e) == k)]
+        self.conditions = [printer.text(condition) if outcome else f"not ({printer.text(condition)})"
+                           for condition, outcome in symbols.facts.guards]
         self.tests = " and ".join(tests + [f"({c})" for c in self.conditions]) or "True"
         values = "".join(f"{self.names[s]}, " for s in self.symbols)
-        self.match = eval(f"lambda v: ({values}) if {self.tests} else None", {"logical_not": operator.not_})  # written by us, from Exprs
+        # written by us, from Exprs
+        self.match = eval(f"lambda v: ({values}) if {self.tests} else None", {"logical_not": operator.not_})
 
     @functools.cached_property
     def fill(self):
@@ -331,7 +355,8 @@ class Family:
 
 
 def served(op: Op, key, args):
-    """The plan of a call that a family serves which has served several before: without what is learned of the first ones.  None for all others."""
+    """The plan of a call that a family serves which has served several before: without what is learned of the first
+    ones.  None for all others."""
     numbers = []
     families = op.families
     kin = families and families.get((form(key[:-2], numbers), *key[-2:]))

@@ -1,8 +1,9 @@
 """A family's plans for further sizes, by one Python function that is written for it.
 
-``Draft.settle`` puts numbers into a plan by walking through all of it.  The second time that a family serves a call, what that would do is written
-down as straight Python over the symbols' values: tests, Metas, the words of the program.  It is the same arithmetic, spelled once.  Temporaries lie
-side by side there, so programs with several steps and many bytes of these go the longer way, as do steps by NumPy.
+``Draft.settle`` puts numbers into a plan by walking through all of it.  The second time that a family serves a call,
+what that would do is written down as straight Python over the symbols' values: tests, Metas, the words of the program.
+It is the same arithmetic, spelled once.  Temporaries lie side by side there, so programs with several steps and many
+bytes of these go the longer way, as do steps by NumPy.
 """
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from ..core.native import Plan
 from ..core.native.allocator import SMALL
 from ..core.tensor import check_size
 
-SPELLED = frozenset(("size", "const", "number", "sum", "product", "//", "%", "max", "min", "<", "==", "logical_and", "logical_or", "logical_not"))  # what Python computes of sizes
+# what Python computes of sizes
+SPELLED = frozenset(("size", "const", "number", "sum", "product", "//", "%", "max", "min", "<", "==", "logical_and",
+                     "logical_or", "logical_not"))
 MOST_WORDS = 4000  # of a program that is written out
 
 
@@ -31,7 +34,8 @@ class Unfillable(Exception):
 
 
 class Filled:
-    """The words of a program, with what its kernels need to stay alive.  As ``devices.cpu.code.Code`` for those who run it."""
+    """The words of a program, with what its kernels need to stay alive.  As ``devices.cpu.code.Code`` for those who run
+    it."""
 
     __slots__ = ("block", "keep")
 
@@ -44,7 +48,8 @@ def aligned(nbytes: int) -> int:
 
 
 def templated(plan, problem, more, places: dict, arena: int, at: int):
-    """(number of steps, their words, where the arena ends, tables that they read) of a template; ``places``: its operands, (value, offset) each."""
+    """(number of steps, their words, where the arena ends, tables that they read) of a template; ``places``: its
+    operands, (value, offset) each."""
     made = plan(problem, *more)
     for name, size in made.temporaries.items():
         places[name] = arena, at
@@ -64,7 +69,8 @@ class Writer:
 
     def __init__(self, symbols: dict, tests: str):
         self.printer, self.lines, self.names, self.memo = Printer(symbols), [], {}, {}
-        self.names.update(Plan=Plan, Meta=Meta, Size=Size, logical_not=operator.not_, check_size=check_size, addressof=ctypes.addressof, c_int64=ctypes.c_int64, Filled=Filled,
+        self.names.update(Plan=Plan, Meta=Meta, Size=Size, logical_not=operator.not_, check_size=check_size,
+                          addressof=ctypes.addressof, c_int64=ctypes.c_int64, Filled=Filled,
                           templated=templated, aligned=aligned)
         self.lines.append(f"if not ({tests}): return None")
 
@@ -105,18 +111,22 @@ class Writer:
         if not has_symbols(value):
             return self.constant(value)
         if kind is Meta:
-            return self.line(f"Meta({self.display(value.shape)}, {self.display(value.strides)}, {self.constant(value.dtype)}, {self.constant(value.device)}, {value.turned})")
+            return self.line(
+                f"Meta({self.display(value.shape)}, {self.display(value.strides)}, {self.constant(value.dtype)}, "
+                f"{self.constant(value.device)}, {value.turned})")
         if kind is dict:
             return "{" + ", ".join(f"{k!r}: {self.spell(v)}" for k, v in value.items()) + "}"
         if dataclasses.is_dataclass(value):
-            given = ", ".join(f"{f.name}={self.spell(getattr(value, f.name))}" for f in dataclasses.fields(value) if f.init)
+            given = ", ".join(f"{f.name}={self.spell(getattr(value, f.name))}" for f in dataclasses.fields(value)
+                              if f.init)
             return f"{self.constant(type(value))}({given})"
-        return f"[{', '.join(map(self.spell, value))}]" if kind is list else f"Size({self.display(value)})" if kind is Size else self.display(value)
+        return (f"[{', '.join(map(self.spell, value))}]" if kind is list else f"Size({self.display(value)})"
+                if kind is Size else self.display(value))
 
     def display(self, values) -> str:
         return f"({''.join(f'{self.spell(v)}, ' for v in values)})"
 
-    # --- a plan ----------------------------------------------------------------------------------------------------------------
+    # --- a plan -------------------------------------------------------------------------------------------------------
     def plan(self, draft, symbols):
         """The plan of a Draft."""
         if draft.around is not None:
@@ -125,10 +135,12 @@ class Writer:
         program = self.program(draft.outline) if draft.outline is not None else {}
         self.lines.append("plan = Plan()")
         self.lines.append("plan.op = op")
-        empty = dict.fromkeys(("outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted", "cotangents", "saves", "constants", "passed", "views", "written"), "()")
+        empty = dict.fromkeys(("outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted",
+                               "cotangents", "saves", "constants", "passed", "views", "written"), "()")
         if draft.derived is not None:
             derived, spending = draft.open_backward(tuple(symbols))
-            program |= {"derived": self.constant(derived), "spending": self.constant(spending), "constants": self.display(symbols)}
+            program |= {"derived": self.constant(derived), "spending": self.constant(spending),
+                        "constants": self.display(symbols)}
         for name, text in {**empty, **{name: self.spell(value) for name, value in fields.items()}, **program}.items():
             self.lines.append(f"plan.{name} = {text}")
 
@@ -146,29 +158,37 @@ class Writer:
             if has_symbols(meta):
                 self.lines.append(f"check_size({name})")
         arena = writing.finish()
-        block = self.line(f"(c_int64 * len(words))(*words)" if writing.varying else f"{self.constant(ctypes.c_int64 * writing.count)}({writing.text()})")
+        block = self.line(f"(c_int64 * len(words))(*words)" if writing.varying
+                          else f"{self.constant(ctypes.c_int64 * writing.count)}({writing.text()})")
         work = " or ".join(f"{self.number(w)} > {LONG}" for w in outline.work) or "False"
         large = calls_more_than_room(len(outputs) + bool(arena))
-        return {"outputs": f"({''.join(f'{o}, ' for o in outputs)})", "sizes": f"({''.join(f'{o}.nbytes, ' for o in outputs)})",
-                "itemsizes": repr(tuple(m.itemsize for m in outline.outputs)), "temporaries": f"({arena}, )" if arena else "()",
-                "code": f"addressof({block})", "code_owner": f"Filled({block}, ({self.constant(outline)}, {'kept' if writing.varying else 'None'}))", "long": f"int({work})", "large": repr(int(large))}
+        return {"outputs": f"({''.join(f'{o}, ' for o in outputs)})",
+                "sizes": f"({''.join(f'{o}.nbytes, ' for o in outputs)})",
+                "itemsizes": repr(tuple(m.itemsize for m in outline.outputs)), "temporaries": f"({arena}, )" if arena
+                else "()",
+                "code": f"addressof({block})",
+                "code_owner": f"Filled({block}, ({self.constant(outline)}, {'kept' if writing.varying else 'None'}))",
+                "long": f"int({work})", "large": repr(int(large))}
 
     def function(self, name: str):
         """The function (op, numbers) -> plan, or None."""
-        source = f"def fill(op, v):\n    {chr(10).join(self.lines).replace(chr(10), chr(10) + '    ')}\n    return plan\n"
+        source = (f"def fill(op, v):\n    {chr(10).join(self.lines).replace(chr(10), chr(10) + '    ')}\n    return "
+                  "plan\n")
         exec(compile(source, f"<sizes of {name}>", "exec"), self.names)
         return self.names["fill"]
 
 
 class Program:
-    """The words of a program being written: as text where their count is known, else as statements that lengthen a list (``varying``)."""
+    """The words of a program being written: as text where their count is known, else as statements that lengthen a list
+    (``varying``)."""
 
     def __init__(self, writer: Writer, outline):
         self.writer, self.outline = writer, outline
         self.varying = any(type(item) is Templated for item in outline.items)
         self.words, self.steps, self.temporaries, self.count = [], 0, {}, 1
         self.arena = len(outline.given) + len(outline.outputs)
-        self.in_arena = self.varying or any(item.program.temporaries for item in outline.items if type(item) is Generated) or any(
+        self.in_arena = self.varying or any(item.program.temporaries for item in outline.items
+                                            if type(item) is Generated) or any(
             isinstance(value, Temporary) for item in outline.items for value, _ in item.places())
         after = self.arena + self.in_arena
         self.numbers = {node: after + k for k, node in enumerate(outline.stream)}
@@ -185,7 +205,8 @@ class Program:
             self.temporaries[value] = self.writer.line("at", "t")
             self.writer.lines.append(f"at += aligned(max({self.writer.number(value.nbytes)}, {ALIGNMENT}))")
         start = self.temporaries[value]
-        return str(self.arena), start if type(offset) is int and not offset else f"{start} + {self.writer.number(offset)}"
+        return str(self.arena), start if type(
+            offset) is int and not offset else f"{start} + {self.writer.number(offset)}"
 
     def generated(self, item: Generated):
         """The steps of generated kernels."""
@@ -200,7 +221,8 @@ class Program:
             texts = []
             for k, (source, constant) in enumerate(slots):
                 if source == CONSTANT:
-                    texts.append((str(CONSTANT), f"{geometry}[{constant}]" if geometric <= k < geometric + 2 else number(constant)))
+                    texts.append((str(CONSTANT), f"{geometry}[{constant}]" if geometric <= k < geometric + 2
+                                  else number(constant)))
                 else:
                     texts.append(self.place(*values[source]))
             self.add(Launch(str(step.address), f"{geometry}[0]", f"{geometry}[1]", tuple(texts)))
@@ -219,9 +241,12 @@ class Program:
     def templated(self, item: Templated):
         """The steps of a template."""
         writer = self.writer
-        places = ", ".join(f"{name!r}: ({', '.join(self.place(place.value, place.offset))})" for name, place in item.operands.items())
+        places = ", ".join(f"{name!r}: ({', '.join(self.place(place.value, place.offset))})"
+                           for name, place in item.operands.items())
         more = writer.constant(item.more) if not has_symbols(item.more) else writer.spell(tuple(item.more))
-        made = writer.line(f"templated({writer.constant(item.plan)}, {writer.spell(item.problem)}, {more}, {{{places}}}, {self.arena}, at)")
+        made = writer.line(
+            f"templated({writer.constant(item.plan)}, {writer.spell(item.problem)}, {more}, {{{places}}}, "
+            f"{self.arena}, at)")
         writer.lines += [f"count += {made}[0]", f"words += {made}[1]", f"at = {made}[2]", f"kept.append({made}[3])"]
 
     def text(self) -> str:
@@ -260,8 +285,8 @@ def has_symbols(value) -> bool:
 
 
 def filler(draft, symbols: dict, tests: str):
-    """The function (op, numbers of a call) -> plan of a family, or None where sizes ask for ``Draft.settle``; ``symbols``: what each is, as text.
-    Unfillable for plans that have parts which are no arithmetic."""
+    """The function (op, numbers of a call) -> plan of a family, or None where sizes ask for ``Draft.settle``;
+    ``symbols``: what each is, as text.  Unfillable for plans that have parts which are no arithmetic."""
     writer = Writer(symbols, tests)
     writer.plan(draft, symbols)
     return writer.function(draft.op.name)

@@ -1,4 +1,5 @@
-"""Joining tensors of lengths that were not seen before: rows are copied side by side, with no program for these lengths."""
+"""Joining tensors of lengths that were not seen before: rows are copied side by side, with no program for these
+lengths."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -14,9 +15,10 @@ REMEMBERED = 4096  # keys that are counted
 
 
 def directly(op, args, names, key):
-    """A function that answers a call of ``cat`` by copying, or None where it should be planned: for what comes again and again, and all but dense tensors of
-    one dtype."""
-    found = layout(*args) if not names and 0 < len(args) < 3 else layout(args[0], key[1]) if names == ("dim",) and len(args) == 2 else None
+    """A function that answers a call of ``cat`` by copying, or None where it should be planned: for what comes again
+    and again, and all but dense tensors of one dtype."""
+    found = layout(*args) if not names and 0 < len(args) < 3 else layout(args[0], key[1]) if names == ("dim",) and len(
+        args) == 2 else None
     if found is None:
         return None
     counts, mark = op.facts.setdefault("counts", {}), hash(key)
@@ -29,8 +31,10 @@ def directly(op, args, names, key):
 
 
 def layout(tensors, dim=0):
-    """(dimension, Meta of the result), or None where tensors or the result are not row-major, or not of one dtype and of sizes that fit."""
-    if type(tensors) not in (tuple, list) or not tensors or type(dim) is not int or not all(type(x) is state.tensor or type(x) is state.parameter for x in tensors):
+    """(dimension, Meta of the result), or None where tensors or the result are not row-major, or not of one dtype and
+    of sizes that fit."""
+    if (type(tensors) not in (tuple, list) or not tensors or type(dim) is not int
+        or not all(type(x) is state.tensor or type(x) is state.parameter for x in tensors)):
         return None
     metas = [x._meta for x in tensors]
     first = metas[0]
@@ -39,8 +43,10 @@ def layout(tensors, dim=0):
         return None
     at = dim % rank
     for meta in set(metas):
-        alike = len(meta.shape) == rank and meta.dtype is first.dtype and meta.contiguous and not meta.turned and meta.device is first.device and first.device.provider.on_host
-        if not alike or any(k != at and a != b for k, (a, b) in enumerate(zip(meta.shape, first.shape))) or not meta.numel:
+        alike = (len(meta.shape) == rank and meta.dtype is first.dtype and meta.contiguous and not meta.turned
+                 and meta.device is first.device and first.device.provider.on_host)
+        if not alike or any(k != at and a != b
+                            for k, (a, b) in enumerate(zip(meta.shape, first.shape))) or not meta.numel:
             return None
     found = P.cat.kind.meta(P.cat, metas, at)
     return (at, found) if found.contiguous else None

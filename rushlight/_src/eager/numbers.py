@@ -1,7 +1,10 @@
-"""Numbers of calls as run-time values: learned where calls differ in them, and given up where a program needs them as they are.
+"""Numbers of calls as run-time values: learned where calls differ in them, and given up where a program needs them as
+they are.
 
-1. A parameter that took ``ENOUGH`` numbers of a kind is a run-time value from then on (``learned``): a bit of ``Op.scalars``, so that keys hold its kind alone.
-2. Its plan is made with a ``RunTime`` number (``core/runtime.py``), under conditions.  Several plans for one key are a *choice*: a Plan that
+1. A parameter that took ``ENOUGH`` numbers of a kind is a run-time value from then on (``learned``): a bit of
+  ``Op.scalars``, so that keys hold its kind alone.
+2. Its plan is made with a ``RunTime`` number (``core/runtime.py``), under conditions.  Several plans for one key are a
+  *choice*: a Plan that
    the hot path never runs, but asks (``Plan.large`` is CHOICE).
 3. A number that a plan fixed is part of keys again, for good (``given_up``).
 """
@@ -22,14 +25,16 @@ PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEY
 
 
 class Experience:
-    """What calls of an operator showed of its parameters, by their places: numbers that each ``took``, those ``learned``, and those that are ``structure``."""
+    """What calls of an operator showed of its parameters, by their places: numbers that each ``took``, those
+    ``learned``, and those that are ``structure``."""
 
     def __init__(self, op: Op):
         kinds = [(name, p.kind) for name, p in op.signature.parameters.items()] if op.signature is not None else ()
         self.place = {name: k for k, (name, kind) in enumerate(kinds) if kind in PLACED and k < BITS}
         self.plain = {k for k in self.place.values() if kinds[k][1] is not inspect.Parameter.KEYWORD_ONLY}
         self.took, self.learned = {}, set()
-        self.structure = {self.place[name] for name in op.facts.get("symbols", ()) if name in self.place}  # a family's plan serves all sizes
+        # a family's plan serves all sizes
+        self.structure = {self.place[name] for name in op.facts.get("symbols", ()) if name in self.place}
 
     def places(self, op: Op, count: int, names) -> list:
         """The parameter that each argument of a call is given for; None for those that several share."""
@@ -58,7 +63,8 @@ def number_in(part):
 
 
 def learned(op: Op, args, names, key) -> bool:
-    """Whether a call shows that some of its numbers vary: they are run-time values from now on, and the call is to be made again."""
+    """Whether a call shows that some of its numbers vary: they are run-time values from now on, and the call is to be
+    made again."""
     if "all_scalars" in op.facts:
         return False
     known, found = None, set()
@@ -91,11 +97,13 @@ def mark(op: Op, places: set):
 
 
 def given_up(op: Op, args, names, which) -> set:
-    """Makes the arguments ``which`` (by their numbers) part of keys again, where they were learned to vary; those parameters."""
+    """Makes the arguments ``which`` (by their numbers) part of keys again, where they were learned to vary; those
+    parameters."""
     if not which:
         return set()
     known = experience(op)
-    places = {place for k, place in enumerate(known.places(op, len(args), names)) if k in which and place in known.learned}
+    places = {place for k, place in enumerate(known.places(op, len(args), names)) if k in which
+              and place in known.learned}
     if places:
         known.learned -= places
         known.structure |= places
@@ -134,7 +142,8 @@ class Alternatives:
 
 def key_of(plan: Plan):
     """The key that a plan is found by; None for one that was dropped."""
-    return next((key for key, found in (*plan.op.plans.items(), *plan.op.plans.older.items()) if found is plan or found.large == CHOICE and any(one is plan for _, one in found.function.known)), None)
+    return next((key for key, found in (*plan.op.plans.items(), *plan.op.plans.older.items()) if found is plan
+                 or found.large == CHOICE and any(one is plan for _, one in found.function.known)), None)
 
 
 def remember(op: Op, key, plan: Plan, text: str):
@@ -145,6 +154,8 @@ def remember(op: Op, key, plan: Plan, text: str):
     choice = op.plans.get(key)
     if choice is None or choice.large != CHOICE:
         choice = Plan()
-        choice.kind, choice.large, choice.op, choice.function, choice.outputs, choice.temporaries = PYTHON, CHOICE, op, Alternatives(), (), ()
+        choice.kind, choice.large, choice.op, choice.function, choice.outputs, choice.temporaries = (PYTHON, CHOICE, op,
+                                                                                                     Alternatives(), (),
+                                                                                                     ())
         op.plans.enter(key, choice)
     choice.function.add(text, plan)

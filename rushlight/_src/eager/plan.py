@@ -1,7 +1,7 @@
 """Plans: from one operator call to native code, made once for what is known of the arguments.
 
-``core/native/calls.py`` looks plans up and runs them; this file makes them on a miss, and answers the calls that are not
-plain tensors and numbers.
+``core/native/calls.py`` looks plans up and runs them; this file makes them on a miss, and answers the calls that are
+not plain tensors and numbers.
 """
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, mine, state
-from ..core.native.objects import CHOICE, FLOAT_VALUE, ELSEWHERE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
+from ..core.native.objects import (CHOICE, FLOAT_VALUE, ELSEWHERE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN,
+                                   SAME, SEED_VALUE, VIEW)
 from ..core.op import OPS, body_of, in_parts, keywords, make, respelled
 from ..core.operands import BEYOND, check_operands
 from ..core.progress import progress
@@ -57,7 +58,8 @@ planning = guarded("plans", threading.RLock())  # plans are made by one thread a
 class Arguments:
     """The arguments of one call as a trace sees them: each tensor and run-time number an input, in order.
 
-    ``scalars``: the bits of arguments that are run-time numbers (default: as the operator says).  ``conditions``: what was assumed of these.
+    ``scalars``: the bits of arguments that are run-time numbers (default: as the operator says).  ``conditions``: what
+      was assumed of these.
     """
 
     def __init__(self, op: Op, args, names, trace: Trace, scalars=None):
@@ -73,7 +75,8 @@ class Arguments:
             self.tensors.append(entered.node)
             return entered
         if scalar and type(value) in NUMBER_METAS:
-            return self.trace.input(NUMBER_METAS[type(value)].on(preferred()), "s", True, Known(value, f"a[{place}]", frozenset((place,)), self.conditions))
+            return self.trace.input(NUMBER_METAS[type(value)].on(preferred()), "s", True,
+                                    Known(value, f"a[{place}]", frozenset((place,)), self.conditions))
         if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
             return type(value)(self.enter(v, place, 0) for v in value)
         return value
@@ -116,14 +119,16 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
 
 def made_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
-    if names and respelled(op, args, names)[1] != names or any(type(a) is type or isinstance(a, np.generic) for a in flat(args)):
+    if names and respelled(op, args, names)[1] != names or any(type(a) is type or isinstance(a, np.generic)
+                                                               for a in flat(args)):
         return op.plans.enter(key, python_plan(op, call_respelled(op)).settle(op))
     if another(op, args, names) is None:
         check_operands(op, args, names)
     where = elsewhere.device_of(args)
     if in_parts(op):
         if where is not None and where.provider.has_data and not where.provider.on_host:
-            return op.plans.enter(key, python_plan(op, writing(op) if names and "out" in names else elsewhere.body_runner(op)).settle(op))
+            return op.plans.enter(key, python_plan(op, writing(op) if names and "out" in names
+                                                   else elsewhere.body_runner(op)).settle(op))
         return op.plans.enter(key, plan_in_parts(op, bool(names) and "out" in names))
     meeting = elsewhere.meeting(op, args, names) if elsewhere.mixed(args) else None
     if meeting is not None:
@@ -147,7 +152,8 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
         else:
             try:
                 with planning, chosen_settings(op), processor.ahead():  # templates choose when sizes are put in
-                    made, draft = call and call.founded(names, mask, functools.partial(draft_plan, where=where)) or (None, None)
+                    made, draft = call and call.founded(names, mask,
+                                                        functools.partial(draft_plan, where=where)) or (None, None)
                     if made is None:
                         draft = draft_plan(op, args, names, mask, numbers.scalar_bits(key), where)
                         made = draft.settle(op)
@@ -179,7 +185,8 @@ def choose(choice: Plan, args, names, key, mask) -> Plan:
 
 
 def plan_in_parts(op: Op, out: bool) -> Plan:
-    """The plan of an operator whose body runs on the tensors themselves: one for all calls, and one for those that are given ``out``."""
+    """The plan of an operator whose body runs on the tensors themselves: one for all calls, and one for those that are
+    given ``out``."""
     known = op.facts.setdefault("parts", {})
     if out not in known:
         known[out] = python_plan(op, writing(op) if out else call_body(op)).settle(op)
@@ -188,11 +195,13 @@ def plan_in_parts(op: Op, out: bool) -> Plan:
 
 def call_again(op: Op):
     """Makes a call again, since its key is another one now."""
-    return lambda args, names: op(*args[:len(args) - len(names or ())], **dict(zip(names or (), args[len(args) - len(names or ()):])))
+    return lambda args, names: op(*args[:len(args) - len(names or ())],
+                                  **dict(zip(names or (), args[len(args) - len(names or ()):])))
 
 
 def without_numbers(op: Op, args, names, key) -> Plan:
-    """After an error: the call with numbers that were learned to vary as parts of its key.  Where that fails, too, nothing was wrong with them."""
+    """After an error: the call with numbers that were learned to vary as parts of its key.  Where that fails, too,
+    nothing was wrong with them."""
     places = numbers.given_up(op, args, names, [k for k, part in enumerate(key[:-2]) if part in numbers.KINDS])
     if not places:
         raise
@@ -216,7 +225,8 @@ def call_with_numbers(op: Op):
     """Calls an operator with the numbers in its integer tensors without dimensions, where it takes sizes or places."""
     def run(args, names):
         first, positional = takes_tensor(op), len(args) - len(names or ())
-        given = (*args[:first], *(a.item() if is_count(a) else tuple(v.item() if is_count(v) else v for v in a) if type(a) in (list, tuple) else a for a in args[first:]))
+        given = (*args[:first], *(a.item() if is_count(a) else tuple(v.item() if is_count(v) else v for v in a)
+                                  if type(a) in (list, tuple) else a for a in args[first:]))
         return op(*given[:positional], **dict(zip(names or (), given[positional:])))
     return run
 
@@ -232,8 +242,8 @@ def is_count(value) -> bool:
 
 
 def draft_plan(op: Op, args, names, mask, scalars=None, where=None) -> "Draft":
-    """The plan of a call that lies on a device (``where``; None: the one that is preferred); the caller holds the lock, and has put the settings in force that the operator
-    was asked to be planned under."""
+    """The plan of a call that lies on a device (``where``; None: the one that is preferred); the caller holds the lock,
+    and has put the settings in force that the operator was asked to be planned under."""
     with elsewhere.placing(where or cpu), interpret.unwound(), interpret.precision(0), collector.waiting():
         progress.begin(op.name)
         try:
@@ -247,7 +257,8 @@ def draft_plan(op: Op, args, names, mask, scalars=None, where=None) -> "Draft":
 
 
 def stored_plan(op: Op, entry: str, args):
-    """The plan that this or another process made before, and its conditions on numbers; None where there is none, or these do not hold."""
+    """The plan that this or another process made before, and its conditions on numbers; None where there is none, or
+    these do not hold."""
     found = store.get(entry)
     if found is None or found.conditions and not holds(found.conditions)(args):
         return None
@@ -275,7 +286,8 @@ def restored(op: Op, found: store.Stored, entry: str) -> Plan:
 
 
 def describe(plan: Plan) -> str:
-    kind = {RUN: "program", VIEW: "view", SAME: "same tensor", PYTHON: "python", INTO: "in place", ELSEWHERE: "program of a device"}[plan.kind]
+    kind = {RUN: "program", VIEW: "view", SAME: "same tensor", PYTHON: "python", INTO: "in place",
+            ELSEWHERE: "program of a device"}[plan.kind]
     return f"{kind} -> {', '.join(map(str, plan.outputs or ()))}"
 
 
@@ -288,17 +300,20 @@ def blank_plan(op: Op, kind: int) -> Plan:
 
 
 class Draft:
-    """A plan that is being made: sizes in it may be symbols.  What is set on it, but for the attributes named here, are fields of the Plan."""
+    """A plan that is being made: sizes in it may be symbols.  What is set on it, but for the attributes named here, are
+    fields of the Plan."""
 
     OWN = ("op", "outline", "mixed", "around", "derived", "spending", "opened", "conditions", "fixed")
 
     def __init__(self, op: Op, kind: int):
         self.op, self.kind = op, kind
-        self.outline, self.mixed = None, False  # of the program; whether its large results may lie among its temporaries
+        # of the program; whether its large results may lie among its temporaries
+        self.outline, self.mixed = None, False
         self.around = None    # what ``around`` takes, of a plan that runs another one
         self.derived, self.spending = None, None
         self.opened = None    # backward operators for all sizes: see ``open_backward``
-        self.conditions, self.fixed = "", frozenset()  # on run-time numbers, and the arguments among them that it holds for one value of
+        # on run-time numbers, and the arguments among them that it holds for one value of
+        self.conditions, self.fixed = "", frozenset()
 
     def settle(self, op: Op, sizes=None) -> Plan:
         """The plan for these values of the symbols."""
@@ -321,7 +336,8 @@ class Draft:
         return plan
 
     def open_backward(self, symbols) -> tuple:
-        """The operators that plans of all sizes run backward, which are given the values of the symbols: (derived, spending)."""
+        """The operators that plans of all sizes run backward, which are given the values of the symbols: (derived,
+        spending)."""
         if self.opened is None:
             made = blank_plan(self.op, self.kind)
             made.saves = self.saves
@@ -350,10 +366,13 @@ def call_body(op: Op):
 
 
 def call_respelled(op: Op):
-    """Calls an operator by its own names of the keywords, with dtypes for Python's types, and Python's numbers for NumPy's."""
+    """Calls an operator by its own names of the keywords, with dtypes for Python's types, and Python's numbers for
+    NumPy's."""
     def run(args, names):
         if any(type(a) is type and meant(a) is a for a in args):
-            raise TypeError(f"{op.name}(): expected tensors, numbers and dtypes, but got the class {next(a for a in args if type(a) is type and meant(a) is a).__name__}")
+            raise TypeError(
+                f"{op.name}(): expected tensors, numbers and dtypes, but got the class "
+                f"{next(a for a in args if type(a) is type and meant(a) is a).__name__}")
         args, names = respelled(op, tuple(meant(in_python(a)) for a in args), names or ())
         return op(*args[:len(args) - len(names)], **dict(zip(names, args[len(args) - len(names):])))
     return run
@@ -382,8 +401,10 @@ def is_only_known(arguments) -> bool:
 def refuse_mixture(op: Op, arguments):
     """RuntimeError for tensors with data beside those without, but for copies and numbers."""
     if op.name != "copy_" and any(m.meta.shape and m.meta.device.provider.has_data for m in arguments.tensors):
-        raise RuntimeError(f"{op.name}: Expected all tensors to be on the same device, but found some on meta, without data, and some on cpu. Give both data "
-                           "(to_empty(device='cpu'), then load their values), or neither.")
+        raise RuntimeError(
+            f"{op.name}: Expected all tensors to be on the same device, but found some on meta, without data, and "
+            "some on cpu. Give both data "
+            "(to_empty(device='cpu'), then load their values), or neither.")
 
 
 def another(op: Op, args, names):
@@ -420,7 +441,8 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
         if not all(isinstance(r, Traced) for r in results):
             raise TypeError(f"{op.name}: its body returned {results}, not tensors")
         if arguments.tensors and any(isinstance(size, Tensor) for r in results for size in r._meta.shape):
-            raise ValueNeeded(f"{op.name}: a size is a tensor whose value is not known while its program is written down")
+            raise ValueNeeded(
+                f"{op.name}: a size is a tensor whose value is not known while its program is written down")
         if is_only_known(arguments):
             refuse_mixture(op, arguments)
             return meta_plan(op, trace, arguments, results, several, mask)
@@ -452,7 +474,7 @@ def passes(op: Op, result: Traced, trace, arguments, mask) -> bool:
     return bool(op.facts.get("captured")) and (mask or source.dtype is not result.dtype or meta.turned != source.turned)
 
 
-# --- programs that repeat a stretch -----------------------------------------------------------------------------------------------
+# --- programs that repeat a stretch -----------------------------------------------------------------------------------
 def region_of(op: Op):
     """The Region of an operator whose program repeats a stretch, or None."""
     if "region" not in op.facts:
@@ -497,7 +519,8 @@ def short_operator(op: Op, region) -> Op:
 
 
 def lengthened_plan(op: Op, made, backward, mask) -> Draft:
-    """The plan of a whole program; ``made``: the Lengthening of the short one's plan, ``backward`` of its backward program's."""
+    """The plan of a whole program; ``made``: the Lengthening of the short one's plan, ``backward`` of its backward
+    program's."""
     short, call, plan = made.short, made.call, Draft(op, RUN)
     plan.outline, plan.mixed, plan.several, plan.random = made.outline, preferred().provider.on_host, short.several, 0
     plan.extra = len(made.outline.outputs) - len(made.fresh)
@@ -505,7 +528,8 @@ def lengthened_plan(op: Op, made, backward, mask) -> Draft:
         plan.passed, plan.views = tuple(made.passed), tuple(made.views)
     if getattr(short, "written", ()):
         written = {call.node_of_tensor[k] for k in short.written}
-        plan.written, plan.function = tuple(call.tensor[call.place[thing]] for thing in made.region.thing_of_input if thing[0] in written), call_body(op)
+        plan.written, plan.function = tuple(call.tensor[call.place[thing]] for thing in made.region.thing_of_input
+                                            if thing[0] in written), call_body(op)
     if made.outline.spent is not None:
         plan.source = call.tensor[made.outline.spent]
     if backward is not None:
@@ -517,9 +541,11 @@ def lengthened_plan(op: Op, made, backward, mask) -> Draft:
 
 
 def backward_again(op: Op, given, mask) -> Graph:
-    """The program that computes the gradients of a call if they are differentiated; ``given``: the Metas of its tensors, and numbers."""
+    """The program that computes the gradients of a call if they are differentiated; ``given``: the Metas of its
+    tensors, and numbers."""
     given = [family.Stand(a) if isinstance(a, Meta) else a for a in given]
-    with planning, elsewhere.placing(elsewhere.device_of(given) or cpu), interpret.unwound(), interpret.precision(0), chosen_settings(op):
+    with planning, elsewhere.placing(elsewhere.device_of(given)
+                                     or cpu), interpret.unwound(), interpret.precision(0), chosen_settings(op):
         draft = make_plan(op, given, (), mask)
     return draft.derived.facts["made"][2]
 
@@ -578,7 +604,8 @@ def meta_plan(op, trace, arguments, results, several, mask) -> Draft:
 
     def run(args, names):
         given = [a for a in flat(args) if isinstance(a, Tensor)]
-        made = tuple(alias(empty_of(m), m.turning(bits)) if bits else empty_of(m) if place is None else alias(given[place[0]], m, given[place[0]]._offset + place[1])
+        made = tuple(alias(empty_of(m), m.turning(bits)) if bits else empty_of(m) if place is None
+                     else alias(given[place[0]], m, given[place[0]]._offset + place[1])
                      for m, bits, place in zip(metas, turned, places))
         return made if several else made[0]
 
@@ -631,18 +658,21 @@ def passing_plan(op, trace, arguments, outputs, several) -> Draft:
 def compilation(op, trace, arguments, outputs, mask, **more) -> Compilation:
     """What the compiler is asked for; ``mask``: the bits of tensor arguments that want a gradient."""
     sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k)]
-    return Compilation(op.name, trace, outputs, sources=sources, captured=bool(op.facts.get("captured")), writable=bool(op.facts.get("writable")), **more)
+    return Compilation(op.name, trace, outputs, sources=sources, captured=bool(op.facts.get("captured")),
+                       writable=bool(op.facts.get("writable")), **more)
 
 
 def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     plan = Draft(op, RUN)
     given, spent, held = list(trace.inputs), op.facts.get("spends"), op.facts.get("held", ())
     held = dict(zip(arguments.tensors[len(arguments.tensors) - len(held):], map(address_bits, held)))
-    made = compilation(op, trace, arguments, outputs, 0 if op.facts.get("detaches") else mask, stores=stores, spent=None if spent is None else given[spent], held=held)
+    made = compilation(op, trace, arguments, outputs, 0 if op.facts.get("detaches") else mask, stores=stores,
+                       spent=None if spent is None else given[spent], held=held)
     run(DERIVING, made)
     attach_backward(plan, made, arguments)
     graph_log.debug("%s\n%s", op.name, made.graph)
-    plan.outline, plan.mixed = outlined(made), preferred().provider.on_host  # headers of the heap lie between results and temporaries: never in a device's memory
+    # headers of the heap lie between results and temporaries: never in a device's memory
+    plan.outline, plan.mixed = outlined(made), preferred().provider.on_host
     plan.extra = len(made.metas) - len(outputs)
     plan.several, plan.random = int(several), trace.drawn
     if spent is not None:
@@ -664,7 +694,8 @@ def way_to(result: Traced, trace, source: Node):
 
 
 def shown_argument(result: Traced, trace, arguments):
-    """The argument that a result is, or shows a part of, the Meta it is seen through and the element offset; None for results of their own."""
+    """The argument that a result is, or shows a part of, the Meta it is seen through and the element offset; None for
+    results of their own."""
     owner = result if result._base is None else result._base
     given = next((node for node, value in trace.given.items() if value is owner), None)
     if given is None:
@@ -674,9 +705,9 @@ def shown_argument(result: Traced, trace, arguments):
 
 
 def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
-    """A program that writes into arguments, or returns some of them or views of them: only the other results are computed into
-    fresh memory.  Where a write would have to become part of the derivative, or the memory written is that of another
-    argument too, its body runs on the tensors themselves."""
+    """A program that writes into arguments, or returns some of them or views of them: only the other results are
+    computed into fresh memory.  Where a write would have to become part of the derivative, or the memory written is
+    that of another argument too, its body runs on the tensors themselves."""
     body = call_body(op)
     reason = part_of_derivative(trace, arguments, mask, stores)
     if reason:
@@ -688,7 +719,8 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
         if source is None:
             shown.append((fresh.setdefault(own(result.node), len(fresh)), None, 0, ""))
         else:
-            shown.append((arguments.tensors.index(source), result._meta.turning(meta.turned), offset, way_to(result, trace, source)))
+            shown.append((arguments.tensors.index(source), result._meta.turning(meta.turned), offset,
+                          way_to(result, trace, source)))
     inner = run_plan(op, trace, arguments, list(fresh), True, mask, stores)
     written = [arguments.tensors.index(store.into) for store in stores]
     if not mask and all(way in ("", "itself") for *_, way in shown):
@@ -704,8 +736,9 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
 
 
 def around(op, inner: Plan, written, shown, several: int, mask, scalars: int) -> Plan:
-    """A plan that runs another one for the fresh results of a program; ``shown`` tells for each result which fresh one it is, or what of which
-    argument it shows; ``written``: the arguments that the program writes into; ``scalars``: the bits of those that are run-time numbers."""
+    """A plan that runs another one for the fresh results of a program; ``shown`` tells for each result which fresh one
+    it is, or what of which argument it shows; ``written``: the arguments that the program writes into; ``scalars``: the
+    bits of those that are run-time numbers."""
     def run(args, names):
         tensors = [a for a in flat(args) if isinstance(a, Tensor)]
         if any(other._storage is tensors[k]._storage for k in written for j, other in enumerate(tensors) if j != k):
@@ -715,7 +748,8 @@ def around(op, inner: Plan, written, shown, several: int, mask, scalars: int) ->
         made = launch_plan(inner, args, scalars, mask)
         for k in written:
             calls.count_write(tensors[k])
-        results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset, way) for k, meta, offset, way in shown)
+        results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset, way)
+                        for k, meta, offset, way in shown)
         return results if several else results[0]
 
     plan = blank_plan(op, PYTHON)
@@ -778,7 +812,7 @@ def into_plan(op, trace, arguments, result, target, mask) -> Draft:
     return plan
 
 
-# --- the derived backward -------------------------------------------------------------------------------------------------------
+# --- the derived backward ---------------------------------------------------------------------------------------------
 def attach_backward(plan: Draft, made: Compilation, arguments: Arguments):
     """Gives a plan the operator that its steps run backward, if the Compilation has derived one."""
     d = made.derivative
@@ -810,9 +844,9 @@ def attach_backward(plan: Draft, made: Compilation, arguments: Arguments):
 
 
 def give_backward(plan, backward, used: int, pure, chosen, spends=None, symbols=()):
-    """The operator that a plan's steps run backward: a program that takes the first ``used`` of what is saved, then the values of the ``symbols`` in it, then
-    cotangents; for gradients of gradients the program ``pure``, which takes those that are ``chosen``.  ``spends``: the place of a residual that may be
-    overwritten once it is read."""
+    """The operator that a plan's steps run backward: a program that takes the first ``used`` of what is saved, then the
+    values of the ``symbols`` in it, then cotangents; for gradients of gradients the program ``pure``, which takes those
+    that are ``chosen``.  ``spends``: the place of a residual that may be overwritten once it is read."""
     name = f"{plan.op.name}.backward"
     plan.derived = backward_operator(name, backward, used, symbols)
     plan.derived.facts["made"] = backward, used, pure, chosen, spends
@@ -823,21 +857,26 @@ def give_backward(plan, backward, used: int, pure, chosen, spends=None, symbols=
             plan.derived = taking(plan.derived, plan.saves, used)
     if spends is not None:
         derived = plan.derived
-        plan.spending = make(derived.name, derived.body, None, derived.signature, derived.scalars, **derived.facts, spends=spends)
+        plan.spending = make(derived.name, derived.body, None, derived.signature, derived.scalars, **derived.facts,
+                             spends=spends)
 
 
 def taking(operator: Op, saves, used: int) -> Op:
     """The same backward operator for callers that pass more residuals (``saves``) than it reads."""
     inner, given = operator.body, len(saves)
-    numbers = operator.facts.get("all_scalars", operator.scalars) & (1 << used) - 1 | sum(1 << k for k in range(used, given) if saves[k] >= FLOAT_VALUE)
+    numbers = operator.facts.get("all_scalars",
+                                 operator.scalars) & (1 << used) - 1 | sum(1 << k for k in range(used, given)
+                                                                           if saves[k] >= FLOAT_VALUE)
     facts = {k: v for k, v in operator.facts.items() if k != "all_scalars"}
     inputs = facts["inputs"]
     facts["inputs"] = [*inputs[:used], *[None] * (given - used), *inputs[used:]]
-    return make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature, numbers, **facts)
+    return make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature,
+                numbers, **facts)
 
 
 def backward_operator(name: str, graph: Graph, used=0, symbols=()) -> Op:
-    """An operator that runs a backward program: residuals and cotangents in, gradients out; after the first ``used`` come the values of the program's ``symbols``."""
+    """An operator that runs a backward program: residuals and cotangents in, gradients out; after the first ``used``
+    come the values of the program's ``symbols``."""
     sizes = [Node(f"size_{symbol}", None, meta=NUMBER_METAS[int]) for symbol in symbols]
     inputs, last = [*graph.inputs[:used], *sizes, *graph.inputs[used:]], used + len(sizes)
     scalars = sum(1 << k for k, n in enumerate(inputs) if n.weak)
@@ -852,10 +891,11 @@ def backward_operator(name: str, graph: Graph, used=0, symbols=()) -> Op:
         return tuple(program.run(values)) if found is None else found
 
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in inputs])
-    return make(name, body, None, signature, scalars, derived=graph, several=True, inputs=inputs, **({"symbols": {n.name: s for n, s in zip(sizes, symbols)}} if sizes else {}))
+    return make(name, body, None, signature, scalars, derived=graph, several=True, inputs=inputs,
+                **({"symbols": {n.name: s for n, s in zip(sizes, symbols)}} if sizes else {}))
 
 
-# --- calls that are not plain tensors and numbers ------------------------------------------------------------------------------------
+# --- calls that are not plain tensors and numbers ---------------------------------------------------------------------
 def slow(op: Op, args, names):
     """Every call that the hot path does not take."""
     if op.facts.get("spread") and not names and len(args) == 2 and type(args[1]) in (list, tuple):
@@ -880,7 +920,8 @@ def slow(op: Op, args, names):
     if any(getattr(a, "level", None) for a in flat(args)):
         args = tuple(map(escaped, args))
     masks = calls_mask(op, names, positional)
-    args = tuple(within_word(op, a, args) if type(a) is int and masks >> k & 1 and not -BEYOND <= a < BEYOND else a for k, a in enumerate(args))
+    args = tuple(within_word(op, a, args) if type(a) is int and masks >> k & 1 and not -BEYOND <= a < BEYOND else a
+                 for k, a in enumerate(args))
     words, mask, tensors = [], 0, 0
 
     def key_of(value, scalar):
@@ -914,13 +955,15 @@ def slow(op: Op, args, names):
 
 
 def within_word(op: Op, value: int, args):
-    """A run-time number that is no signed word: beside floats the float next to it, operand of whole ones the word of the same bits.
-    RuntimeError where PyTorch takes neither."""
+    """A run-time number that is no signed word: beside floats the float next to it, operand of whole ones the word of
+    the same bits.  RuntimeError where PyTorch takes neither."""
     beside = [a.dtype for a in flat(args) if isinstance(a, Tensor)] + [a for a in args if type(a) is dtype]
     if 0 <= value < 2 * BEYOND and beside:
         if any(d.is_inexact for d in beside):
             return float(value)
-        if not any(d is bool_ for d in beside) and (OPS.get(op.name.removesuffix("_"), op).facts.get("operator") not in (None, "pow") or all(d is uint64 for d in beside)):
+        if not any(d is bool_ for d in beside) and (OPS.get(op.name.removesuffix("_"),
+                                                            op).facts.get("operator") not in (None, "pow")
+                                                    or all(d is uint64 for d in beside)):
             return value - 2 * BEYOND
     raise RuntimeError(f"value cannot be converted to type int64_t without overflow: {op.name} was given {value}")
 
@@ -937,7 +980,8 @@ def reflected(symbol: str, left, right):
     """What a right operand of a foreign class makes of a Python operator; NotImplemented where the operator is ours."""
     kind = type(right)
     method = getattr(kind, f"__r{symbol}__", None)
-    if method is None or not isinstance(left, Tensor) or isinstance(right, (int, float, complex)) or hasattr(kind, "_meta") or kind.__module__ in ("numpy", Expr.__module__):
+    if method is None or not isinstance(left, Tensor) or isinstance(right, (int, float, complex)) or hasattr(
+            kind, "_meta") or kind.__module__ in ("numpy", Expr.__module__):
         return NotImplemented
     return method(right, left)
 
@@ -1010,7 +1054,8 @@ def normalise(value):
 
 
 def failed(plan: Plan, args, flag: int):
-    """Raises what a program reported: an error inside a NumPy step, one that the flag names, or an index out of range."""
+    """Raises what a program reported: an error inside a NumPy step, one that the flag names, or an index out of
+    range."""
     pending, raised.pending = raised.pending, None
     kind = plan.op.facts.get("out_of_range", IndexError)
     if isinstance(pending, MemoryError):
@@ -1020,13 +1065,15 @@ def failed(plan: Plan, args, flag: int):
     named = failures.error(flag)
     if named is not None:
         raise named
-    raise kind(f"{plan.op.name.strip('_')}: an index is out of range{indices_among(args) if OPS.get(plan.op.name) is plan.op else ''}")
+    raise kind(f"{plan.op.name.strip('_')}: an index is out of "
+               f"range{indices_among(args) if OPS.get(plan.op.name) is plan.op else ''}")
 
 
 def indices_among(args) -> str:
     """What the arguments of a call with a wrong index were, for its error."""
     indices = [a for a in flat(args) if isinstance(a, Tensor) and a.dtype in (int32, int64) and a.numel()]
-    first = next((list(a.shape) for a in flat(args) if isinstance(a, Tensor) and not any(a is i for i in indices)), None)
+    first = next((list(a.shape) for a in flat(args) if isinstance(a, Tensor) and not any(a is i for i in indices)),
+                 None)
     if not indices or first is None:
         return ""
     with interpret.recording(False):

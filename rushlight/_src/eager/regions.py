@@ -1,9 +1,12 @@
-"""Programs that repeat a stretch, such as a model with its layers: planned with few stretches, and made as long as they are afterwards.
+"""Programs that repeat a stretch, such as a model with its layers: planned with few stretches, and made as long as they
+are afterwards.
 
 1. ``graph/regions.py`` finds the stretches of a captured graph, and leaves all but a few out.
 2. What is left is planned as any program: traced, differentiated, cut, scheduled and assembled.
-3. ``Lengthening`` finds the stretches again in the items of the Outline, whatever was fused across layers, and copies one of them as often as layers
-   were left out: with the inputs of those layers, results of their own, and new temporaries.  What lies where is decided for the whole.
+3. ``Lengthening`` finds the stretches again in the items of the Outline, whatever was fused across layers, and copies
+  one of them as often as layers
+   were left out: with the inputs of those layers, results of their own, and new temporaries.  What lies where is
+   decided for the whole.
 4. The backward program is lengthened likewise (``Backward``): its stretches are the layers in reverse.
 
 Whatever does not go on as the stretches do raises Irregular; then the program is planned as it is.
@@ -24,8 +27,9 @@ from ..graph.repetition import COPIED, Book, Irregular, Longer, find
 
 
 class Call:
-    """The arguments of a call of a whole program.  ``place``: where each input of the region is among them; ``given``: where those of the short
-    program are; ``tensor``: their numbers among the tensors, of which the bits of ``mask`` tell which want gradients."""
+    """The arguments of a call of a whole program.  ``place``: where each input of the region is among them; ``given``:
+    where those of the short program are; ``tensor``: their numbers among the tensors, of which the bits of ``mask``
+    tell which want gradients."""
 
     def __init__(self, region: Region, args, places, mask: int):
         self.args, self.metas = args, [getattr(a, "_meta", None) for a in args]
@@ -55,10 +59,12 @@ class Call:
 
 
 class Lengthening:
-    """The plan of a region's short form, made as long as the whole: ``outline``, and the fields of the plan that differ.
+    """The plan of a region's short form, made as long as the whole: ``outline``, and the fields of the plan that
+    differ.
 
-    Values of the short Outline are things: Nodes for inputs and for what lies in a spent one, ("out", number), ("kept", number of a part of the
-    block), Temporaries.  ``fresh``, ``extras``: the numbers of results that callers see, and of what is kept besides, by (thing, copy).
+    Values of the short Outline are things: Nodes for inputs and for what lies in a spent one, ("out", number), ("kept",
+    number of a part of the block), Temporaries.  ``fresh``, ``extras``: the numbers of results that callers see, and of
+    what is kept besides, by (thing, copy).
     """
 
     def __init__(self, region: Region, call: Call, short):
@@ -77,7 +83,7 @@ class Lengthening:
         self.number_results()
         self.outline = self.lengthened()
 
-    # --- the short program as a sequence ----------------------------------------------------------------------------------------
+    # --- the short program as a sequence ------------------------------------------------------------------------------
     def entry(self, item):
         """An item as an entry of a sequence: offsets count from where a thing begins."""
         found = [self.thing(value, offset) for value, offset in item.places()]
@@ -113,7 +119,8 @@ class Lengthening:
                 if found.setdefault(value, further - number) != further - number:
                     raise Irregular("random numbers are not drawn stretch by stretch")
         for value, step in found.items():
-            first, last = ([number * step for pairs in part for v, number in pairs if v == value] for part in (numbers[:run.seam], numbers[run.seam:]))
+            first, last = ([number * step for pairs in part for v, number in pairs if v == value]
+                           for part in (numbers[:run.seam], numbers[run.seam:]))
             if step and first and last and max(first) >= min(last):
                 raise Irregular("random numbers are not drawn in the order of stretches")
         return found
@@ -135,7 +142,7 @@ class Lengthening:
         found, copy = self.graph.further(node, shift)
         return (found if node is thing else self.out_of[found]), copy
 
-    # --- results ------------------------------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
     def name_results(self):
         """Tells which nodes of the short program its results are: those that share memory are one."""
         short, results = self.short, self.region.short.outputs
@@ -159,9 +166,11 @@ class Lengthening:
                 self.views.append((self.call.tensor[self.call.place[shown]], *rest))
                 self.passed.append(-len(self.views))
         more = range(len(self.node_of), len(self.old.outputs) - bool(self.kept))
-        self.extras = Book((thing, len(self.fresh) + k) for k, thing in enumerate(self.longer.spread([("out", k) for k in more])))
+        self.extras = Book((thing, len(self.fresh) + k)
+                           for k, thing in enumerate(self.longer.spread([("out", k) for k in more])))
         self.blocks = self.longer.spread([("kept", k) for k in range(len(self.kept))])
-        self.block = ResidualBuffer(Node("kept", None, meta=self.old.kept_metas[number]) for (_, number), _ in self.blocks)
+        self.block = ResidualBuffer(Node("kept", None, meta=self.old.kept_metas[number])
+                                    for (_, number), _ in self.blocks)
         self.offsets = Book(zip(self.blocks, self.block.offsets))
 
     def code(self, thing, copy: int) -> int:
@@ -173,7 +182,7 @@ class Lengthening:
             return (FLOAT_VALUE if type(self.call.args[place]) is float else INTEGER_VALUE) + place
         return ~(self.fresh[thing, copy] if (thing, copy) in self.fresh else self.extras[thing, copy])
 
-    # --- the long program -----------------------------------------------------------------------------------------------------------
+    # --- the long program ---------------------------------------------------------------------------------------------
     def lengthened(self):
         """The Outline of the whole."""
         short, made = self.old, copying.copy(self.old)
@@ -186,8 +195,11 @@ class Lengthening:
             made.outputs.append(self.block.meta)
             made.kept = [(self.offsets[thing], short.kept[thing[0][1]][1]) for thing in self.blocks]
         made.items = [self.item(k, shift) for k, shift in self.longer.entries()]
-        written = {place for item in made.items for place in item.places() if type(place[0]) is int and place[0] >= self.total}
-        wanted = {(self.total + k, 0) for k in range(len(self.fresh) + len(self.extras))} | {(self.total + len(made.outputs) - 1, offset) for offset, _ in made.kept}
+        written = {place for item in made.items for place in item.places() if type(place[0]) is int
+                   and place[0] >= self.total}
+        wanted = {(self.total + k, 0)
+                  for k in range(len(self.fresh) + len(self.extras))} | {(self.total + len(made.outputs) - 1, offset)
+                                                                         for offset, _ in made.kept}
         if not wanted <= written:
             raise Irregular("a result would not be computed")
         return made
@@ -197,7 +209,8 @@ class Lengthening:
         places = []
         for place, (offset, (old, number)) in enumerate(zip(self.run.entries[k][0][1], self.old.items[k].places())):
             value, start = self.where(*self.at(k, place, shift))
-            places.append((value, number + (shift - self.region.behind) * self.steps.get(old, 0) if self.is_number(old) else start + offset))
+            places.append((value, number + (shift - self.region.behind) * self.steps.get(old, 0) if self.is_number(old)
+                           else start + offset))
         return self.old.items[k].moved(places)
 
     def at(self, k: int, place: int, shift: int):
@@ -225,9 +238,11 @@ class Lengthening:
 
 
 class Alignment:
-    """How the stretches of ``run`` lie beside those that ``known(thing)``, (a Repetition, a thing of it) or None, tells: ``by`` 1 in the same order, -1 in reverse.
+    """How the stretches of ``run`` lie beside those that ``known(thing)``, (a Repetition, a thing of it) or None,
+    tells: ``by`` 1 in the same order, -1 in reverse.
 
-    Irregular unless what the stretches of ``run`` refer to follows one another likewise; at the ends it may have no stretch.
+    Irregular unless what the stretches of ``run`` refer to follows one another likewise; at the ends it may have no
+    stretch.
     """
 
     def __init__(self, run, known, by: int):
@@ -254,7 +269,8 @@ class Alignment:
         return further == stretch + self.by and reference.counterpart(first, further) == second
 
     def fits(self, thing, entry: int) -> bool:
-        """Whether an entry may refer to a thing: before the stretches to none of the last, behind them to none of the first."""
+        """Whether an entry may refer to a thing: before the stretches to none of the last, behind them to none of the
+        first."""
         reference, known = self.known(thing)
         stretch, run = reference.stretch_of(known), self.run
         if stretch is None or run.start <= entry < run.end:
@@ -262,13 +278,16 @@ class Alignment:
         beside = {self.by * n for n in self.beside.get(reference, ())}
         if not beside:
             return False
-        return self.by * stretch <= max(beside) if entry < run.start else self.by * stretch >= min(beside) + run.count - 1
+        return self.by * stretch <= max(beside) if entry < run.start else self.by * stretch >= min(
+            beside) + run.count - 1
 
 
 class Backward:
-    """The backward program of a lengthened forward one: ``graph``, a Lengthened, and ``saves`` and ``chosen`` of the plan.
+    """The backward program of a lengthened forward one: ``graph``, a Lengthened, and ``saves`` and ``chosen`` of the
+    plan.
 
-    ``made``: what ``plan.give_backward`` took for the short one; ``block``: the graph's input in which residuals lie, or None.
+    ``made``: what ``plan.give_backward`` took for the short one; ``block``: the graph's input in which residuals lie,
+      or None.
     """
 
     def __init__(self, forward: Lengthening, made):
@@ -276,11 +295,14 @@ class Backward:
         graph, self.used, pure, chosen, self.spends = made
         self.forward, self.more = forward, forward.graph.more
         block = None if self.spends is None else graph.inputs[self.spends]
-        parts = sorted((n for n in graph.nodes if n.op is P.part and n.args[0] is block), key=lambda n: n.params["offset"])
-        self.origin = {node: ("kept", k) for k, node in enumerate(parts)}  # leaf of the backward program: the forward program's thing
+        parts = sorted((n for n in graph.nodes if n.op is P.part and n.args[0] is block),
+                       key=lambda n: n.params["offset"])
+        # leaf of the backward program: the forward program's thing
+        self.origin = {node: ("kept", k) for k, node in enumerate(parts)}
         for k, node in enumerate(graph.inputs):
             if node is not block:
-                self.origin[node] = self.named(short.saves[k]) if k < self.used else ("out", short.cotangents[k - self.used])
+                self.origin[node] = self.named(short.saves[k]) if k < self.used else (
+                    "out", short.cotangents[k - self.used])
         rest = [n for n in graph.nodes if n not in self.origin]
         entries = entries_of(in_demand(rest, downstream(rest, graph.inputs[self.used:])))
         run = find(entries, lambda run: Alignment(run, self.known, -1))
@@ -307,7 +329,8 @@ class Backward:
     def origin_of(self, leaf, copy: int):
         """What a leaf of the whole is in the whole forward program: (thing, copy)."""
         reference, thing = self.known(leaf)
-        if not self.alignment.fits(leaf, self.longer.short.born[leaf][0]) or copy and reference.stretch_of(thing) is None:
+        if not self.alignment.fits(leaf, self.longer.short.born[leaf][0]) or copy and reference.stretch_of(
+                thing) is None:
             raise Irregular(f"{leaf} is used in another stretch than its own")
         return self.forward.further(self.origin[leaf], self.more - (copy or self.longer.shift_of(leaf)))
 
@@ -317,11 +340,13 @@ class Backward:
             leaves[block, 0] = whole = Node(block.name, None, meta=forward.block.meta)
             for part, copy in self.longer.spread(parts):
                 offsets[part, copy] = at = forward.offsets[self.origin_of(part, copy)]
-                leaves[part, copy] = Node(f"{part.name}_{copy}" if copy else part.name, P.part, (whole,), part_of(part.meta, at), part.meta)
+                leaves[part, copy] = Node(f"{part.name}_{copy}" if copy else part.name, P.part, (whole,),
+                                          part_of(part.meta, at), part.meta)
         inputs = [(node, copy) for node, copy in self.longer.spread(graph.inputs)]
         for node, copy in inputs:
             if node is not block:
-                leaves[node, copy] = Node(f"{node.name}_{copy}" if copy else node.name, None, meta=node.meta, weak=node.weak)
+                leaves[node, copy] = Node(f"{node.name}_{copy}" if copy else node.name, None, meta=node.meta,
+                                          weak=node.weak)
         cotangents = graph.inputs[self.used:]
         residuals = [thing for thing in inputs if thing[0] not in cotangents]
         self.cotangents = {self.origin_of(*thing): thing for thing in inputs if thing[0] in cotangents}
@@ -332,7 +357,8 @@ class Backward:
         self.used = len(residuals)
         self.cotangent_numbers = tuple(forward.fresh[thing] for thing in wanted)
         blocks = ~(len(forward.fresh) + len(forward.extras))
-        self.saves = [blocks if node is block else forward.code(*self.origin_of(node, copy)) for node, copy in residuals]
+        self.saves = [blocks if node is block else forward.code(*self.origin_of(node, copy))
+                      for node, copy in residuals]
         self.spends = None if block is None else residuals.index((block, 0))
         outputs = self.gradients(graph)
         self.graph = Lengthened(graph, self.longer, order, outputs, leaves)
@@ -347,10 +373,12 @@ class Backward:
             source = forward.call.node_of_tensor[number]
             copies = range(self.more + 1) if self.longer.short.stretch_of(node) == COPIED else (0,)
             for copy in copies:
-                found[forward.code(*forward.further(source, self.more - (copy or self.longer.shift_of(node))))] = node, copy
+                found[forward.code(*forward.further(source, self.more
+                                                    - (copy or self.longer.shift_of(node))))] = node, copy
         call = forward.call
         wanted = {call.node_of_tensor[k] for k in forward.short.wanted}
-        if set(found) != {call.tensor[call.place[thing]] for thing in forward.region.thing_of_input if thing[0] in wanted}:
+        if set(found) != {call.tensor[call.place[thing]] for thing in forward.region.thing_of_input
+                          if thing[0] in wanted}:
             raise Irregular("a gradient would not be computed")
         self.wanted = tuple(sorted(found))
         return [found[number] for number in self.wanted]
@@ -369,4 +397,5 @@ class Backward:
         codes = [self.forward.code(*thing) for thing in self.forward.region.thing_of_input if thing[0] in things]
         self.saves += [code for code in codes if code not in self.saves]
         self.chosen = [self.saves.index(code) for code in codes]
-        self.again = [Node(f"x{code}", None, weak=code >= FLOAT_VALUE) for code in codes] + [Node(f"g{k}", None) for k in self.cotangent_numbers]
+        self.again = ([Node(f"x{code}", None, weak=code >= FLOAT_VALUE) for code in codes]
+                      + [Node(f"g{k}", None) for k in self.cotangent_numbers])

@@ -1,10 +1,12 @@
-"""Plans on disk: a process finds what another one traced, differentiated, cut, scheduled and assembled, and loads its machine code.
+"""Plans on disk: a process finds what another one traced, differentiated, cut, scheduled and assembled, and loads its
+machine code.
 
-An entry is named by the operator (for a captured graph, or a backward: by the program that it runs), by what is known of the arguments, and
-by all that decides how plans come out: the package's sources, the machine, threads and settings.  Whatever changes leads to another name, so
-nothing has to be invalidated.  A backward is named by its own program, not by the call that it belongs to: how that one was planned (for its own
-sizes, or as one of many) may differ from process to process, and with it what the backward is given.  Kernels are kept as references to the
-objects that ``llvm/jit.py`` caches.
+An entry is named by the operator (for a captured graph, or a backward: by the program that it runs), by what is known
+of the arguments, and by all that decides how plans come out: the package's sources, the machine, threads and settings.
+Whatever changes leads to another name, so nothing has to be invalidated.  A backward is named by its own program, not
+by the call that it belongs to: how that one was planned (for its own sizes, or as one of many) may differ from process
+to process, and with it what the backward is given.  Kernels are kept as references to the objects that ``llvm/jit.py``
+caches.
 """
 from __future__ import annotations
 
@@ -36,9 +38,11 @@ log = logger("cache")
 KIND = "plan"
 MOST = 1 << 30  # bytes of a plan
 STORED = (RUN, VIEW, SAME, INTO)
-FIELDS = ("kind", "outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted", "cotangents", "saves", "constants", "passed", "views", "written", "several", "extra",
+FIELDS = ("kind", "outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted", "cotangents", "saves",
+          "constants", "passed", "views", "written", "several", "extra",
           "random", "long", "large", "source", "apart", "offset")
-WATCHED = tuple(map(logger, ("graph", "aot", "fusion", "kernels", "memory", "asm", "output")))  # logs of what a stored plan skips
+# logs of what a stored plan skips
+WATCHED = tuple(map(logger, ("graph", "aot", "fusion", "kernels", "memory", "asm", "output")))
 
 
 @functools.lru_cache(maxsize=None)
@@ -50,7 +54,8 @@ def sources() -> str:
 def surroundings() -> str:
     """What decides how a plan comes out, apart from the call."""
     chosen = settings.kernels, settings.max_autotune, settings.regions
-    return f"{sources()} {processor().fingerprint()} {chosen} {dtypes.Defaults.floating} {devices.preferred()} {attention.kernels.allowed}"
+    return (f"{sources()} {processor().fingerprint()} {chosen} {dtypes.Defaults.floating} {devices.preferred()} "
+            f"{attention.kernels.allowed}")
 
 
 def entry(op: Op, key):
@@ -70,7 +75,8 @@ def entry(op: Op, key):
 
 
 def identify(op: Op, identity: str, sizes=()):
-    """Names an operator outside the registry; ``sizes``: of a backward operator for all sizes, those that the name is for."""
+    """Names an operator outside the registry; ``sizes``: of a backward operator for all sizes, those that the name is
+    for."""
     if sizes:
         op.facts.setdefault("identities", {})[sizes] = identity
     else:
@@ -78,16 +84,20 @@ def identify(op: Op, identity: str, sizes=()):
 
 
 def for_sizes(op: Op, key) -> tuple:
-    """(identity, key) of a call of a backward operator for all sizes, as the operator for these sizes alone would have them: that is what is kept."""
+    """(identity, key) of a call of a backward operator for all sizes, as the operator for these sizes alone would have
+    them: that is what is kept."""
     symbols, inputs = op.facts["symbols"], op.facts["inputs"]
     given = [k for k, node in enumerate(inputs) if node is not None and node.name in symbols]
-    return op.facts["identities"].get(tuple(key[k] for k in given)), tuple(part for k, part in enumerate(key) if k not in given)
+    return op.facts["identities"].get(tuple(key[k] for k in given)), tuple(part for k, part in enumerate(key)
+                                                                           if k not in given)
 
 
 class Underived:
-    """The program that computes the gradients of a call whose gradients are differentiated, derived when it is first run.
+    """The program that computes the gradients of a call whose gradients are differentiated, derived when it is first
+    run.
 
-    ``given``: the Metas of the call's tensors, and numbers; ``mask``: which want gradients; ``inputs``: what names the program's inputs.
+    ``given``: the Metas of the call's tensors, and numbers; ``mask``: which want gradients; ``inputs``: what names the
+      program's inputs.
     ``derive(op, given, mask)`` gives the program.
     """
 
@@ -108,11 +118,13 @@ def underived(given, mask: int, inputs):
     return Underived(given, mask, [Node(name, None, weak=weak) for name, weak in inputs])
 
 
-register(Underived, b"U", lambda one: (one.given, one.mask, [(n.name, n.weak) for n in one.inputs]), underived, shared=False)
+register(Underived, b"U", lambda one: (one.given, one.mask, [(n.name, n.weak) for n in one.inputs]), underived,
+         shared=False)
 
 
 class Deferred:
-    """A saved program that is read when it is first run: its inputs' names, and which of them are run-time numbers, are known before."""
+    """A saved program that is read when it is first run: its inputs' names, and which of them are run-time numbers, are
+    known before."""
 
     def __init__(self, data: bytes, inputs):
         self.data, self.inputs = data, [Node(name, None, weak=weak) for name, weak in inputs]
@@ -127,11 +139,12 @@ class Deferred:
 
 def deferred(graph):
     """What ``Deferred`` takes for a program."""
-    data = graph.data if isinstance(graph, Deferred) else save(graph.graph if isinstance(graph, (Settling, Lengthened)) else graph)
+    data = graph.data if isinstance(graph, Deferred) else save(graph.graph if isinstance(graph, (Settling, Lengthened))
+                                                               else graph)
     return data, [(n.name, n.weak) for n in graph.inputs]
 
 
-# --- code ------------------------------------------------------------------------------------------------------------------------
+# --- code -------------------------------------------------------------------------------------------------------------
 def reference(address: int, code: Code):
     """How another process finds a kernel.  Unsaveable for one that was not cached."""
     if address in code.callbacks:
@@ -148,7 +161,8 @@ def code_rows(code: Code) -> tuple:
     words, references = array.array("q", code.block), {}
     for at in starts(words):
         words[at] = references.setdefault(words[at], len(references))
-    return words.tobytes(), [reference(a, code) for a in references], code.tables, code.outputs, code.temporaries, code.long, code.labels, code.names
+    return (words.tobytes(), [reference(a, code) for a in references], code.tables, code.outputs, code.temporaries,
+            code.long, code.labels, code.names)
 
 
 def code_from(saved: tuple):
@@ -173,16 +187,18 @@ def code_from(saved: tuple):
     return Code(words, outputs, temporaries, keep, long, labels, names, callbacks, tables)
 
 
-# --- plans -----------------------------------------------------------------------------------------------------------------------
+# --- plans ------------------------------------------------------------------------------------------------------------
 class Stored:
-    """A plan as it came from disk: ``fields`` by name, ``code`` (None for plans without a program), of its backward what
-    ``plan.give_backward`` takes (None without one); or what ``plan.around`` takes, in ``inner``.  LookupError where the cache lost a kernel."""
+    """A plan as it came from disk: ``fields`` by name, ``code`` (None for plans without a program), of its backward
+    what ``plan.give_backward`` takes (None without one); or what ``plan.around`` takes, in ``inner``.  LookupError
+    where the cache lost a kernel."""
 
     def __init__(self, fields, code, backward, inner, conditions=""):
         self.conditions = conditions  # on run-time numbers
         self.fields, self.code = dict(zip(FIELDS, fields)), code and code_from(code)
         self.rows, pure = backward, backward and backward[2]
-        self.backward = backward and (Deferred(*backward[0]), backward[1], Deferred(*pure) if type(pure) is tuple else pure, *backward[3:])
+        self.backward = backward and (Deferred(*backward[0]), backward[1], Deferred(*pure) if type(pure) is tuple
+                                      else pure, *backward[3:])
         self.inner = inner and (Stored(*inner[0]), *inner[1:])
 
 
@@ -200,7 +216,8 @@ def plan_rows(plan: Plan) -> tuple:
             sizes = dict(zip(plan.derived.facts["symbols"].values(), plan.constants))
             main, pure = Settling(main, sizes), pure and Settling(pure, sizes)
         backward = deferred(main), used, pure if pure is None or isinstance(pure, Underived) else deferred(pure), *rest
-    return [() if field == "constants" else getattr(plan, field) for field in FIELDS], plan.code_owner and code_rows(plan.code_owner), backward, None
+    return [() if field == "constants" else getattr(plan, field)
+            for field in FIELDS], plan.code_owner and code_rows(plan.code_owner), backward, None
 
 
 def inflated(data: bytes) -> bytes:
@@ -227,7 +244,8 @@ def get(name: str):
 
 
 def put(name: str, plan: Plan, conditions=""):
-    """Keeps a plan, which holds for numbers that meet the conditions, if other processes can make sense of it; the plans of its backward are then kept, too."""
+    """Keeps a plan, which holds for numbers that meet the conditions, if other processes can make sense of it; the
+    plans of its backward are then kept, too."""
     try:
         rows = plan_rows(plan)
         cache.put(KIND, name, zlib.compress(encode((*rows, conditions)), 1))
@@ -242,7 +260,8 @@ def put(name: str, plan: Plan, conditions=""):
 
 
 def name_backward(plan: Plan, entry: str, main, used: int, pure, chosen, spends=None):
-    """Gives the backward operators of a plan their identities: of all that they run, as it is on disk.  ``entry``: of the plan, which says how to derive an Underived."""
+    """Gives the backward operators of a plan their identities: of all that they run, as it is on disk.  ``entry``: of
+    the plan, which says how to derive an Underived."""
     def identity(*parts):
         return f"backward {hashlib.sha256(encode((used, len(plan.saves), *parts))).hexdigest()}"
 
@@ -250,4 +269,5 @@ def name_backward(plan: Plan, entry: str, main, used: int, pure, chosen, spends=
     if plan.spending:
         identify(plan.spending, identity(*main, spends), plan.constants)
     if pure is not None:
-        identify(plan.derived.facts["recorded"][0], identity(*(pure if type(pure) is tuple else (entry, pure))), plan.constants)
+        identify(plan.derived.facts["recorded"][0], identity(*(pure if type(pure) is tuple else (entry, pure))),
+                 plan.constants)

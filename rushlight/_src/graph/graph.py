@@ -12,17 +12,21 @@ class Node:
     """One value of a program: an input (``op`` is None) or the result of ``op(*args, **params)``.
 
     ``args`` hold Nodes, Python numbers and tuples of these; ``params`` are static.  ``meta`` is a Meta, or a tuple of
-    Metas where the operator returns several tensors (``item`` nodes then name the parts).  ``inside`` is the Graph of the
-    operator's own body where that was traced.  No gradient flows through a ``constant`` (detached, or made under no_grad).
+    Metas where the operator returns several tensors (``item`` nodes then name the parts).  ``inside`` is the Graph of
+    the operator's own body where that was traced.  No gradient flows through a ``constant`` (detached, or made under
+    no_grad).
     ``number``: what is known of a run-time number while its program is being written (``core/runtime.py``).
-    ``turned``: of an input, how the value differs from the numbers in memory, as Metas tell; its own meta is that of the value.
+    ``turned``: of an input, how the value differs from the numbers in memory, as Metas tell; its own meta is that of
+      the value.
     """
 
-    __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant", "number", "turned", "_used")
+    __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant", "number", "turned",
+                 "_used")
 
     def __init__(self, name, op, args=(), params=None, meta=None, inside=None, where=None, weak=False, constant=False):
         self.name, self.op, self.args, self.params, self.meta = name, op, args, params or {}, meta
-        self.inside, self.where, self.weak, self.constant, self.number, self.turned = inside, where, weak, constant, None, 0
+        self.inside, self.where, self.weak, self.constant, self.number, self.turned = (inside, where, weak, constant,
+                                                                                       None, 0)
 
     shape = property(lambda self: self.meta.shape)
     dtype = property(lambda self: self.meta.dtype)
@@ -63,7 +67,8 @@ def map_nodes(value, function):
     if kind is Node:
         return function(value)
     if kind is tuple or kind is list:
-        return kind([function(v) if type(v) is Node else v if type(v) in PLAIN else map_nodes(v, function) for v in value])
+        return kind([function(v) if type(v) is Node else v if type(v) in PLAIN else map_nodes(v, function)
+                     for v in value])
     return value
 
 
@@ -82,8 +87,10 @@ class Store:
 
 
 class Graph:
-    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores).  ``held``: inputs that belong to modules;
-    ``views``: of captured graphs, node -> the one whose memory it shows; ``recorded``: the nodes in the order of the program, where that is another."""
+    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores).  ``held``: inputs
+    that belong to modules;
+    ``views``: of captured graphs, node -> the one whose memory it shows; ``recorded``: the nodes in the order of the
+      program, where that is another."""
 
     __slots__ = ("inputs", "nodes", "outputs", "held", "views", "recorded")
 

@@ -11,14 +11,17 @@ from ..core.kinds import P
 from .graph import PLAIN, Graph, Node, map_nodes, nodes_in
 from .repetition import COPIED, Irregular, Longer, Repetition, find
 
-KEPT = 5        # stretches of the short program: the one that is copied has its like before and behind it, and first and last ones may differ
+# stretches of the short program: the one that is copied has its like before and behind it, and first and last ones may
+# differ
+KEPT = 5
 WORTHWHILE = 2  # stretches that planning must save
 
 
 class Region:
-    """A program and a short form of it.  ``longer``: how the short one goes on, on its nodes; ``inputs`` and ``outputs`` are those of the whole
-    as things of ``longer``: (node of the short program, number of its copy).  ``behind``: by how many stretches the first one is further on in the
-    random stream, which programs that run backward begin with the last of."""
+    """A program and a short form of it.  ``longer``: how the short one goes on, on its nodes; ``inputs`` and
+    ``outputs`` are those of the whole as things of ``longer``: (node of the short program, number of its copy).
+    ``behind``: by how many stretches the first one is further on in the random stream, which programs that run backward
+    begin with the last of."""
 
     behind = 0
 
@@ -30,12 +33,13 @@ class Region:
     def __str__(self):
         run = self.longer.short
         first, last = (run.entries[k][1][0].name for k in (run.start + COPIED * run.length, run.seam - 1))
-        return f"{run.count + self.longer.more} equal stretches of {run.length} nodes; the second of them ({first} to {last}) stands for {self.longer.more} more"
+        return (f"{run.count + self.longer.more} equal stretches of {run.length} nodes; the second of them ({first} "
+                f"to {last}) stands for {self.longer.more} more")
 
 
 class Lengthened(Region):
-    """A program that is known by its short form; written out when it is first run.  ``leaves``: what its inputs, and other values that no stretch
-    computes, are as Nodes, by things of ``longer``."""
+    """A program that is known by its short form; written out when it is first run.  ``leaves``: what its inputs, and
+    other values that no stretch computes, are as Nodes, by things of ``longer``."""
 
     def __init__(self, short: Graph, longer: Longer, inputs, outputs, leaves: dict):
         super().__init__(short, longer, inputs, outputs)
@@ -47,8 +51,10 @@ class Lengthened(Region):
         for entry, shift in self.longer.entries():
             (node, copy), *used = self.longer.things(entry, shift)
             name = f"{node.name}_{copy}" if copy else node.name
-            made[node, copy] = rebuilt(node, iter([made[thing] for thing in used]), name, further_on(node, steps, shift - self.behind))
-        return Graph(self.inputs, [n for n in made.values() if n.op is not None], [made[thing] for thing in self.thing_of_output])
+            made[node, copy] = rebuilt(node, iter([made[thing] for thing in used]), name,
+                                       further_on(node, steps, shift - self.behind))
+        return Graph(self.inputs, [n for n in made.values() if n.op is not None],
+                     [made[thing] for thing in self.thing_of_output])
 
     def run(self, values):
         return self.graph.run(values)
@@ -65,13 +71,16 @@ def rebuilt(node: Node, used, name: str, count=0) -> Node:
 
 def entries_of(nodes) -> list:
     """Nodes as entries: each defines itself, and uses others.  TypeError for arguments that cannot be told apart."""
-    return [((n.op, skeleton(n.args if counted(n) is None else n.args[:1]), tuple((k, skeleton(v)) for k, v in n.params.items()), n.meta, n.weak, n.constant),
+    return [((n.op, skeleton(n.args if counted(n) is None else n.args[:1]),
+              tuple((k, skeleton(v)) for k, v in n.params.items()), n.meta, n.weak, n.constant),
              (n, *nodes_in((n.args, tuple(n.params.values()))))) for n in nodes]
 
 
 def counted(node: Node):
     """By how much a node counts a run-time number on, as places in the random stream are; None for all other nodes."""
-    counts = (node.op is P.add or node.op.facts.get("counts")) and len(node.args) == 2 and type(node.args[1]) is int and isinstance(node.args[0], Node)
+    counts = (node.op is P.add
+              or node.op.facts.get("counts")) and len(node.args) == 2 and type(node.args[1]) is int and isinstance(
+                  node.args[0], Node)
     return node.args[1] if counts and number_in(node.args[0]) is not None else None
 
 
@@ -141,12 +150,14 @@ def without(graph: Graph, whole: Repetition, more: int) -> Region:
         copies = {things[n][1] for n in used}
         if copies - {0, more} or more in copies and not first_kept <= k < first_kept + whole.length:
             raise Irregular("what follows refers to one of the first stretches")
-        made[node] = rebuilt(node, iter([made[things[n][0]] for n in used]), node.name, further_on(node, steps, -more if k >= first_kept else 0))
+        made[node] = rebuilt(node, iter([made[things[n][0]] for n in used]), node.name,
+                             further_on(node, steps, -more if k >= first_kept else 0))
     outputs = [(made[node], copy) for node, copy in map(things.__getitem__, graph.outputs)]
     shown = set(map(things.__getitem__, graph.outputs))
     if any((n, c) not in shown for n, _ in shown if whole.stretch_of(n) == COPIED for c in range(more + 1)):
         raise Irregular("some of the stretches have results that others have not")
-    short = Graph([n for n in graph.inputs if not things[n][1]], [made[n] for n in graph.nodes if not things[n][1]], [n for n, copy in outputs if not copy])
+    short = Graph([n for n in graph.inputs if not things[n][1]], [made[n] for n in graph.nodes if not things[n][1]],
+                  [n for n, copy in outputs if not copy])
     again = Repetition(entries_of(short.nodes), whole.start, whole.length, KEPT)
     return Region(short, Longer(again, more), [(made[n], c) for n, c in map(things.__getitem__, graph.inputs)], outputs)
 

@@ -1,8 +1,10 @@
-"""Sequences in which a stretch repeats, such as the layers of a model: where it does, and how the sequence reads with more such stretches.
+"""Sequences in which a stretch repeats, such as the layers of a model: where it does, and how the sequence reads with
+more such stretches.
 
-An entry of a sequence is a pair ``(form, things)``: what it is, and what it defines and uses.  Things are only told apart; one is *born* where
-it first appears.  Stretches are alike if their entries have the same forms, and refer in the same places to the same things (from before)
-or to things that are born one stretch later.  So a longer sequence is known entry by entry: a stretch more refers to things one stretch further on.
+An entry of a sequence is a pair ``(form, things)``: what it is, and what it defines and uses.  Things are only told
+apart; one is *born* where it first appears.  Stretches are alike if their entries have the same forms, and refer in the
+same places to the same things (from before) or to things that are born one stretch later.  So a longer sequence is
+known entry by entry: a stretch more refers to things one stretch further on.
 """
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def born_in(entries) -> Book:
 
 
 class Repetition:
-    """``count`` stretches of ``length`` entries from the entry ``start`` on.  ``outer``: things from before that all stretches refer to.
+    """``count`` stretches of ``length`` entries from the entry ``start`` on.  ``outer``: things from before that all
+    stretches refer to.
 
     Raises Irregular where stretches refer to more than the one before them.
     """
@@ -69,7 +72,8 @@ class Repetition:
 
 
 class Longer:
-    """A sequence with ``more`` stretches.  Its things are pairs: (thing, 0), or (thing of the copied stretch, number of the copy).
+    """A sequence with ``more`` stretches.  Its things are pairs: (thing, 0), or (thing of the copied stretch, number of
+    the copy).
 
     A *shift* says how many stretches further on an entry stands than in the short sequence.
     """
@@ -90,7 +94,8 @@ class Longer:
         return [self.thing(entry, place, shift) for place in range(len(self.short.entries[entry][1]))]
 
     def thing(self, entry: int, place: int, shift: int):
-        """One of the things that an entry refers to.  Irregular where what follows the stretches refers to one that is not the last."""
+        """One of the things that an entry refers to.  Irregular where what follows the stretches refers to one that is
+        not the last."""
         short, length = self.short, self.short.length
         thing = short.entries[entry][1][place]
         at = short.born[thing][0]
@@ -130,7 +135,8 @@ class Longer:
 
 
 def find(entries, check=lambda run: None) -> Repetition | None:
-    """The repetition that covers most of a sequence, or None; ``check`` raises Irregular for one that is not asked for."""
+    """The repetition that covers most of a sequence, or None; ``check`` raises Irregular for one that is not asked
+    for."""
     numbers: dict = {}
     forms = np.array([numbers.setdefault(form, len(numbers)) for form, _ in entries])
     born, found = born_in(entries), []

@@ -22,11 +22,13 @@ def run(graph: Graph, values, nodes=None) -> list:
 def called(node, env, sizes):
     """The result of one node: ``env`` holds values by their nodes, ``sizes`` ints by name."""
     function = node.op.body if isinstance(node.op, Op) and node.op.facts.get("each_time") else node.op
-    return function(*[value_of(a, env, sizes) for a in node.args], **{k: value_of(v, env, sizes) for k, v in node.params.items()})
+    return function(*[value_of(a, env, sizes) for a in node.args],
+                    **{k: value_of(v, env, sizes) for k, v in node.params.items()})
 
 
 def value_of(value, env, sizes):
-    """An argument of a node.  (Not a function within ``called``: one that names itself would keep all values until the collector runs.)"""
+    """An argument of a node.  (Not a function within ``called``: one that names itself would keep all values until the
+    collector runs.)"""
     if isinstance(value, Node):
         return env[value]
     if type(value) is Expr:

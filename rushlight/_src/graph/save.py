@@ -50,23 +50,27 @@ def text_of(value, numbers=None) -> str:
 
 
 def own(operator) -> Op:
-    """The operator itself, if the package declares it.  Unsaveable for those that users wrote, or that a program made."""
+    """The operator itself, if the package declares it.  Unsaveable for those that users wrote, or that a program
+    made."""
     if OPS.get(operator.name) is not operator:
         raise Unsaveable(f"operator {operator.name} is not declared by the package")
     return operator
 
 
 def fingerprint(graph: Graph, extra=(), known=own) -> str:
-    """A digest that is equal for programs which differ in names and places in source only; ``extra``: what else tells them apart.
+    """A digest that is equal for programs which differ in names and places in source only; ``extra``: what else tells
+    them apart.
 
     ``known`` refuses operators of which the name says too little (Unsaveable).
     """
     numbers = {node: k for k, node in enumerate([*graph.inputs, *graph.nodes])}
     lines = [text_of(extra)]
     lines += [f"{n.weak} {text_of(n.meta)} {n.name if n.weak else ''}" for n in graph.inputs]
-    lines += [f"{known(n.op).name} {text_of(n.args, numbers)} {text_of(n.params, numbers)} {text_of(n.meta)} {n.constant} {n.inside and fingerprint(n.inside)}"
+    lines += [f"{known(n.op).name} {text_of(n.args, numbers)} {text_of(n.params, numbers)} {text_of(n.meta)} "
+              f"{n.constant} {n.inside and fingerprint(n.inside)}"
               for n in graph.nodes]
-    lines += [f"{numbers[o.node]} into {numbers[o.into]}" if isinstance(o, Store) else str(numbers[o]) for o in graph.outputs]
+    lines += [f"{numbers[o.node]} into {numbers[o.into]}" if isinstance(o, Store) else str(numbers[o])
+              for o in graph.outputs]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -81,10 +85,12 @@ def rows(graph: Graph) -> tuple:
     def refer(value):
         if isinstance(value, Node):
             return numbers[value]
-        return tuple(map(refer, value)) if isinstance(value, tuple) else list(map(refer, value)) if type(value) is list else value
+        return tuple(map(refer, value)) if isinstance(value, tuple) else list(map(refer, value)) if type(
+            value) is list else value
 
     inputs = [(n.name, n.meta, n.weak) for n in graph.inputs]
-    nodes = [(n.name, own(n.op), refer(n.args), n.params, n.meta, n.inside and rows(n.inside), n.where, n.constant) for n in graph.nodes]
+    nodes = [(n.name, own(n.op), refer(n.args), n.params, n.meta, n.inside and rows(n.inside), n.where, n.constant)
+             for n in graph.nodes]
     outputs = [(numbers[o.node], numbers[o.into]) if isinstance(o, Store) else numbers[o] for o in graph.outputs]
     return inputs, nodes, outputs
 
@@ -98,7 +104,8 @@ def from_rows(saved: tuple) -> Graph:
     def resolve(value):
         if type(value) is Reference:
             return made[value]
-        return tuple(map(resolve, value)) if type(value) is tuple else list(map(resolve, value)) if type(value) is list else value
+        return tuple(map(resolve, value)) if type(value) is tuple else list(map(resolve, value)) if type(
+            value) is list else value
 
     for name, op, args, params, meta, inside, where, constant in nodes:
         made.append(Node(name, op, resolve(args), params, meta, inside and from_rows(inside), where, constant=constant))
@@ -106,7 +113,7 @@ def from_rows(saved: tuple) -> Graph:
     return Graph(made[:count], made[count:], results)
 
 
-# --- what programs hold besides plain values -------------------------------------------------------------------------------------------
+# --- what programs hold besides plain values --------------------------------------------------------------------------
 def array_parts(array):
     """The dtype's name, the shape and the bytes of a NumPy array of numbers."""
     if array.dtype.kind not in "biufc" or array.dtype.names or not array.flags.c_contiguous:

@@ -1,4 +1,5 @@
-"""What has to hold of every program between stages: values before their use, results as operators say, writes that do not meet."""
+"""What has to hold of every program between stages: values before their use, results as operators say, writes that do
+not meet."""
 from __future__ import annotations
 
 from ..core.expr import Expr
@@ -14,7 +15,8 @@ def verify(graph: Graph, after: str = ""):
     """Raises Malformed, which names the stage it came ``after``, unless
 
     - every value is an input or was computed before it is read (uses);
-    - every primitive's result has the shape and dtype that its kind gives for its arguments (types; where sizes are numbers);
+    - every primitive's result has the shape and dtype that its kind gives for its arguments (types; where sizes are
+      numbers);
     - what is stored into an input has its shape, and no input is stored into twice (effects).
     """
     def refuse(what: str):
@@ -42,12 +44,14 @@ def verify(graph: Graph, after: str = ""):
             if output.into in written:
                 refuse(f"{output.into.name} is stored into twice")
             if tuple(output.into.shape) != tuple(result.shape):
-                refuse(f"{result.name} of shape {tuple(result.shape)} is stored into {output.into.name} of shape {tuple(output.into.shape)}")
+                refuse(f"{result.name} of shape {tuple(result.shape)} is stored into {output.into.name} of shape "
+                       f"{tuple(output.into.shape)}")
             written.add(output.into)
 
 
 def result_of(node: Node):
-    """The Meta, or Metas, that a primitive gives for its arguments; None where sizes are symbols, or the node is no plain primitive."""
+    """The Meta, or Metas, that a primitive gives for its arguments; None where sizes are symbols, or the node is no
+    plain primitive."""
     if node.op.kind is None or node.inside is not None or symbolic((node.meta, node.args, *node.params.values())):
         return None
     return node.op.kind.meta(node.op, *map_nodes(node.args, lambda n: n.meta), **node.params)

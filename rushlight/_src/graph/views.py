@@ -29,19 +29,22 @@ def step_of(node: Node) -> bool:
 
 
 def shown(meta: Meta, steps):
-    """The Meta that steps of views lead to from one in memory, and its offset in elements of its dtype; None where one of them needs a copy."""
+    """The Meta that steps of views lead to from one in memory, and its offset in elements of its dtype; None where one
+    of them needs a copy."""
     offset = 0
     for step in steps:
         found = step.op.kind.strided(step.op, meta, **step.params)
         if found is None:
             return None
-        offset = offset * meta.itemsize // found[0].itemsize + found[1] if found[0].itemsize != meta.itemsize else offset + found[1]
+        offset = offset * meta.itemsize // found[0].itemsize + found[1] if found[
+            0].itemsize != meta.itemsize else offset + found[1]
         meta = found[0]
     return meta, offset
 
 
 def view_of_input(node: Node):
-    """(input, the Meta seen through, offset in elements) of a value that views alone lead to from an input; None for others, and where a copy is needed."""
+    """(input, the Meta seen through, offset in elements) of a value that views alone lead to from an input; None for
+    others, and where a copy is needed."""
     steps = []
     while step_of(node):
         steps.append(node)

@@ -48,7 +48,8 @@ def switched(operator, name):
             return operator(input, *args, **kwargs)
         if f"{operator.name}_" in OPS:
             return OPS[f"{operator.name}_"](input, *args, **kwargs)
-        source = input.clone() if input.requires_grad and is_recording() else input  # the derivative reads what is overwritten
+        # the derivative reads what is overwritten
+        source = input.clone() if input.requires_grad and is_recording() else input
         return input.copy_(operator(source, *args, **kwargs))
     body.__name__, body.__doc__ = name, operator.doc
     return op(body, namespace=F, composite=True)
@@ -56,7 +57,8 @@ def switched(operator, name):
 
 @op(samples=ONE, namespace=F)
 def gelu(input, approximate="none"):
-    """x * Phi(x), Phi the normal distribution function (Hendrycks & Gimpel 2016, arXiv:1606.08415).  [*] floating -> [*]."""
+    """x * Phi(x), Phi the normal distribution function (Hendrycks & Gimpel 2016, arXiv:1606.08415).  [*] floating ->
+    [*]."""
     if not input.dtype.is_floating_point:
         raise RuntimeError(f'"GeluKernelImpl" not implemented for {input.dtype}')
     x = wide(input)
@@ -85,7 +87,8 @@ def mish_(input):
 
 
 def below_zero(x):
-    """-|x|, with the slope of one side at 0, so that with the same side of a ``where`` the slope of the whole is right there."""
+    """-|x|, with the slope of one side at 0, so that with the same side of a ``where`` the slope of the whole is right
+    there."""
     return P.where(P.lt(x, 0), x, P.neg(x))
 
 
@@ -100,7 +103,8 @@ def softplus(input, beta=1.0, threshold=20.0):
     needs(FLOATING, "softplus", input, FLOATING)
     x, beta, threshold = wide(input), held(beta, input.dtype, True), held(threshold, input.dtype, True)
     scaled = P.mul(x, real(beta))
-    return back(P.where(P.gt(scaled, real(threshold)), x, P.div(soft(P.where(P.gt(scaled, real(threshold)), 0.0, scaled)), real(beta))), input)
+    return back(P.where(P.gt(scaled, real(threshold)), x,
+                        P.div(soft(P.where(P.gt(scaled, real(threshold)), 0.0, scaled)), real(beta))), input)
 
 
 @op(samples=ONE, namespace=F)
@@ -155,7 +159,8 @@ def hardtanh_(input, min_val=-1.0, max_val=1.0):
     if input.dtype.is_complex:
         complex_error("hardtanh")
     if input.dtype is bool_ or not input.dtype.is_signed and min_val < 0:
-        raise RuntimeError(f"Cannot do hardtanh with a negative limit on {input.dtype}" if input.dtype is not bool_ else "Bool inputs not supported for hardtanh")
+        raise RuntimeError(f"Cannot do hardtanh with a negative limit on {input.dtype}" if input.dtype is not bool_
+                           else "Bool inputs not supported for hardtanh")
     low, high = held(min_val, input.dtype), held(max_val, input.dtype)
     return P.where(P.le(input, low), low, P.where(P.ge(input, high), high, input))
 
@@ -191,8 +196,10 @@ def threshold_(input, threshold, value):
     return P.where(P.le(input, held(threshold, input.dtype, True)), held(value, input.dtype), input)
 
 
-for _operator, _name in ((silu_, "silu"), (mish_, "mish"), (leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"), (selu_, "selu"), (hardtanh_, "hardtanh"),
-                         (relu6_, "relu6"), (hardsigmoid_, "hardsigmoid"), (hardswish_, "hardswish"), (threshold_, "threshold"), (relu, "relu")):
+for _operator, _name in ((silu_, "silu"), (mish_, "mish"), (leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"),
+                         (selu_, "selu"), (hardtanh_, "hardtanh"),
+                         (relu6_, "relu6"), (hardsigmoid_, "hardsigmoid"), (hardswish_, "hardswish"),
+                         (threshold_, "threshold"), (relu, "relu")):
     switched(_operator, _name)
 
 
@@ -204,7 +211,8 @@ def written(operator, name):
     return op(body, namespace=F, composite=True, inplace=True)
 
 
-for _operator, _name in ((leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"), (selu_, "selu"), (hardtanh_, "hardtanh"), (threshold_, "threshold")):
+for _operator, _name in ((leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"), (selu_, "selu"),
+                         (hardtanh_, "hardtanh"), (threshold_, "threshold")):
     written(_operator, _name)
 
 
@@ -222,7 +230,8 @@ def softshrink(input, lambd=0.5):
     check_number(lambd, input.dtype)
     if not 0 <= lambd < math.inf:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return P.where(P.gt(input, lambd), P.sub(input, lambd), P.where(P.lt(input, -lambd), P.add(input, lambd), P.mul(input, 0)))
+    return P.where(P.gt(input, lambd), P.sub(input, lambd),
+                   P.where(P.lt(input, -lambd), P.add(input, lambd), P.mul(input, 0)))
 
 
 @op(samples=ONE, namespace=F)
@@ -243,11 +252,15 @@ def softsign(input):
 def prelu(input, weight):
     """x where positive, else weight * x, one weight for all or for each channel (dimension 1)."""
     if not input.shape and weight.shape and weight.shape[0] != 1:
-        raise RuntimeError(f"prelu: Not allow zero-dim input tensor with {weight.shape[0]} weights: give one weight, or an input with a channel dimension")
+        raise RuntimeError(
+            f"prelu: Not allow zero-dim input tensor with {weight.shape[0]} weights: give one weight, or an input "
+            "with a channel dimension")
     if len(weight.shape) == 1 and len(input.shape) and weight.shape[0] != 1:
         channels = input.shape[1] if len(input.shape) > 1 else 1
         if weight.shape[0] != channels:
-            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.shape[0]} and channel size = {channels}.")
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.shape[0]} "
+                f"and channel size = {channels}.")
     if len(weight.shape) > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(weight.shape)}")
     if weight.shape and len(input.shape) > 1:
@@ -270,12 +283,13 @@ def glu(input, dim=-1):
     return P.mul(sliced(input, at, 0, 1, size // 2), P.sigmoid(sliced(input, at, size // 2, 1, size // 2)))
 
 
-# --- softmax -------------------------------------------------------------------------------------------------------------------
+# --- softmax ----------------------------------------------------------------------------------------------------------
 def softmax_dim(dim, rank):
     """PyTorch's choice where none is given, with a warning."""
     if dim is None:
         dim = 0 if rank in (0, 1, 3) else 1
-        warn(f"Implicit dimension choice for softmax has been deprecated. Change the call to include dim={dim} as an argument.")
+        warn(f"Implicit dimension choice for softmax has been deprecated. Change the call to include dim={dim} as an "
+             "argument.")
     return wrapped(dim, rank)
 
 
@@ -325,7 +339,8 @@ def log_softmax(input, dim, dtype=None):
     """log(softmax(x)), without underflow."""
     x = input if dtype is None else P.convert(input, dtype=dtype)
     if not x.dtype.is_floating_point:
-        return without_elements(x, NotImplementedError(f'"log_softmax_lastdim_kernel_impl" not implemented for {x.dtype}'))
+        return without_elements(
+            x, NotImplementedError(f'"log_softmax_lastdim_kernel_impl" not implemented for {x.dtype}'))
     if not x.shape:
         return P.mul(x, 0)
     at = wrapped(dim, len(x.shape))
@@ -370,7 +385,8 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
 
 @op(composite=True, namespace=F)
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
-    """A sample of the Gumbel-softmax distribution (Jang et al. 2017), one-hot with ``hard`` (straight-through gradient)."""
+    """A sample of the Gumbel-softmax distribution (Jang et al. 2017), one-hot with ``hard`` (straight-through
+    gradient)."""
     if eps != 1e-10:
         warn("gumbel_softmax: `eps` is deprecated and has no effect.")
     noise = OPS["empty_like"](logits).exponential_().log()
@@ -381,7 +397,7 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     return OPS["zeros_like"](logits).scatter_(dim, place, 1.0) - y.detach() + y
 
 
-# --- dropout ---------------------------------------------------------------------------------------------------------------------
+# --- dropout ----------------------------------------------------------------------------------------------------------
 @op(method=False, name="_dropout")
 def dropout_at(input, seed: Scalar, offset: Scalar, p, shape):
     """x / (1 - p) where a uniform number of ``shape`` is at least p, else 0."""
@@ -419,9 +435,11 @@ def channels(name, expected, batched=None):
     def body(input, p=0.5, training=True, inplace=False):
         rank = input.dim()
         if expected and rank not in expected:
-            warn(f"{name}: expected an input of {' or '.join(map(str, expected))} dimensions, but got {rank}, which will become an error. Give it the dimensions of a batch and channels.")
+            warn(f"{name}: expected an input of {' or '.join(map(str, expected))} dimensions, but got {rank}, which "
+                 "will become an error. Give it the dimensions of a batch and channels.")
         if name == "dropout2d" and rank == 3:
-            warn("dropout2d: an input of 3 dimensions is taken for (n, channels, length), of which whole channels are dropped. Write dropout1d if that is meant, unsqueeze(0) if it is one image.")
+            warn("dropout2d: an input of 3 dimensions is taken for (n, channels, length), of which whole channels are "
+                 "dropped. Write dropout1d if that is meant, unsqueeze(0) if it is one image.")
         lead = 2 if batched is None or rank == batched else 1
         if rank < lead:
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
@@ -430,7 +448,8 @@ def channels(name, expected, batched=None):
     return op(body, composite=True, namespace=F)
 
 
-dropout1d, dropout2d, dropout3d = channels("dropout1d", (2, 3), 3), channels("dropout2d", (3, 4)), channels("dropout3d", (4, 5), 5)
+dropout1d, dropout2d, dropout3d = channels("dropout1d", (2, 3), 3), channels("dropout2d", (3, 4)), channels("dropout3d",
+                                                                                                            (4, 5), 5)
 feature_dropout = channels("feature_dropout", ())
 
 
@@ -460,7 +479,9 @@ alpha_dropout, feature_alpha_dropout = alpha("alpha_dropout", False), alpha("fea
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """Leaky relu with a random slope in training, the mean slope otherwise."""
     if lower > upper:
-        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, but got lower = {lower}, upper = {upper}")
-    slope = OPS["rand"](tuple(input.shape), dtype=input.dtype if input.dtype.is_floating_point else None) * (upper - lower) + lower if training else (lower + upper) / 2
+        raise RuntimeError(
+            f"Lower bound should be less than or equal to the upper bound, but got lower = {lower}, upper = {upper}")
+    slope = OPS["rand"](tuple(input.shape), dtype=input.dtype if input.dtype.is_floating_point
+                        else None) * (upper - lower) + lower if training else (lower + upper) / 2
     out = OPS["where"](input >= 0, input, input * slope)
     return input.copy_(out) if inplace else out

@@ -40,29 +40,42 @@ kernels = Kernels()
 
 
 @op(composite=True, namespace=F, autocast="half", reads=(kernels, "allowed"))
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    """softmax(query key^T * scale + mask) value.  [*, l, e], [*, s, e], [*, s, v] -> [*, l, v] (Vaswani et al. 2017)."""
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                                 enable_gqa=False):
+    """softmax(query key^T * scale + mask) value.  [*, l, e], [*, s, e], [*, s, v] -> [*, l, v] (Vaswani et al.
+    2017)."""
     if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
-        raise RuntimeError(f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.dim()}, key.dim: {key.dim()} and value.dim: {value.dim()} instead.")
+        raise RuntimeError(
+            f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.dim()}, "
+            f"key.dim: {key.dim()} and value.dim: {value.dim()} instead.")
     if not query.dtype is key.dtype is value.dtype:
-        raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead.")
+        raise RuntimeError(
+            f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} key.dtype: "
+            f"{key.dtype} and value.dtype: {value.dtype} instead.")
     if attn_mask is not None and attn_mask.dtype not in (bool_, float32, query.dtype):
-        raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {attn_mask.dtype} and query.dtype: {query.dtype} instead.")
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{attn_mask.dtype} and query.dtype: {query.dtype} instead.")
     if is_causal and attn_mask is not None:
         if dropout_p or query.dim() != 4:
-            raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True, unless there are four dimensions and no dropout")
+            raise RuntimeError(
+                "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True, unless there "
+                "are four dimensions and no dropout")
         attn_mask, is_causal = below_diagonal(attn_mask, query.size(-2), key.size(-2)), False
     if not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     kernel, refused = checked_kernel(query, key, value, attn_mask, dropout_p, enable_gqa)
     if kernel != "MATH":
-        seed, place = (None, None) if not dropout_p else draw(None, 4 * blocks_drawn(product(query.shape[:-2]), query.shape[-2], key.shape[-2]))
-        return flash(query, key, value, attn_mask, seed, place, bool(is_causal), None if scale is None else float(scale), float(dropout_p))
+        seed, place = (None, None) if not dropout_p else draw(None, 4 * blocks_drawn(product(query.shape[:-2]),
+                                                                                     query.shape[-2], key.shape[-2]))
+        return flash(query, key, value, attn_mask, seed, place, bool(is_causal),
+                     None if scale is None else float(scale), float(dropout_p))
     log.debug("attention by its formula: %s", refused or "the kernel is not allowed or not the first choice")
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
-    root, sign = roots_of(query.size(-1)) if scale is None else math.sqrt(abs(scale)), -1 if scale is not None and scale < 0 else 1
+    root, sign = roots_of(query.size(-1)) if scale is None else math.sqrt(
+        abs(scale)), -1 if scale is not None and scale < 0 else 1
     half = query.dtype if query.dtype.is_half else None  # what a score of many units loses to rounding, exp() magnifies
     if half:
         query, key, value = query.float(), key.float(), value.float()
@@ -100,20 +113,24 @@ def checked_kernel(*arguments):
             return kernel, "; ".join(f"{name}: {why}" for name, why in refused.items())
         refused[kernel] = reason
     reasons = "; ".join(f"{name}: {why}" for name, why in refused.items())
-    raise RuntimeError(f"No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: {reasons or 'there are none'}.")
+    raise RuntimeError(
+        "No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: "
+        f"{reasons or 'there are none'}.")
 
 
 def elsewhere(*arguments):
     return "it is a kernel for other devices"
 
 
-refusals = {"FLASH_ATTENTION": refusal, "MATH": lambda *arguments: None, "EFFICIENT_ATTENTION": refusal, "CUDNN_ATTENTION": elsewhere,
+refusals = {"FLASH_ATTENTION": refusal, "MATH": lambda *arguments: None, "EFFICIENT_ATTENTION": refusal,
+            "CUDNN_ATTENTION": elsewhere,
             "OVERRIDEABLE": elsewhere, "ERROR": elsewhere}
 
 
 @op(method=False, name="_masked_softmax")
 def masked_softmax(scores, allowed, bias, causal):
-    """softmax over the last dimension where ``allowed`` (and, if causal, up to the diagonal); rows with nothing allowed are 0."""
+    """softmax over the last dimension where ``allowed`` (and, if causal, up to the diagonal); rows with nothing allowed
+    are 0."""
     x = scores if not scores.dtype.is_half else P.convert(scores, dtype=float32)
     if bias is not None:
         x = P.add(x, bias if bias.dtype is x.dtype else P.convert(bias, dtype=x.dtype))
@@ -176,7 +193,9 @@ def repeated(repeats, size, at, output_size):
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
     if len(counts) != 1 and len(counts) != size:
-        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and input.size({at}) = {size}")
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and "
+            f"input.size({at}) = {size}")
     index = np.repeat(np.arange(size), counts if len(counts) > 1 else int(counts[0]))
     if output_size is not None and len(index) != output_size:
         raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats sum to {len(index)}")
@@ -207,7 +226,9 @@ def vjp(g, y, weight, indices, padding_idx):  # noqa: F811
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """The rows of ``weight`` [v, d] at integer positions [*] -> [*, d]."""
     if input.dtype not in (int64, int32):
-        raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.dtype} instead")
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.dtype} instead")
     if weight.dim() != 2:
         raise RuntimeError("'weight' must be 2-D")
     if padding_idx is not None:
@@ -235,7 +256,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
 
 
 op(lambda weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False: embedding(
-    indices, weight, padding_idx if padding_idx >= 0 else None, scale_grad_by_freq=scale_grad_by_freq), name="embedding", composite=True, method=False)
+    indices, weight, padding_idx if padding_idx >= 0 else None, scale_grad_by_freq=scale_grad_by_freq),
+   name="embedding", composite=True, method=False)
 
 
 @op(composite=True, namespace=F)
@@ -269,7 +291,9 @@ def unmeasured(some, tensor):  # noqa: F811
 def bilinear(input1, input2, weight, bias=None):
     """x1^T W x2 + b for each output: [*, a], [*, b], [o, a, b] -> [*, o]."""
     if input1.size(-1) != weight.size(1) or input2.size(-1) != weight.size(2):
-        raise RuntimeError(f"bilinear(): input sizes do not match weight size: got {input1.size(-1)} and {input2.size(-1)} but expected {weight.size(1)} and {weight.size(2)}")
+        raise RuntimeError(
+            f"bilinear(): input sizes do not match weight size: got {input1.size(-1)} and {input2.size(-1)} but "
+            f"expected {weight.size(1)} and {weight.size(2)}")
     lead = tuple(input1.shape[:-1])
     a, b, w = wide(input1.reshape(-1, input1.size(-1))), wide(input2.reshape(-1, input2.size(-1))), wide(weight)
     out = ((a @ w.permute(1, 0, 2).reshape(w.size(1), -1)).reshape(-1, w.size(0), w.size(2)) * b.unsqueeze(1)).sum(-1)
@@ -298,11 +322,15 @@ def tensordot(a, b, dims: object = 2, out=None):
     else:
         left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
     left, right = [d % a.dim() for d in left], [d % b.dim() for d in right]
-    if len(left) != len(right) or any(a.size(i) != b.size(j) and 1 not in (a.size(i), b.size(j)) for i, j in zip(left, right)):
-        raise RuntimeError(f"contracted dimensions need to match, but first has size {[a.size(i) for i in left]} and second has size {[b.size(j) for j in right]}")
+    if len(left) != len(right) or any(a.size(i) != b.size(j) and 1 not in (a.size(i), b.size(j))
+                                      for i, j in zip(left, right)):
+        raise RuntimeError(
+            f"contracted dimensions need to match, but first has size {[a.size(i) for i in left]} and second has size "
+            f"{[b.size(j) for j in right]}")
     for i, j in zip(left, right):  # a dimension of size 1 meets every element of the other
         if a.size(i) != b.size(j):
-            a, b = (a, b.sum(j, keepdim=True, dtype=b.dtype)) if a.size(i) == 1 else (a.sum(i, keepdim=True, dtype=a.dtype), b)
+            a, b = (a, b.sum(j, keepdim=True, dtype=b.dtype)) if a.size(i) == 1 else (a.sum(i, keepdim=True,
+                                                                                            dtype=a.dtype), b)
     keep_a, keep_b = [d for d in range(a.dim()) if d not in left], [d for d in range(b.dim()) if d not in right]
     x = a.permute(keep_a + left).reshape(product(a.size(d) for d in keep_a), -1 if left else 1)
     y = b.permute(right + keep_b).reshape(-1 if right else 1, product(b.size(d) for d in keep_b))

@@ -20,10 +20,14 @@ def check_bags(input, weight, offsets, per_sample_weights, mode, include_last_of
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
     if input.dtype not in (int64, int32):
-        raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.dtype} instead")
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.dtype} instead")
     if input.dim() == 2 and offsets is not None:
-        raise ValueError("if input is 2D, then offsets has to be None, as input is treated as a mini-batch of fixed length sequences. However, found offsets of type "
-                         f"{type(offsets).__name__}")
+        raise ValueError(
+            "if input is 2D, then offsets has to be None, as input is treated as a mini-batch of fixed length "
+            "sequences. However, found offsets of type "
+            f"{type(offsets).__name__}")
     if input.dim() not in (1, 2):
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
     if input.dim() == 1 and offsets is None:
@@ -33,22 +37,33 @@ def check_bags(input, weight, offsets, per_sample_weights, mode, include_last_of
             raise ValueError("offsets has to be a 1D Tensor")
         if include_last_offset and not offsets.size(0):
             raise ValueError("include_last_offset: number of offsets should be at least 1")
-        refuse_where(offsets[:1] != 0, ValueError("offsets[0] has to be 0: the first bag starts with the first position. Put a 0 in front"))
-        refuse_where(offsets[-1:] > input.numel(), ValueError(f"offsets[-1] can not be greater than input's length ({input.numel()}): no bag starts behind the last position"))
+        refuse_where(offsets[:1] != 0,
+                     ValueError("offsets[0] has to be 0: the first bag starts with the first position. Put a 0 in front"))
+        refuse_where(offsets[-1:] > input.numel(),
+                     ValueError(f"offsets[-1] can not be greater than input's length ({input.numel()}): no bag starts "
+                                "behind the last position"))
     if per_sample_weights is not None:
         if mode != "sum":
-            raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
+            raise NotImplementedError(
+                "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+                f"(got mode='{mode}').")
         if tuple(per_sample_weights.shape) != tuple(input.shape):
-            raise ValueError(f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have the same shape as the input ({list(input.shape)})")
+            raise ValueError(
+                f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must "
+                f"have the same shape as the input ({list(input.shape)})")
 
 
 @op(composite=True, namespace=F)
-def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False, per_sample_weights=None,
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean",
+                  sparse=False, per_sample_weights=None,
                   include_last_offset=False, padding_idx=None):
-    """The sum, mean or maximum of rows of weight [v, d] over bags of positions: input [b, n], or [n] with bags from ``offsets`` [b] on -> [b, d]."""
+    """The sum, mean or maximum of rows of weight [v, d] over bags of positions: input [b, n], or [n] with bags from
+    ``offsets`` [b] on -> [b, d]."""
     if weight.dtype in (int64, int32) and input.is_floating_point():
         import warnings
-        warnings.warn("embedding_bag: the arguments are (input, weight), in this order; they were given the other way round", stacklevel=2)
+        warnings.warn(
+            "embedding_bag: the arguments are (input, weight), in this order; they were given the other way round",
+            stacklevel=2)
         input, weight = weight, input
     check_bags(input, weight, offsets, per_sample_weights, mode, include_last_offset)
     if padding_idx is not None:
@@ -68,7 +83,8 @@ def bags_of_table(weight, input, offsets, scale, mode, padding_idx, include_last
 
 @op(method=False, name="_bags_of_rows")
 def bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_offset):
-    """rows [b, n, d], or [n, d] with bags from ``offsets`` on -> [b, d]: what stands at positions ``input``; those of ``padding_idx`` do not count."""
+    """rows [b, n, d], or [n, d] with bags from ``offsets`` on -> [b, d]: what stands at positions ``input``; those of
+    ``padding_idx`` do not count."""
     dtype, nothing = rows.dtype, -math.inf if mode == "max" else 0.0
     rows, counted = wide(rows), None
     if scale is not None:
@@ -76,7 +92,8 @@ def bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_of
     if padding_idx is not None:
         counted = P.ne(input, padding_idx)
         rows = P.where(P.reshape(counted, shape=(*input.shape, 1)), rows, nothing)
-    counted = P.full(shape=tuple(input.shape), value=1, dtype=rows.dtype) if counted is None else P.convert(counted, dtype=rows.dtype)
+    counted = P.full(shape=tuple(input.shape), value=1,
+                     dtype=rows.dtype) if counted is None else P.convert(counted, dtype=rows.dtype)
     if offsets is None:
         total, count = in_rows(rows, mode), P.sum(counted, (1,))
     else:
@@ -99,15 +116,19 @@ def in_rows(rows, mode):
 def in_runs(rows, counted, offsets, nothing, include_last_offset):
     """Rows [n, d] brought together from each offset on, and how many count in each bag: [b, d] and [b, 1]."""
     (size, width), count = rows.shape, offsets.shape[0]
-    starts = P.put(P.full(shape=(size + 1,), value=0, dtype=int64), offsets, P.full(shape=(count,), value=1, dtype=int64), dim=0, combine="add")
+    starts = P.put(P.full(shape=(size + 1,), value=0, dtype=int64), offsets,
+                   P.full(shape=(count,), value=1, dtype=int64), dim=0, combine="add")
     bag = P.sub(P.slice(P.cumsum(starts, dim=0), starts=(0,), steps=(1,), shape=(size,)), 1)
-    total = P.put(P.full(shape=(count, width), value=nothing, dtype=rows.dtype), bag, rows, dim=0, combine="max" if nothing else "add")
+    total = P.put(P.full(shape=(count, width), value=nothing, dtype=rows.dtype), bag, rows, dim=0,
+                  combine="max" if nothing else "add")
     found = P.put(P.full(shape=(count,), value=0, dtype=rows.dtype), bag, counted, dim=0, combine="add")
     bags = count - 1 if include_last_offset else count  # what lies behind the last offset is in no bag then
-    return P.slice(total, starts=(0, 0), steps=(1, 1), shape=(bags, width)), P.reshape(P.slice(found, starts=(0,), steps=(1,), shape=(bags,)), shape=(bags, 1))
+    return P.slice(total, starts=(0, 0), steps=(1, 1),
+                   shape=(bags, width)), P.reshape(P.slice(found, starts=(0,), steps=(1,), shape=(bags,)),
+                                                   shape=(bags, 1))
 
 
-# --- segments --------------------------------------------------------------------------------------------------------------------
+# --- segments ---------------------------------------------------------------------------------------------------------
 def segments(lengths, size):
     """The segment of each of ``size`` elements, row by row; one past the last for elements of none."""
     flat = lengths.reshape(-1, lengths.shape[-1])
@@ -127,15 +148,21 @@ def _segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, a
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     bounds = lengths if offsets is None else offsets
     if not data.is_floating_point() or bounds.dtype not in (int64, int32):
-        raise NotImplementedError(f"segment_reduce() is not implemented for data of {data.dtype} and lengths or offsets of {bounds.dtype}: give floating-point data and integers")
+        raise NotImplementedError(
+            f"segment_reduce() is not implemented for data of {data.dtype} and lengths or offsets of {bounds.dtype}: "
+            "give floating-point data and integers")
     axis = wrapped(axis, data.dim())
     sizes = values_of(lengths) if offsets is None else np.diff(values_of(offsets), axis=-1)
     if (sizes < 0).any() or not unsafe and (sizes.sum(-1) != data.size(axis)).any():
-        raise RuntimeError(f"segment_reduce(): lengths must be non-negative and add up to data.size({axis}) ({data.size(axis)}), got sums {sizes.sum(-1).tolist()}")
+        raise RuntimeError(
+            f"segment_reduce(): lengths must be non-negative and add up to data.size({axis}) ({data.size(axis)}), got "
+            f"sums {sizes.sum(-1).tolist()}")
     count = sizes.shape[-1]
     tail = (1,) * (data.dim() - axis - 1)
-    place = computed(segments(sizes, data.size(axis)).astype(np.int64)).reshape((*data.shape[:axis + 1], *tail)).expand(data.shape)
-    neutral = {"sum": 0.0, "mean": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0}[reduce] if initial is None else initial
+    place = computed(segments(sizes, data.size(axis)).astype(np.int64)).reshape((*data.shape[:axis + 1],
+                                                                                 *tail)).expand(data.shape)
+    neutral = {"sum": 0.0, "mean": 0.0, "max": -math.inf, "min": math.inf,
+               "prod": 1.0}[reduce] if initial is None else initial
     start = data.new_full((*data.shape[:axis], count + 1, *data.shape[axis + 1:]), neutral)
     how = {"max": "amax", "min": "amin", "mean": "sum"}.get(reduce, reduce)
     out = start.scatter_reduce(axis, place, data, how).narrow(axis, 0, count)

@@ -1,6 +1,8 @@
-"""Collectives as operators: a tensor of each process in, a new tensor out.  ``torch.distributed`` carries what they exchange; gradients go the other way.
+"""Collectives as operators: a tensor of each process in, a new tensor out.  ``torch.distributed`` carries what they
+exchange; gradients go the other way.
 
-``group_name`` names a group of this process.  All processes of the group run the same collectives in the same order, also within compiled programs.
+``group_name`` names a group of this process.  All processes of the group run the same collectives in the same order,
+also within compiled programs.
 """
 from __future__ import annotations
 
@@ -33,30 +35,43 @@ def scattered_gradient(g, y, x, reduce, size, group):
     return [found if reduce == "sum" else P.mul(found, 1.0 / size)]
 
 
-primitive("all_reduce", Foreign(lambda x, reduce, group: carry("all_reduce", x, group, reduce), same, reduced_gradient), lambda x, reduce, group: 0, arity=1, leading=True,
+primitive("all_reduce", Foreign(lambda x, reduce, group: carry("all_reduce", x, group, reduce), same, reduced_gradient),
+          lambda x, reduce, group: 0, arity=1, leading=True,
           doc="The reduction over a group, in every process.")
-primitive("all_gather", Foreign(lambda x, size, group: carry("all_gather", x, group, size), lambda x, size, group: resized(x, x.shape[0] * size),
-                                lambda g, y, x, size, group: [P.reduce_scatter(g, reduce="sum", size=size, group=group)]), lambda x, size, group: 0, arity=1,
+primitive("all_gather", Foreign(lambda x, size, group: carry("all_gather", x, group, size),
+                                lambda x, size, group: resized(x, x.shape[0] * size),
+                                lambda g, y, x, size, group: [P.reduce_scatter(g, reduce="sum", size=size,
+                                                                               group=group)]), lambda x, size, group: 0,
+          arity=1,
           doc="The rows of all processes, those of rank 0 first.")
-primitive("reduce_scatter", Foreign(lambda x, reduce, size, group: carry("reduce_scatter", x, group, reduce, size), lambda x, reduce, size, group: resized(x, x.shape[0] // size),
-                                    scattered_gradient), lambda x, reduce, size, group: 0, arity=1, doc="This process's rows of the reduction over a group.")
-primitive("all_to_all", Foreign(lambda x, taken, given, group: carry("all_to_all", x, group, taken, given), lambda x, taken, given, group: resized(x, sum(taken)),
-                                lambda g, y, x, taken, given, group: [P.all_to_all(g, taken=given, given=taken, group=group)]), lambda x, taken, given, group: 0, arity=1,
+primitive("reduce_scatter", Foreign(lambda x, reduce, size, group: carry("reduce_scatter", x, group, reduce, size),
+                                    lambda x, reduce, size, group: resized(x, x.shape[0] // size),
+                                    scattered_gradient), lambda x, reduce, size, group: 0, arity=1,
+          doc="This process's rows of the reduction over a group.")
+primitive("all_to_all", Foreign(lambda x, taken, given, group: carry("all_to_all", x, group, taken, given),
+                                lambda x, taken, given, group: resized(x, sum(taken)),
+                                lambda g, y, x, taken, given, group: [P.all_to_all(g, taken=given, given=taken,
+                                                                                   group=group)]),
+          lambda x, taken, given, group: 0, arity=1,
           doc="``given[k]`` rows go to rank k, ``taken[k]`` rows come from it.")
-primitive("broadcast_from", Foreign(lambda x, root, group: carry("broadcast", x, group, root), same, lambda g, y, x, root, group: [P.reduce_to(g, root=root, group=group)]),
+primitive("broadcast_from", Foreign(lambda x, root, group: carry("broadcast", x, group, root), same,
+                                    lambda g, y, x, root, group: [P.reduce_to(g, root=root, group=group)]),
           lambda x, root, group: 0, arity=1, leading=True, doc="The tensor of one rank, in every process.")
-primitive("reduce_to", Foreign(lambda x, root, group: carry("reduce", x, group, root), same, lambda g, y, x, root, group: [P.broadcast_from(g, root=root, group=group)]),
+primitive("reduce_to", Foreign(lambda x, root, group: carry("reduce", x, group, root), same,
+                               lambda g, y, x, root, group: [P.broadcast_from(g, root=root, group=group)]),
           lambda x, root, group: 0, arity=1, leading=True, doc="The sum over a group in one rank, zeros in the others.")
 
 
 def rows(name: str, x, size: int):
     if not x.shape or x.shape[0] % size:
-        raise RuntimeError(f"{name}: the first dimension of a tensor of shape {list(x.shape)} does not divide into {size} equal parts")
+        raise RuntimeError(
+            f"{name}: the first dimension of a tensor of shape {list(x.shape)} does not divide into {size} equal parts")
 
 
 @op(namespace="_c10d_functional")
 def all_reduce(input, reduce_op: str, group_name: str):
-    """The reduction ("sum", "avg", "product", "min", "max", "band", "bor", "bxor") of the tensors of a group, in every process: as ``input`` in shape and dtype."""
+    """The reduction ("sum", "avg", "product", "min", "max", "band", "bor", "bxor") of the tensors of a group, in every
+    process: as ``input`` in shape and dtype."""
     return P.all_reduce(input, reduce=reduce_op.lower(), group=group_name)
 
 
@@ -68,14 +83,16 @@ def all_gather_into_tensor(input, group_size: int, group_name: str):
 
 @op(namespace="_c10d_functional")
 def reduce_scatter_tensor(input, reduce_op: str, group_size: int, group_name: str):
-    """This process's part, along the first dimension, of the reduction over a group: [group_size * n, ...] gives [n, ...]."""
+    """This process's part, along the first dimension, of the reduction over a group: [group_size * n, ...] gives [n,
+    ...]."""
     rows("reduce_scatter_tensor", input, group_size)
     return P.reduce_scatter(input, reduce=reduce_op.lower(), size=group_size, group=group_name)
 
 
 @op(namespace="_c10d_functional")
 def all_to_all_single(input, output_split_sizes, input_split_sizes, group_name: str):
-    """Rows for each process of a group, exchanged: ``input_split_sizes[k]`` rows go to rank k and ``output_split_sizes[k]`` come from it."""
+    """Rows for each process of a group, exchanged: ``input_split_sizes[k]`` rows go to rank k and
+    ``output_split_sizes[k]`` come from it."""
     if sum(input_split_sizes) != input.shape[0]:
         raise RuntimeError("Split sizes doesn't match total dim 0 size")
     return P.all_to_all(input, taken=tuple(output_split_sizes), given=tuple(input_split_sizes), group=group_name)

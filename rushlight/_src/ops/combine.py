@@ -19,7 +19,8 @@ def block_diag(*tensors):
     """Matrices on the diagonal of one; vectors count as rows."""
     tensors = several(tensors)
     if any(x.dim() > 2 for x in tensors):
-        raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Got {[x.dim() for x in tensors]}")
+        raise RuntimeError(
+            f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Got {[x.dim() for x in tensors]}")
     dtype = result_dtype(*tensors)
     blocks = [(x if x.dim() == 2 else x.reshape(1, -1)).to(dtype) for x in tensors]
     width, start, rows = sum(b.size(1) for b in blocks), 0, []
@@ -57,7 +58,8 @@ def combinations(input, r=2, with_replacement=False):
 
 @op(composite=True, method=False, samples=(sample([(4, 3), (2, 3)], 0, 2),))
 def _chunk_cat(tensors, dim, num_chunks):
-    """Each tensor cut into chunks along a dimension (the last filled up with zeros) and flattened from there; equal chunks side by side."""
+    """Each tensor cut into chunks along a dimension (the last filled up with zeros) and flattened from there; equal
+    chunks side by side."""
     if num_chunks < 1:
         raise RuntimeError(f"_chunk_cat expects positive num_chunks, got {num_chunks}")
     if not tensors:

@@ -4,7 +4,8 @@ from __future__ import annotations
 from ..core.kinds import P
 from ..core.op import OPS, declare, declared_scalars
 
-COPIES = ("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "permute", "select", "squeeze", "t", "transpose", "unfold", "unsqueeze", "view", "view_as_real", "view_as_complex", "_conj", "_neg_view")
+COPIES = ("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "permute", "select", "squeeze", "t",
+          "transpose", "unfold", "unsqueeze", "view", "view_as_real", "view_as_complex", "_conj", "_neg_view")
 
 
 def copied(view):
@@ -17,5 +18,6 @@ def derive():
     """Declares the copying forms."""
     for name in COPIES:
         view = OPS[name]
-        declare(f"{name}_copy", copied(view), None, view.signature, declared_scalars(view), composite=view.facts.get("composite", False), samples=(), namespace="",
+        declare(f"{name}_copy", copied(view), None, view.signature, declared_scalars(view),
+                composite=view.facts.get("composite", False), samples=(), namespace="",
                 method=False, doc=f"{name}, copied.")

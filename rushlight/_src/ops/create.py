@@ -57,8 +57,8 @@ def fused(k, step, start):
 
 @op(method=False, name="_range")
 def spaced(start: Scalar, step: Scalar, count, dtype, device=None):
-    """start + k * step for k below count.  With a step that is no whole number, floats are rounded where PyTorch rounds them: there 32 bytes are made of
-    their first element, while two such groups are left."""
+    """start + k * step for k below count.  With a step that is no whole number, floats are rounded where PyTorch rounds
+    them: there 32 bytes are made of their first element, while two such groups are left."""
     broken = any(number_category(v) == FLOATING for v in (start, step))
     wide = dtype if dtype.category != FLOATING or dtype is float64 else float64
     start, step = as_dtype(start, wide), as_dtype(step, wide)
@@ -69,7 +69,8 @@ def spaced(start: Scalar, step: Scalar, count, dtype, device=None):
     k, size = P.iota(size=count, dtype=int64), 32 // dtype.itemsize
     first = P.where(P.lt(k, estimated(count // (2 * size)) * 2 * size), P.sub(k, P.remainder(k, size)), k)
     base = along(P.convert(first, dtype=float64), step, start)
-    return along(P.convert(P.sub(k, first), dtype=float64), step, P.convert(base, dtype=float64) if dtype is float32 else base)
+    return along(P.convert(P.sub(k, first), dtype=float64), step, P.convert(base, dtype=float64) if dtype is float32
+                 else base)
 
 
 def whole(value):
@@ -84,7 +85,8 @@ def checked_sizes(size):
         return given
     for s in given:
         if isinstance(s, bool) or not hasattr(s, "__index__"):
-            raise OperandError(f"argument 'size' must be tuple of ints, but holds {s!r}, a {type(s).__name__}", "ints", "convert it with int()")
+            raise OperandError(f"argument 'size' must be tuple of ints, but holds {s!r}, a {type(s).__name__}", "ints",
+                               "convert it with int()")
     out = tuple(map(whole, given))
     if any(s < 0 for s in out):
         raise NegativeSizeError(f"Trying to create tensor with negative dimension: {list(out)}", "sizes of 0 or more")
@@ -114,7 +116,9 @@ def in_layout(tensor, layout):
 def full_in(layout):
     """RuntimeError for a sparse layout, where every element is to be something."""
     if layout is not None and layout.name not in ("strided", "jagged"):
-        raise RuntimeError(f"a tensor full of one value is not sparse: layout={layout} is not implemented for it. Make it dense, then call to_sparse()")
+        raise RuntimeError(
+            f"a tensor full of one value is not sparse: layout={layout} is not implemented for it. Make it dense, "
+            "then call to_sparse()")
 
 
 @op(composite=True, method=False)
@@ -133,7 +137,8 @@ def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False
 
 
 @op(composite=True, method=False)
-def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, names=None):
+def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+         names=None):
     """A tensor full of one value; its dtype is the value's unless given."""
     full_in(layout)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
@@ -141,30 +146,37 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
 
 
 @op(composite=True, method=False)
-def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None, names=None):
+def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+          memory_format=None, names=None):
     """A tensor with undefined contents."""
     shape, strides = checked_sizes(size), None
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         check_rank(memory_format, shape)
         strides = channels_last_strides(shape)
-    return in_layout(finished(empty_tensor(shape, dtype or dtypes.Defaults.floating, strides, device), requires_grad), layout)
+    return in_layout(finished(empty_tensor(shape, dtype or dtypes.Defaults.floating, strides, device), requires_grad),
+                     layout)
 
 
 @op(composite=True, method=False)
 def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A tensor with undefined contents and the given strides."""
     if len(size) != len(stride):
-        raise RuntimeError(f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"empty_strided: negative strides are not supported, got strides: {list(stride)}")
-    return finished(empty_tensor(checked_sizes((size,)), dtype or dtypes.Defaults.floating, stride, device), requires_grad)
+    return finished(empty_tensor(checked_sizes((size,)), dtype or dtypes.Defaults.floating, stride, device),
+                    requires_grad)
 
 
 @op(composite=True, method=False)
-def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False,
+                   pin_memory=False):
     """A tensor with undefined contents whose dimensions lie in memory in the given order, outermost first."""
     if sorted(physical_layout) != [k for k, _ in enumerate(size)]:
-        raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; or {list(physical_layout)} is not a permutation")
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; or "
+            f"{list(physical_layout)} is not a permutation")
     inner = row_major(tuple(size[k] for k in physical_layout))
     strides = [0] * len(size)
     for k, s in zip(physical_layout, inner):
@@ -173,7 +185,8 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
 
 
 @op(composite=True, method=False, by_rows=True, fresh="empty")
-def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
+def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+               memory_format=None):
     """Undefined contents, in the shape and layout of input."""
     if memory_format is not None and memory_format.name == "contiguous_format":
         strides = None
@@ -182,7 +195,8 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
         strides = channels_last_strides(input.shape)
     else:
         strides = layout_kept(input._meta)
-    return in_layout(finished(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device), requires_grad), layout)
+    return in_layout(finished(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device),
+                              requires_grad), layout)
 
 
 @functools.lru_cache(maxsize=MOST_KNOWN)
@@ -194,7 +208,8 @@ def in_plain_rows(meta) -> bool:
 def full_of(input, value, dtype, device, requires_grad, memory_format):
     """One value, in the shape and layout of input."""
     meta = input._meta
-    if device is None and memory_format is None and top() is None and meta.device.provider.has_data and in_plain_rows(meta):
+    if device is None and memory_format is None and top() is None and meta.device.provider.has_data and in_plain_rows(
+            meta):
         return finished(filled(value, meta.shape, dtype or meta.dtype, *on(meta.device)), requires_grad)
     out = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
     return finished(OPS["fill_"](out, value) if out._meta.device.provider.has_data else out, requires_grad)
@@ -214,7 +229,8 @@ zeros_like, ones_like = like("zeros_like", 0), like("ones_like", 1)
 
 
 @op(composite=True, method=False, by_rows=True, fresh="filled")
-def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
+def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+              memory_format=None):
     """One value, in the shape and layout of input."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     check_number(value, dtype or input.dtype)
@@ -225,24 +241,28 @@ def new(name, function):
     def body(input, *size: object, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **more):
         if "fill_value" in more:
             size = (*size, more.pop("fill_value"))
-        return function(*size, **more, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+        return function(*size, **more, dtype=dtype or input.dtype, device=device or input.device,
+                        requires_grad=requires_grad)
     body.__name__, body.__doc__ = name, f"As {name[4:]}, with the dtype and device of this tensor."
     made = op(body, composite=True, fresh="empty" if function in (empty, empty_strided) else "filled")
     made.facts["method_only"] = True
     return made
 
 
-for _name, _function in {"new_zeros": zeros, "new_ones": ones, "new_full": full, "new_empty": empty, "new_empty_strided": empty_strided}.items():
+for _name, _function in {"new_zeros": zeros, "new_ones": ones, "new_full": full, "new_empty": empty,
+                         "new_empty_strided": empty_strided}.items():
     globals()[_name] = new(_name, _function)
 
 
 @op(composite=True, method=False)
-def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
+           requires_grad=False):
     """start, start + step, ... below end."""
     start, end = (0, start) if end is None else (0 if start is None else start, end)
     if end is None:
         raise TypeError("arange() missing 1 required positional argument: 'end'")
-    start, end, step = (v.item() if isinstance(v, Tensor) else int(v) if type(v) is bool else v for v in (start, end, step))
+    start, end, step = (v.item() if isinstance(v, Tensor) else int(v) if type(v) is bool else v
+                        for v in (start, end, step))
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not all(isinstance(v, Expr) or math.isfinite(v) for v in (start, end)):
@@ -255,7 +275,8 @@ def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, d
         raise ValueError(f"step must be nonzero: {step} is 0 as {dtype}")
     if dtype is int64:
         start, end, step = (int(v) if isinstance(v, float) else v for v in (start, end, step))
-    count = -(-(end - start) // step) if all(isinstance(v, (int, Expr)) for v in (start, end, step)) else math.ceil((end - start) / step)
+    count = -(-(end - start) // step) if all(isinstance(v, (int, Expr))
+                                             for v in (start, end, step)) else math.ceil((end - start) / step)
     if is_only_known(device):
         return empty_tensor((int(count),), dtype, device=device)
     return finished(spaced(start, step, whole(count), dtype, *on(device)), requires_grad)
@@ -269,8 +290,10 @@ def range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=Fal
     if end is None:
         start, end = 0, start
     if step == 0 or (end - start) * step < 0:
-        raise RuntimeError("upper bound and larger bound inconsistent with step sign" if step else "step must be nonzero")
-    return finished(spaced(start, step, int((end - start) / step) + 1, dtype or dtypes.Defaults.floating), requires_grad)
+        raise RuntimeError("upper bound and larger bound inconsistent with step sign" if step
+                           else "step must be nonzero")
+    return finished(spaced(start, step, int((end - start) / step) + 1, dtype or dtypes.Defaults.floating),
+                    requires_grad)
 
 
 def point_count(name, steps):
@@ -284,7 +307,8 @@ def point_count(name, steps):
 
 @op(method=False, name="_linspace")
 def evenly(start: Scalar, end: Scalar, count, dtype, device=None):
-    """``count`` points from start to end, both included; symmetric in rounding, and rounded where PyTorch rounds: ends and step in the dtype, each point once."""
+    """``count`` points from start to end, both included; symmetric in rounding, and rounded where PyTorch rounds: ends
+    and step in the dtype, each point once."""
     wide = dtype if dtype.is_complex else float64
     rounded = (lambda v: P.convert(P.convert(v, dtype=dtype), dtype=float64)) if dtype is float32 else lambda v: v
     start, end = rounded(as_dtype(start, wide)), rounded(as_dtype(end, wide))
@@ -303,11 +327,13 @@ def evenly(start: Scalar, end: Scalar, count, dtype, device=None):
 
 
 @op(composite=True, method=False)
-def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
+             requires_grad=False):
     """``steps`` evenly spaced points, both ends included."""
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     if dtype is None:
-        dtype = dtypes.Defaults.floating.to_complex() if any(isinstance(v, complex) for v in (start, end)) else dtypes.Defaults.floating
+        dtype = dtypes.Defaults.floating.to_complex() if any(isinstance(v, complex)
+                                                             for v in (start, end)) else dtypes.Defaults.floating
     count = point_count("linspace", steps)
     if not dtype.is_inexact:
         start, end = whole(start), whole(end)
@@ -321,7 +347,8 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
 
 @op(composite=True, method=False)
 @devices.placing
-def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
+             requires_grad=False):
     """base ** linspace(start, end, steps)."""
     from .elementwise import rpow
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
@@ -346,7 +373,8 @@ def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory
 @op(method=False, name="_eye")
 def identity(n, m, dtype, device=None):
     """Ones where row and column are equal."""
-    rows, columns = P.reshape(P.iota(size=n, dtype=int64), shape=(n, 1)), P.reshape(P.iota(size=m, dtype=int64), shape=(1, m))
+    rows, columns = P.reshape(P.iota(size=n, dtype=int64), shape=(n, 1)), P.reshape(P.iota(size=m, dtype=int64),
+                                                                                    shape=(1, m))
     return P.convert(P.eq(rows, columns), dtype=dtype)
 
 
@@ -370,7 +398,8 @@ def triu_indices(row, col, offset=0, *, dtype=int64, device=None, layout=None, p
 @op(method=False, name="_triangle")
 def triangle(row, col, offset: Scalar, lower):
     """Which elements [row, col] belong to a triangle."""
-    across = P.sub(P.reshape(P.iota(size=col, dtype=int64), shape=(1, col)), P.reshape(P.iota(size=row, dtype=int64), shape=(row, 1)))
+    across = P.sub(P.reshape(P.iota(size=col, dtype=int64), shape=(1, col)),
+                   P.reshape(P.iota(size=row, dtype=int64), shape=(row, 1)))
     return P.le(across, offset) if lower else P.ge(across, offset)
 
 

@@ -10,7 +10,8 @@ from ..core.tensor import Tensor, refuse_where
 from .loss import F, chosen
 from .prims import primitive
 
-# A path through the lattice visits the states blank, target 1, blank, target 2, ... blank; each row of the lattice is one sample.
+# A path through the lattice visits the states blank, target 1, blank, target 2, ... blank; each row of the lattice is
+# one sample.
 
 
 def with_blanks(targets, blank):
@@ -43,18 +44,21 @@ def total_of(scores, tangents):
 
 
 def moved(row, tangent, allowed, way):
-    """The ways into each state from where paths are (``way`` 1) or will be (-1): from itself, the next one, and the one after where ``allowed`` tells so."""
+    """The ways into each state from where paths are (``way`` 1) or will be (-1): from itself, the next one, and the one
+    after where ``allowed`` tells so."""
     free = row if way > 0 else np.where(allowed, row, -np.inf)
     skipped = shifted(free, 2 * way) if row.shape[1] > 2 else np.full_like(row, -np.inf)
     scores = row, shifted(row, way), np.where(allowed, skipped, -np.inf) if way > 0 else skipped
     if tangent is None:
         return scores, None
     steps = np.arange(row.shape[1])[None]
-    return scores, [np.take_along_axis(tangent, np.broadcast_to(np.clip(steps - k * way, 0, row.shape[1] - 1), row.shape), 1) for k in range(3)]
+    return scores, [np.take_along_axis(tangent, np.broadcast_to(np.clip(steps - k * way, 0, row.shape[1] - 1),
+                                                                row.shape), 1) for k in range(3)]
 
 
 def forward_scores(emitted, skips, tangent=None):
-    """alpha[t]: the log probability of all paths' beginnings that are in a state at time t.  [t, n, states], and its tangent for one of ``emitted``."""
+    """alpha[t]: the log probability of all paths' beginnings that are in a state at time t.  [t, n, states], and its
+    tangent for one of ``emitted``."""
     alpha = np.full(emitted.shape, -np.inf)
     alpha[0, :, :2] = emitted[0, :, :2]
     slope = None if tangent is None else np.array(tangent)
@@ -67,13 +71,17 @@ def forward_scores(emitted, skips, tangent=None):
 
 
 def backward_scores(emitted, skips, last, steps, tangent=None):
-    """beta[t]: the log probability of all paths' ends from a state at time t on, and its tangent.  ``last``: where a path may end."""
+    """beta[t]: the log probability of all paths' ends from a state at time t on, and its tangent.  ``last``: where a
+    path may end."""
     beta = np.full(emitted.shape, -np.inf)
     ends = np.where(last, 0.0, -np.inf)
     slope = None if tangent is None else np.array(tangent)
     for t in reversed(range(len(emitted))):
         ending = (t == steps - 1)[:, None]
-        after, beyond = (beta[t + 1], slope if slope is None else slope[t + 1]) if t + 1 < len(emitted) else (np.full_like(ends, -np.inf), slope if slope is None else np.zeros_like(ends))
+        after, beyond = (beta[t + 1], slope if slope is None
+                         else slope[t + 1]) if t + 1 < len(emitted) else (np.full_like(ends, -np.inf),
+                                                                          slope if slope is None
+                                                                          else np.zeros_like(ends))
         inner, along = total_of(*moved(after, beyond, skips, -1))
         beta[t] = np.where(ending, ends, inner) + emitted[t]
         beta[t, t >= steps] = -np.inf
@@ -103,10 +111,13 @@ def scores(logp, targets, steps, lengths, blank):
 
 
 def visits(loss, logp, targets, steps, lengths, blank, along=None):
-    """How likely a path emits each class at each time, given the targets: [t, n, c]; with ``along``, a direction of logp, the tangent of that."""
+    """How likely a path emits each class at each time, given the targets: [t, n, c]; with ``along``, a direction of
+    logp, the tangent of that."""
     emitted, skips, last, states = lattice(logp, targets, lengths, blank)
     finite = np.isfinite(emitted)
-    tangent = None if along is None else np.where(finite, np.take_along_axis(along.astype(np.float64), np.broadcast_to(states, emitted.shape), 2), 0.0)
+    tangent = None if along is None else np.where(finite, np.take_along_axis(along.astype(np.float64),
+                                                                             np.broadcast_to(states, emitted.shape), 2),
+                                                  0.0)
     alpha, alpha_slope = forward_scores(emitted, skips, tangent)
     beta, beta_slope = backward_scores(emitted, skips, last, steps, tangent)
     shares = np.exp(alpha + beta - np.where(finite, emitted, 0.0) + loss.astype(np.float64)[None, :, None])
@@ -128,13 +139,15 @@ def within(out, loss, steps, zero_infinity):
 
 
 def slopes(g, loss, logp, targets, steps, lengths, blank, zero_infinity):
-    """The gradient by unnormalised scores, softmax less posterior: what log_softmax would pass on (Graves et al. 2006, eq. 16)."""
+    """The gradient by unnormalised scores, softmax less posterior: what log_softmax would pass on (Graves et al. 2006,
+    eq. 16)."""
     out = (np.exp(logp.astype(np.float64)) - visits(loss, logp, targets, steps, lengths, blank)) * g[None, :, None]
     return within(out, loss, steps, zero_infinity)
 
 
 def slopes_along(v, loss, logp, targets, steps, lengths, blank, zero_infinity):
-    """The tangent of ``slopes`` (with g = 1) for a direction v of logp; as a matrix it is symmetric, so that it is the transpose too."""
+    """The tangent of ``slopes`` (with g = 1) for a direction v of logp; as a matrix it is symmetric, so that it is the
+    transpose too."""
     out = np.exp(logp.astype(np.float64)) * v - visits(loss, logp, targets, steps, lengths, blank, v)
     return within(out, loss, steps, zero_infinity)
 
@@ -150,11 +163,15 @@ def slopes_gradient(v, y, g, loss, logp, *rest, **how):
 P_ctc = primitive("ctc", Foreign(
     lambda logp, targets, steps, lengths, blank, zero_infinity: scores(logp, targets, steps, lengths, blank),
     lambda logp, targets, steps, lengths, blank, zero_infinity: logp.like((logp.shape[1],)),
-    lambda g, y, logp, targets, steps, lengths, **how: [P.ctc_backward(g, y, logp, targets, steps, lengths, **how), None, None, None]),
+    lambda g, y, logp, targets, steps, lengths, **how: [P.ctc_backward(g, y, logp, targets, steps, lengths, **how),
+                                                        None, None, None]),
     lambda logp, targets, steps, lengths, blank, zero_infinity: 0, arity=4)
-P_ctc_backward = primitive("ctc_backward", Foreign(slopes, lambda g, loss, logp, *rest, **how: logp.like(tuple(logp.shape)), slopes_gradient),
+P_ctc_backward = primitive("ctc_backward",
+                           Foreign(slopes, lambda g, loss, logp, *rest, **how: logp.like(tuple(logp.shape)),
+                                   slopes_gradient),
                            lambda g, loss, logp, targets, steps, lengths, blank, zero_infinity: 0, arity=6)
-P_ctc_curvature = primitive("ctc_curvature", Foreign(slopes_along, lambda v, loss, logp, *rest, **how: logp.like(tuple(logp.shape))),
+P_ctc_curvature = primitive("ctc_curvature",
+                            Foreign(slopes_along, lambda v, loss, logp, *rest, **how: logp.like(tuple(logp.shape))),
                             lambda v, loss, logp, targets, steps, lengths, blank, zero_infinity: 0, arity=6)
 
 
@@ -175,7 +192,8 @@ def ctc_core(log_probs, targets, input_lengths, target_lengths, blank, reduction
 def lengths_of(lengths, name, count):
     """One length for each sample, as an int64 vector."""
     from ..core.exchange import tensor
-    made = lengths if isinstance(lengths, Tensor) else tensor(list(lengths) if isinstance(lengths, (tuple, list)) else [lengths], dtype=int64)
+    made = lengths if isinstance(lengths, Tensor) else tensor(list(lengths) if isinstance(lengths, (tuple, list))
+                                                              else [lengths], dtype=int64)
     if made.dtype.category != INTEGER:
         raise RuntimeError(f"{name} must be integral, got {made.dtype}")
     if made.numel() != count:
@@ -187,7 +205,8 @@ def padded(targets, lengths):
     """Concatenated targets as one row for each sample."""
     ends = lengths.cumsum(0).tolist()
     if targets.numel() < (ends[-1] if ends else 0):
-        raise RuntimeError(f"Expected at least {ends[-1]} concatenated targets, the sum of target_lengths, got {targets.numel()}")
+        raise RuntimeError(
+            f"Expected at least {ends[-1]} concatenated targets, the sum of target_lengths, got {targets.numel()}")
     out = targets.new_zeros((len(ends), max(lengths.tolist(), default=0)))
     for k, (end, size) in enumerate(zip(ends, lengths.tolist())):
         out[k, :size] = targets[end - size:end]
@@ -198,7 +217,8 @@ def padded(targets, lengths):
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """-log of the probability of all alignments that collapse to the targets (Graves et al. 2006).
 
-    log_probs: [t, n, c] or [t, c]; targets: [n, s], or all of them in one dimension; lengths: [n].  The result is [n], or () when reduced.
+    log_probs: [t, n, c] or [t, c]; targets: [n, s], or all of them in one dimension; lengths: [n].  The result is [n],
+      or () when reduced.
     RuntimeError for lengths that do not fit and for a blank that is no class.
     """
     single = log_probs.dim() == 2
@@ -209,10 +229,14 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     lengths = lengths_of(target_lengths, "target_lengths", logp.size(1))
     if not 0 <= blank < logp.size(2):
         raise RuntimeError(f"blank must be in label range: got {blank} for {logp.size(2)} classes")
-    refuse_where(steps > logp.size(0), RuntimeError(f"Expected input_lengths to have value at most {logp.size(0)}, but got a larger one"))
+    refuse_where(steps > logp.size(0),
+                 RuntimeError(f"Expected input_lengths to have value at most {logp.size(0)}, but got a larger one"))
     for given in (steps, lengths):
         refuse_where(given < 0, RuntimeError("Expected input_lengths and target_lengths to have no negative value"))
     rows = padded(targets, lengths) if targets.dim() == 1 else targets
-    refuse_where(lengths > rows.size(1), RuntimeError(f"Expected tensor to have size at least that of the longest target at dimension 1, but got size {rows.size(1)}"))
+    refuse_where(lengths > rows.size(1),
+                 RuntimeError(
+                     "Expected tensor to have size at least that of the longest target at dimension 1, but got size "
+                     f"{rows.size(1)}"))
     loss = ctc_core(logp, rows.to(int64), steps, lengths, blank, chosen(reduction), bool(zero_infinity))
     return loss.squeeze(0) if single and reduction == "none" else loss

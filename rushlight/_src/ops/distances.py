@@ -12,9 +12,12 @@ F = "nn.functional"
 def cdist(x1, x2, p=2.0, compute_mode=None):
     """The p-norm distance between every row of x1 and every row of x2."""
     if x1.dim() < 2 or x2.dim() < 2 or x1.size(-1) != x2.size(-1):
-        raise RuntimeError(f"cdist: X1 and X2 must have the same number of columns and at least two dimensions. X1: {list(x1.shape)} X2: {list(x2.shape)}")
+        raise RuntimeError(
+            f"cdist: X1 and X2 must have the same number of columns and at least two dimensions. X1: {list(x1.shape)} "
+            f"X2: {list(x2.shape)}")
     if compute_mode not in MODES_OF_CDIST:
-        raise ValueError(f"cdist: compute_mode must be one of {', '.join(map(repr, MODES_OF_CDIST))}, but it is {compute_mode!r}")
+        raise ValueError(
+            f"cdist: compute_mode must be one of {', '.join(map(repr, MODES_OF_CDIST))}, but it is {compute_mode!r}")
     many = MODES_OF_CDIST[compute_mode]
     if p == 2 and (many if many is not None else max(x1.size(-2), x2.size(-2)) > MOST_BY_DIFFERENCES):
         batch = broadcast(tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
@@ -23,12 +26,14 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
 
 
 MOST_BY_DIFFERENCES = 25  # rows beyond which Euclidean distances are computed by matrix products, as in PyTorch
-MODES_OF_CDIST = {None: None, "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True, "donot_use_mm_for_euclid_dist": False}
+MODES_OF_CDIST = {None: None, "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True,
+                  "donot_use_mm_for_euclid_dist": False}
 
 
 @op(method=False, name="_distances")
 def distances(x1, x2, p):
-    """p-norms of the differences between every row of x1 [*, n, d] and every row of x2 [*, m, d], which are not written down: [*, n, m]."""
+    """p-norms of the differences between every row of x1 [*, n, d] and every row of x2 [*, m, d], which are not written
+    down: [*, n, m]."""
     rows = P.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
     others = P.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
     return OPS["norm"](OPS["sub"](rows, others), p, -1)
@@ -51,7 +56,8 @@ def vjp(g, y, x1, x2):  # noqa: F811
     turned = (*range(rank - 2), last, rank - 2)
     share = P.where(P.eq(y, 0), 0.0, P.div(g, y))
     back = P.permute(share, dims=turned)
-    return [P.sub(P.mul(x1, P.sum(share, (last,))), P.matmul(share, x2)), P.sub(P.mul(x2, P.sum(back, (last,))), P.matmul(back, x1))]
+    return [P.sub(P.mul(x1, P.sum(share, (last,))), P.matmul(share, x2)),
+            P.sub(P.mul(x2, P.sum(back, (last,))), P.matmul(back, x1))]
 
 
 @op(composite=True, namespace=F)

@@ -1,7 +1,7 @@
 """Dropout of attention's weights: which are kept follows from the counter-based stream, so that no mask is ever kept.
 
-A tile of 8 queries and 16 keys takes 16 blocks of the stream, one a key; each of the eight 16-bit numbers of a block belongs to a query. A head
-has its tiles row by row, then come those of the next head.
+A tile of 8 queries and 16 keys takes 16 blocks of the stream, one a key; each of the eight 16-bit numbers of a block
+belongs to a query. A head has its tiles row by row, then come those of the next head.
 """
 from __future__ import annotations
 

@@ -13,16 +13,20 @@ def parse(equation, operands):
     inputs, arrow, result = text.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(operands):
-        raise RuntimeError(f"einsum(): {'more' if len(terms) < len(operands) else 'fewer'} operands were provided than specified in the equation: {len(operands)} for {len(terms)}")
+        raise RuntimeError(
+            f"einsum(): {'more' if len(terms) < len(operands) else 'fewer'} operands were provided than specified in "
+            f"the equation: {len(operands)} for {len(terms)}")
     parsed = [labels(term, x.dim()) for term, x in zip(terms, operands)]
-    hidden = max((-min(t) for t in parsed if t and any(isinstance(c, int) for c in t) for t in [[c for c in t if isinstance(c, int)]]), default=0)
+    hidden = max((-min(t) for t in parsed if t and any(isinstance(c, int) for c in t)
+                  for t in [[c for c in t if isinstance(c, int)]]), default=0)
     rest = list(range(-hidden, 0))
     if arrow:
         out = labels(result, None, hidden)
         known = {c for t in parsed for c in t}
         for c in out:
             if c not in known:
-                raise RuntimeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
+                raise RuntimeError(
+                    f"einsum(): output subscript {c} does not appear in the equation for any input operand")
         if len(set(out)) != len(out):
             raise RuntimeError("einsum(): output subscript appears more than once in the output")
     else:
@@ -41,11 +45,14 @@ def labels(term, rank, hidden=0):
             raise RuntimeError(f"einsum(): invalid subscript given: {c!r}, subscripts must be in [a-zA-Z]")
     if not dots:
         if rank is not None and len(before) != rank:
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(before)}) does not match the number of dimensions ({rank}) for an operand")
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(before)}) does not match the number of "
+                f"dimensions ({rank}) for an operand")
         return list(before)
     count = hidden if rank is None else rank - len(before) - len(after)
     if count < 0:
-        raise RuntimeError(f"einsum(): the number of subscripts in the equation is more than the number of dimensions ({rank})")
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation is more than the number of dimensions ({rank})")
     return list(before) + list(range(-count, 0)) + list(after)
 
 
@@ -56,7 +63,9 @@ def diagonalised(x, names):
             a = names.index(c)
             b = names.index(c, a + 1)
             if x.size(a) != x.size(b):
-                raise RuntimeError(f"einsum(): subscript {c} is repeated for an operand but the sizes don't match, {x.size(b)} != {x.size(a)}")
+                raise RuntimeError(
+                    f"einsum(): subscript {c} is repeated for an operand but the sizes don't match, {x.size(b)} != "
+                    f"{x.size(a)}")
             x = x.diagonal(0, a, b)
             names = [n for k, n in enumerate(names) if k not in (a, b)] + [c]
     return x, names
@@ -70,7 +79,9 @@ def contract(equation, operands):
     for x, names in terms:
         for c, n in zip(names, x.shape):
             if c in sizes and sizes[c] != n and 1 not in (sizes[c], n):
-                raise RuntimeError(f"einsum(): subscript {c} has size {n} for an operand which does not broadcast with previously seen size {sizes[c]}")
+                raise RuntimeError(
+                    f"einsum(): subscript {c} has size {n} for an operand which does not broadcast with previously "
+                    f"seen size {sizes[c]}")
             sizes[c] = n if sizes.get(c, 1) == 1 else sizes[c]
     while len(terms) > 1:
         first, second = smallest_pair(terms, out, sizes)
@@ -90,7 +101,8 @@ def smallest_pair(terms, out, sizes):
     """The numbers of the two operands whose contraction leaves least in memory; the leftmost where several do."""
     def left(k, j):
         needed = wanted([t for n, t in enumerate(terms) if n not in (k, j)], out)
-        return volume(needed & {*terms[k][1], *terms[j][1]}, sizes) - volume(terms[k][1], sizes) - volume(terms[j][1], sizes)
+        return volume(needed & {*terms[k][1], *terms[j][1]}, sizes) - volume(terms[k][1], sizes) - volume(terms[j][1],
+                                                                                                          sizes)
 
     return min(((k, j) for j in range(1, len(terms)) for k in range(j)), key=lambda both: left(*both))
 

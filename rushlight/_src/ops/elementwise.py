@@ -16,7 +16,8 @@ from ..core.runtime import RunTime
 from ..core.tensor import Tensor
 from .former import former
 from .prims import binary, primitive
-from .promotion import as_dtype, check_factor, check_number, floating, held, is_number, needs, promoted, real as real_number, result_dtype
+from .promotion import (as_dtype, check_factor, check_number, floating, held, is_number, needs, promoted,
+                        real as real_number, result_dtype)
 
 PAIR = (sample((3, 4), (3, 4)), sample((3, 4), (4,)), sample((2, 1, 3), (4, 1)), sample((3,), 2.5), sample((), (2, 3)))
 ONE = (sample((3, 4)), sample(()), sample((2, 0)))
@@ -25,7 +26,8 @@ ONE = (sample((3, 4)), sample(()), sample((2, 0)))
 def refuse_bool(name, *values):
     """RuntimeError where an operand is of bools."""
     if any((v.dtype is bool_ if isinstance(v, Tensor) else isinstance(v, bool)) for v in values):
-        raise RuntimeError(f"{name} with bool operands is not supported; use logical operators such as ^ or ~, or convert first")
+        raise RuntimeError(
+            f"{name} with bool operands is not supported; use logical operators such as ^ or ~, or convert first")
 
 
 @op(samples=PAIR, inplace_too=True, operator="add", number_first=True, numbers=True, otherwise=former("add"))
@@ -34,7 +36,8 @@ def add(input, other: Scalar, *, alpha: Scalar = 1):
     x, y = promoted(input, other)
     if isinstance(alpha, Tensor) or alpha != 1:
         check_factor(alpha, result_dtype(x, y))
-        y = P.mul(y, as_dtype(alpha, result_dtype(x, y))) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
+        y = P.mul(y, as_dtype(alpha, result_dtype(x, y))) if isinstance(y, Tensor) or isinstance(
+            alpha, Tensor) else y * alpha
     return P.logical_or(x, y) if result_dtype(x, y) is bool_ else P.add(x, y)
 
 
@@ -45,7 +48,8 @@ def sub(input, other: Scalar, *, alpha: Scalar = 1):
     x, y = promoted(input, other)
     if isinstance(alpha, Tensor) or alpha != 1:
         check_factor(alpha, result_dtype(x, y))
-        y = P.mul(y, as_dtype(alpha, result_dtype(x, y))) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
+        y = P.mul(y, as_dtype(alpha, result_dtype(x, y))) if isinstance(y, Tensor) or isinstance(
+            alpha, Tensor) else y * alpha
     return P.sub(x, y)
 
 
@@ -74,7 +78,8 @@ def div(input, other: Scalar, *, rounding_mode=None):
         x, y = promoted(input, other, floating=True)
         return P.div(x, y)
     if rounding_mode not in ("trunc", "floor"):
-        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     x, y = promoted(input, other)
     if rounding_mode == "floor":
         return floor_quotient(x, y)
@@ -124,13 +129,16 @@ ROOTS = (0.5, P.sqrt), (-0.5, P.rsqrt), (-1, P.reciprocal), (-2, lambda x: P.rec
 def pow(input, exponent):
     """input ** exponent."""
     x, y = promoted(input, exponent)
-    if is_number(exponent) and isinstance(x, Tensor):  # a run-time number, too, so that no result depends on earlier calls
+    # a run-time number, too, so that no result depends on earlier calls
+    if is_number(exponent) and isinstance(x, Tensor):
         if exponent == 2:
             return P.mul(x, x)
         if exponent == 1:
             return P.mul(x, 1)
         if exponent == 0:
-            return P.add(P.mul(x, 0), 1) if not x.dtype.is_inexact else P.where(P.eq(x, x), P.full(shape=(), value=1, dtype=x.dtype), 1)
+            return P.add(P.mul(x, 0),
+                         1) if not x.dtype.is_inexact else P.where(P.eq(x, x), P.full(shape=(), value=1, dtype=x.dtype),
+                                                                   1)
         if exponent == 3:
             return P.mul(P.mul(x, x), x)
         for special, root in ROOTS if x.dtype.is_inexact else ():
@@ -154,7 +162,9 @@ def comparison(name, text):
     def body(input, other: Scalar):
         x, y = promoted(input, other)
         if name not in ("eq", "ne") and result_dtype(x, y).is_complex:
-            raise NotImplementedError(f"{name} is not implemented for {result_dtype(x, y)}: complex numbers have no order, compare abs() or real")
+            raise NotImplementedError(
+                f"{name} is not implemented for {result_dtype(x, y)}: complex numbers have no order, compare abs() or "
+                "real")
         return getattr(P, name)(x, y)
     body.__name__, body.__doc__ = name, f"Where input {text} other: a bool tensor."
     return op(body, samples=PAIR, operator=name, inplace_too=True)
@@ -231,7 +241,8 @@ def of_integers(name, function, doc):
     return op(body, inplace_too=True)
 
 
-gcd, lcm = of_integers("gcd", np.gcd, "The greatest common divisor."), of_integers("lcm", np.lcm, "The least common multiple.")
+gcd, lcm = of_integers("gcd", np.gcd, "The greatest common divisor."), of_integers("lcm", np.lcm,
+                                                                                   "The least common multiple.")
 
 
 @op(samples=PAIR[:3])
@@ -262,7 +273,8 @@ def xlogy(input, other: Scalar):
 
 
 def times_log(x, y, log, lowest):
-    """x * log(y), 0 where x is 0 unless y is NaN; there the slope in x is log(y) where that is finite (y above ``lowest``), else 0."""
+    """x * log(y), 0 where x is 0 unless y is NaN; there the slope in x is log(y) where that is finite (y above
+    ``lowest``), else 0."""
     if not isinstance(y, Tensor):
         y = P.full(shape=(), value=y, dtype=x.dtype)
     zero = P.eq(x, 0) if isinstance(x, Tensor) else P.full(shape=(), value=x == 0, dtype=bool_)
@@ -325,7 +337,9 @@ def shift(name, operator):
         inside = OPS["logical_and"](OPS["ge"](y, 0), OPS["le"](y, most))
         moved = move(x, P.where(inside, y, most if signs else 0))
         return moved if signs else P.where(inside, moved, 0)
-    body.__name__, body.__doc__ = name, f"Bits moved {name.split('_')[1]} by other: all of them, where that is negative or at least as many as there are."
+    body.__name__, body.__doc__ = (
+        name, f"Bits moved {name.split('_')[1]} by other: all of them, where that is negative or at least as many as "
+              "there are.")
     return op(body, operator=operator, inplace_too=True, number_first=True)
 
 
@@ -342,11 +356,14 @@ def mathematical(name, doc, inplace_too=True, namespace=""):
 for _name, _doc in {
         "exp": "e ** x.", "exp2": "2 ** x.", "expm1": "exp(x) - 1, exact near 0.", "log": "The natural logarithm.",
         "log2": "The logarithm to base 2.", "log10": "The logarithm to base 10.", "log1p": "log(1 + x), exact near 0.",
-        "sqrt": "The square root.", "rsqrt": "1 / sqrt(x).", "sin": "The sine.", "cos": "The cosine.", "tan": "The tangent.",
+        "sqrt": "The square root.", "rsqrt": "1 / sqrt(x).", "sin": "The sine.", "cos": "The cosine.",
+        "tan": "The tangent.",
         "asin": "The arc sine.", "acos": "The arc cosine.", "atan": "The arc tangent.", "sinh": "The hyperbolic sine.",
         "cosh": "The hyperbolic cosine.", "tanh": "The hyperbolic tangent.", "asinh": "The inverse hyperbolic sine.",
-        "acosh": "The inverse hyperbolic cosine.", "atanh": "The inverse hyperbolic tangent.", "erf": "The error function.",
-        "erfc": "1 - erf(x).", "erfinv": "The inverse of erf.", "lgamma": "log |Gamma(x)|.", "digamma": "The derivative of lgamma.",
+        "acosh": "The inverse hyperbolic cosine.", "atanh": "The inverse hyperbolic tangent.",
+        "erf": "The error function.",
+        "erfc": "1 - erf(x).", "erfinv": "The inverse of erf.", "lgamma": "log |Gamma(x)|.",
+        "digamma": "The derivative of lgamma.",
         "sigmoid": "1 / (1 + exp(-x)).", "reciprocal": "1 / x."}.items():
     globals()[_name] = mathematical(_name, _doc)
 
@@ -359,7 +376,8 @@ def rounding(name, doc):
     return op(body, samples=ONE, inplace_too=True)
 
 
-floor, ceil, trunc = rounding("floor", "Rounded down."), rounding("ceil", "Rounded up."), rounding("trunc", "Rounded towards zero.")
+floor, ceil, trunc = rounding("floor", "Rounded down."), rounding("ceil", "Rounded up."), rounding(
+    "trunc", "Rounded towards zero.")
 
 
 @op(samples=ONE, inplace_too=True)
@@ -368,7 +386,9 @@ def round(input, *, decimals=0):
     needs(INTEGER, "round", input)
     if not input.dtype.is_inexact:
         if decimals:
-            raise NotImplementedError(f"round is not implemented for {input.dtype} and decimals={decimals}: whole numbers have no digits after the point")
+            raise NotImplementedError(
+                f"round is not implemented for {input.dtype} and decimals={decimals}: whole numbers have no digits "
+                "after the point")
         return P.mul(input, 1)
     if decimals == 0:
         return P.round(input)
@@ -389,7 +409,8 @@ def frac(input):
 def neg(input):
     """-x."""
     if input.dtype is bool_:
-        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. Use `~` or `logical_not()` instead.")
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. Use `~` or `logical_not()` instead.")
     return P.neg(input)
 
 
@@ -579,7 +600,8 @@ def addcmul(input, tensor1, tensor2, *, value: Scalar = 1):
     if x.dtype is bool_:
         raise NotImplementedError("addcmul is not implemented for bools: convert them first")
     product = P.mul(a, b)
-    return P.add(x, product if not isinstance(value, Tensor) and value == 1 else P.mul(product, held(value, product.dtype, True)))
+    return P.add(x, product if not isinstance(value, Tensor) and value == 1
+                 else P.mul(product, held(value, product.dtype, True)))
 
 
 @op(samples=(sample((2, 3), (2, 3), (3,)),), inplace_too=True, otherwise=former("addcdiv"))
@@ -600,14 +622,17 @@ def places(input=None, *rest):
 
 @op(name="where", number_first=True, otherwise=places)
 def where_(condition, input=None, other=None):
-    """input where condition holds, else other; without them, the places where it holds: a vector of indices for each dimension.
+    """input where condition holds, else other; without them, the places where it holds: a vector of indices for each
+    dimension.
 
     TypeError for one of the two alone, RuntimeError for a condition that is neither bool nor uint8.
     """
     if input is None or other is None:
         raise TypeError("where(): expected (condition), or (condition, input, other)")
     if condition.dtype not in (bool_, uint8):
-        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition.dtype)}: compare it, as in condition != 0")
+        raise RuntimeError(
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            f"{type_name(condition.dtype)}: compare it, as in condition != 0")
     x, y = promoted(input, other)
     for number in (input, other):
         if not result_dtype(x, y).is_half:  # into which PyTorch rounds, to infinity also
@@ -653,7 +678,8 @@ def conj(input):
     return P.conjugated(input) if input.dtype.is_complex else input
 
 
-declare("_conj", conj.body, None, conj.signature, 0, samples=(), namespace="", method=True, view=True, turns=True, doc="``conj`` by its inner name.")
+declare("_conj", conj.body, None, conj.signature, 0, samples=(), namespace="", method=True, view=True, turns=True,
+        doc="``conj`` by its inner name.")
 
 
 @op(view=True, turns=True, name="_neg_view")
@@ -670,7 +696,8 @@ def conj_physical(input):
     return P.conj(input) if input.dtype.is_complex else P.mul(input, 1)
 
 
-declare("_conj_physical", conj_physical.body, None, conj_physical.signature, 0, samples=(), namespace="", method=True, doc="``conj_physical`` by its inner name.")
+declare("_conj_physical", conj_physical.body, None, conj_physical.signature, 0, samples=(), namespace="", method=True,
+        doc="``conj_physical`` by its inner name.")
 
 
 @op(method=False, view=True)
@@ -686,7 +713,9 @@ def view_as_real(input):
     if not input.dtype.is_complex:
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
     if input.is_conj():
-        raise RuntimeError("view_as_real doesn't work on unresolved conjugated tensors: their imaginary parts are not in memory. resolve_conj() gives a copy that can be viewed.")
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors: their imaginary parts are not in memory. "
+            "resolve_conj() gives a copy that can be viewed.")
     return P.view_as_real(input)
 
 
@@ -702,7 +731,9 @@ def view_as_complex(input):
 def paired(input):
     """``view_as_complex`` of a tensor that begins with a complex number."""
     if input.dtype.name not in ("float32", "float64"):
-        raise RuntimeError(f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {input.dtype}")
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            f"{input.dtype}")
     if not input.shape:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if input.shape[-1] != 2:
@@ -719,7 +750,8 @@ def frexp_gradient(g, y, x):
     return [None if g[0] is None else P.mul(g[0], P.exp2(P.neg(P.convert(y[1], dtype=x.dtype))))]
 
 
-primitive("frexp", Foreign(np.frexp, lambda x: (x.like(tuple(x.shape)), x.like(tuple(x.shape), None, int32)), frexp_gradient), lambda x: 0, arity=1)
+primitive("frexp", Foreign(np.frexp, lambda x: (x.like(tuple(x.shape)), x.like(tuple(x.shape), None, int32)),
+                           frexp_gradient), lambda x: 0, arity=1)
 
 
 @op(composite=True)
@@ -758,9 +790,13 @@ def parts_of_complex(name, first, second):
         if is_number(given):
             raise TypeError(f"{name}(): both arguments must be Tensor, not {type(given).__name__}")
         if given.dtype.name not in ("float16", "float32", "float64"):
-            raise RuntimeError(f"{name}(): Expected both inputs to be Half, Float or Double tensors but got {first.dtype} and {second.dtype}")
+            raise RuntimeError(
+                f"{name}(): Expected both inputs to be Half, Float or Double tensors but got {first.dtype} and "
+                f"{second.dtype}")
     if first.dtype is not second.dtype:
-        raise RuntimeError(f"{name}(): Expected object of scalar type {first.dtype} but got scalar type {second.dtype} for second argument; convert one of them")
+        raise RuntimeError(
+            f"{name}(): Expected object of scalar type {first.dtype} but got scalar type {second.dtype} for second "
+            "argument; convert one of them")
 
 
 @op(method=False, out_exact=True)
@@ -876,7 +912,8 @@ def cross(input, other, dim=None):
     x, y = promoted(input, other)
     shape = broadcast(x.shape, y.shape)
     if dim is None:
-        warn("torch.cross without dim is deprecated: it takes the first dimension of size 3, where torch.linalg.cross takes the last one. Say which.")
+        warn("torch.cross without dim is deprecated: it takes the first dimension of size 3, where torch.linalg.cross "
+             "takes the last one. Say which.")
         dim = next((k for k, s in enumerate(shape) if s == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
@@ -884,7 +921,8 @@ def cross(input, other, dim=None):
     if len(x.shape) != len(y.shape):
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     if x.shape[at] != 3 or y.shape[at] != 3:
-        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[at]} and {y.shape[at]}")
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[at]} and {y.shape[at]}")
     a, b = ([sliced(v, at, k, 1, 1) for k in range(3)] for v in (x, y))
     parts = [P.sub(P.mul(a[i], b[j]), P.mul(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
     return P.cat(tuple(parts), dim=at)

@@ -1,4 +1,5 @@
-"""Writing some elements of a tensor of which several elements are one place in memory: that place takes a value that was written to any of them."""
+"""Writing some elements of a tensor of which several elements are one place in memory: that place takes a value that
+was written to any of them."""
 from __future__ import annotations
 
 import warnings
@@ -7,9 +8,12 @@ from ..core.op import OPS
 
 
 def write_changes(name: str, target, value):
-    """Writes those elements of ``value`` that differ from the target's; warns that this is not to be relied on.  Returns the target."""
-    warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also applies to advanced indexing "
-                  "e.g. tensor[indices] = tensor", stacklevel=4)
+    """Writes those elements of ``value`` that differ from the target's; warns that this is not to be relied on.
+    Returns the target."""
+    warnings.warn(
+        f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation. This also applies to advanced indexing "
+        "e.g. tensor[indices] = tensor", stacklevel=4)
     changed = value != target
     for dim, (size, stride) in enumerate(zip(target._meta.shape, target._meta.strides)):
         if stride == 0 and size > 1:

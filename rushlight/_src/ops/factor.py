@@ -1,7 +1,7 @@
 """Decompositions of matrices as primitives: what LAPACK computes, and the gradients.
 
-Every gradient is that of the real inner product Re tr(g^H dy); see Giles 2008 (An extended collection of matrix derivative results) and Walter &
-Lehmann 2018 (Algorithmic differentiation of linear algebra functions).
+Every gradient is that of the real inner product Re tr(g^H dy); see Giles 2008 (An extended collection of matrix
+derivative results) and Walter & Lehmann 2018 (Algorithmic differentiation of linear algebra functions).
 """
 from __future__ import annotations
 
@@ -48,22 +48,34 @@ def real_like(x, like):
     return x.real if x.dtype.is_complex and not like.dtype.is_complex else x
 
 
-SINGULAR_SYSTEM = failures.declare(2, LinAlgError, "linalg.solve: {where}The solver failed because the input matrix is singular.")
-SINGULAR_INVERSE = failures.declare(3, LinAlgError, "linalg.inv: {where}The diagonal element {at} is zero, the inversion could not be completed because the "
+SINGULAR_SYSTEM = failures.declare(2, LinAlgError,
+                                   "linalg.solve: {where}The solver failed because the input matrix is singular.")
+SINGULAR_INVERSE = failures.declare(3, LinAlgError,
+                                    "linalg.inv: {where}The diagonal element {at} is zero, the inversion could not be "
+                                    "completed because the "
                                     "input matrix is singular.")
-NOT_POSITIVE = failures.declare(4, LinAlgError, "linalg.cholesky: {where}The factorization could not be completed because the input is not positive-definite "
+NOT_POSITIVE = failures.declare(4, LinAlgError,
+                                "linalg.cholesky: {where}The factorization could not be completed because the input "
+                                "is not positive-definite "
                                 "(the leading minor of order {at} is not positive-definite).")
-NOT_CONVERGENT = failures.declare(5, LinAlgError, "linalg.eigh: {where}The algorithm did not converge. The input may hold NaN or infinity.")
+NOT_CONVERGENT = failures.declare(5, LinAlgError,
+                                  "linalg.eigh: {where}The algorithm did not converge. The input may hold NaN or "
+                                  "infinity.")
 
-NO_PIVOT = failures.declare(7, RuntimeError, "{where}pivots must lie between 1 and the number of rows, LU.size(-2): did you properly pass the result of lu_factor?")
-NO_SINGULAR_VALUES = failures.declare(6, LinAlgError, "linalg.svd: {where}The algorithm did not converge. The input may hold NaN or infinity.")
+NO_PIVOT = failures.declare(7, RuntimeError,
+                            "{where}pivots must lie between 1 and the number of rows, LU.size(-2): did you properly "
+                            "pass the result of lu_factor?")
+NO_SINGULAR_VALUES = failures.declare(6, LinAlgError,
+                                      "linalg.svd: {where}The algorithm did not converge. The input may hold NaN or "
+                                      "infinity.")
 
 
 def refuse(kind, info):
     """Raises for the first matrix that failed."""
     wrong = np.flatnonzero(info)
     if wrong.size:
-        raise failures.error(failures.word(kind + failures.BATCHED * bool(info.ndim), int(info.reshape(-1)[wrong[0]]), int(wrong[0])))
+        raise failures.error(failures.word(kind + failures.BATCHED * bool(info.ndim), int(info.reshape(-1)[wrong[0]]),
+                                           int(wrong[0])))
 
 
 def converging(function, name):
@@ -72,11 +84,12 @@ def converging(function, name):
         try:
             return function(*args, **params)
         except np.linalg.LinAlgError as error:
-            raise LinAlgError(f"linalg.{name}: the algorithm did not converge ({error}). The input may hold NaN or infinity.") from None
+            raise LinAlgError(
+                f"linalg.{name}: the algorithm did not converge ({error}). The input may hold NaN or infinity.") from None
     return run
 
 
-# --- triangular systems ----------------------------------------------------------------------------------------------------
+# --- triangular systems -----------------------------------------------------------------------------------------------
 def triangular_gradient(g, x, a, b, upper, unit):
     gb = P.solve_triangular(a.mH, g, upper=not upper, unit=unit)
     ga = -(gb @ x.mH)
@@ -84,11 +97,13 @@ def triangular_gradient(g, x, a, b, upper, unit):
 
 
 P_solve_triangular = primitive("solve_triangular", Foreign(
-    lambda a, b, upper, unit: lapack.substitute(a, b, upper, unit), lambda a, b, upper, unit: b.like(tuple(b.shape)), triangular_gradient),
-    lambda a, b, upper, unit: 0, arity=2, doc="x with a x = b for a triangular [*, n, n], b [*, n, k], of one batch shape.")
+    lambda a, b, upper, unit: lapack.substitute(a, b, upper, unit), lambda a, b, upper, unit: b.like(tuple(b.shape)),
+    triangular_gradient),
+    lambda a, b, upper, unit: 0, arity=2, doc="x with a x = b for a triangular [*, n, n], b [*, n, k], of one batch "
+                                              "shape.")
 
 
-# --- general systems and inverses ------------------------------------------------------------------------------------------
+# --- general systems and inverses -------------------------------------------------------------------------------------
 def solve_numpy(a, b, check):
     x, info = lapack.solve(a, b)
     if check:
@@ -103,8 +118,10 @@ def solve_gradient(g, y, a, b, check):
     return [-(gb @ y[0].mH), gb]
 
 
-P_solve = primitive("solve", Foreign(solve_numpy, lambda a, b, check: (b.like(tuple(b.shape)), counts(a)), solve_gradient),
-                    lambda a, b, check: 0, arity=2, doc="x with a x = b, and the column of the first zero pivot of a singular a.")
+P_solve = primitive("solve", Foreign(solve_numpy, lambda a, b, check: (b.like(tuple(b.shape)), counts(a)),
+                                     solve_gradient),
+                    lambda a, b, check: 0, arity=2,
+                    doc="x with a x = b, and the column of the first zero pivot of a singular a.")
 
 
 def inverse_numpy(a, check):
@@ -147,7 +164,8 @@ def pinv_slope(g, y, a):
 
 @op(method=False, name="_full_rank_solution")
 def full_rank_solution(a, b):
-    """The x of least norm that minimises |a x - b| where a has full rank, by QR factors, and a bound of the condition of each a: |R| |R^-1|."""
+    """The x of least norm that minimises |a x - b| where a has full rank, by QR factors, and a bound of the condition
+    of each a: |R| |R^-1|."""
     m, n = a.shape[-2:]
     q, r = P.qr(a if m >= n else a.mH, mode="reduced")
     one = identity_like(r)
@@ -168,11 +186,12 @@ def lstsq_gradient(g, y, a, b, cutoff):
 
 P_lstsq = primitive("lstsq", Foreign(
     converging(lapack.least_squares, "lstsq"),
-    lambda a, b, cutoff: (matrix(b, a.shape[-1], b.shape[-1]), a.like(batch(a), None, int64), vector(a, min(a.shape[-2:]), a.dtype.to_real())),
+    lambda a, b, cutoff: (matrix(b, a.shape[-1], b.shape[-1]), a.like(batch(a), None, int64),
+                          vector(a, min(a.shape[-2:]), a.dtype.to_real())),
     lstsq_gradient), lambda a, b, cutoff: 0, arity=2)
 
 
-# --- determinants ----------------------------------------------------------------------------------------------------------
+# --- determinants -----------------------------------------------------------------------------------------------------
 def cofactor_numpy(a):
     """det(a) a^-T without division, from the singular values: right for singular matrices too."""
     u, s, vh = np.linalg.svd(a)
@@ -190,9 +209,11 @@ def cofactor_gradient(g, y, a):
     return [along * inverse - inverse @ g.mT @ yc]
 
 
-P_cofactor = primitive("cofactor", Foreign(converging(cofactor_numpy, "det"), lambda a: a.like(tuple(a.shape)), cofactor_gradient), lambda a: 0, arity=1)
+P_cofactor = primitive("cofactor", Foreign(converging(cofactor_numpy, "det"), lambda a: a.like(tuple(a.shape)),
+                                           cofactor_gradient), lambda a: 0, arity=1)
 def pivots_with_signs(a, change=lambda x: x):
-    """The pivots of a, changed, with the sign of the exchange that each took: their product has the sign of the permutation."""
+    """The pivots of a, changed, with the sign of the exchange that each took: their product has the sign of the
+    permutation."""
     packed, exchanges, _ = P.lu(a)
     pivots = change(packed.diagonal(0, -2, -1))
     return P.where(P.eq(exchanges, P.add(P.iota(size=a.shape[-1], dtype=int32), 1)), pivots, P.neg(pivots)), packed
@@ -209,7 +230,7 @@ def slogdet_gradient(g, y, a):
     return scale[..., None, None] * inverse
 
 
-# --- triangular factors ----------------------------------------------------------------------------------------------------
+# --- triangular factors -----------------------------------------------------------------------------------------------
 def cholesky_numpy(a, check):
     factor, info = lapack.cholesky(a)
     if check:
@@ -231,7 +252,8 @@ def between(left, middle, right, upper):
     return P.solve_triangular(right.mH, inner.mH, upper=upper, unit=False).mH
 
 
-P_cholesky = primitive("cholesky", Foreign(cholesky_numpy, lambda a, check: (a.like(tuple(a.shape)), counts(a)), cholesky_gradient),
+P_cholesky = primitive("cholesky", Foreign(cholesky_numpy, lambda a, check: (a.like(tuple(a.shape)), counts(a)),
+                                           cholesky_gradient),
                        lambda a, check: 0, arity=1)
 
 
@@ -277,7 +299,8 @@ def identity_like(x):
     return on_diagonal(x.diagonal(0, -2, -1) * 0 + 1)
 
 
-P_lu = primitive("lu", Foreign(lu_numpy, lambda a: (a.like(tuple(a.shape)), vector(a, min(a.shape[-2:]), int32), counts(a)), lu_gradient), lambda a: 0, arity=1)
+P_lu = primitive("lu", Foreign(lu_numpy, lambda a: (a.like(tuple(a.shape)), vector(a, min(a.shape[-2:]), int32),
+                                                    counts(a)), lu_gradient), lambda a: 0, arity=1)
 P_row_order = primitive("row_order", Foreign(
     lapack.permutation, lambda p, size: p.like((*p.shape[:-1], size), None, int64)), lambda pivots, size: 0, arity=1,
     doc="The order of rows that 1-based exchanges make: [*, k] -> [*, size].")
@@ -287,10 +310,13 @@ def qr_gradient(g, y, a, mode):
     q, r = y
     m, n = a.shape[-2:]
     if mode == "r":
-        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced') "
-                           "if you are going to require gradients.")
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
+            "mode='reduced') "
+            "if you are going to require gradients.")
     if mode == "complete" and m > n:
-        raise RuntimeError(f"The QR decomposition is not differentiable when mode='complete' and nrows > ncols ({m} > {n}).")
+        raise RuntimeError(
+            f"The QR decomposition is not differentiable when mode='complete' and nrows > ncols ({m} > {n}).")
     gq, gr = (part if part is not None else whole * 0 for part, whole in zip(g, y))
     k = min(m, n)
     if m >= n:
@@ -323,11 +349,13 @@ def qr_meta(a, mode):
 
 
 P_qr = primitive("qr", Foreign(qr_numpy, qr_meta, qr_gradient), lambda a, mode: 0, arity=1)
-P_geqrf = primitive("geqrf", Foreign(lapack.geqrf, lambda a: (a.like(tuple(a.shape)), vector(a, min(a.shape[-2:])))), lambda a: 0, arity=1)
+P_geqrf = primitive("geqrf", Foreign(lapack.geqrf, lambda a: (a.like(tuple(a.shape)), vector(a, min(a.shape[-2:])))),
+                    lambda a: 0, arity=1)
 
 
 def reflected(a, tau, x, adjoint):
-    """Q x (Q^H x), Q the product of the reflectors I - tau v v^H with v below the diagonal of a, as I - V T V^H (Schreiber & Van Loan 1989).
+    """Q x (Q^H x), Q the product of the reflectors I - tau v v^H with v below the diagonal of a, as I - V T V^H
+    (Schreiber & Van Loan 1989).
 
     With S what lies above the diagonal of V^H V, T is (I + diag(tau) S)^-1 diag(tau), which takes scales of 0.
     """
@@ -343,14 +371,19 @@ def reflected(a, tau, x, adjoint):
     return x - v @ along
 
 
-# --- symmetric factors -------------------------------------------------------------------------------------------------------------
-P_ldl = primitive("ldl", Foreign(indefinite.factors, lambda a, hermitian: (a.like(tuple(a.shape)), vector(a, a.shape[-1], int32), counts(a))), lambda a, hermitian: 0, arity=1)
-P_ldl_solve = primitive("ldl_solve", Foreign(indefinite.solution, lambda a, pivots, b, hermitian: b.like(tuple(b.shape)),
-                                             lambda g, y, a, pivots, b, hermitian: [None, None, P.ldl_solve(a if hermitian else a.conj(), pivots, g, hermitian=hermitian)]),
+# --- symmetric factors ------------------------------------------------------------------------------------------------
+P_ldl = primitive("ldl", Foreign(indefinite.factors,
+                                 lambda a, hermitian: (a.like(tuple(a.shape)), vector(a, a.shape[-1], int32),
+                                                       counts(a))), lambda a, hermitian: 0, arity=1)
+P_ldl_solve = primitive("ldl_solve",
+                        Foreign(indefinite.solution, lambda a, pivots, b, hermitian: b.like(tuple(b.shape)),
+                                lambda g, y, a, pivots, b, hermitian: [None, None, P.ldl_solve(a if hermitian
+                                                                                               else a.conj(), pivots, g,
+                                                                                               hermitian=hermitian)]),
                         lambda a, pivots, b, hermitian: 0, arity=3)
 
 
-# --- eigenvalues and singular values ----------------------------------------------------------------------------------------
+# --- eigenvalues and singular values ----------------------------------------------------------------------------------
 def gaps(values):
     """values[j] - values[i], with 1 on the diagonal."""
     return values[..., None, :] - values[..., :, None] + on_diagonal(values * 0 + 1)
@@ -369,11 +402,14 @@ def eigh_gradient(g, y, a, uplo):
     return [v @ inner @ v.mH]
 
 
-P_eigvalsh = primitive("eigvalsh", Foreign(converging(lambda a, uplo: np.linalg.eigvalsh(a, uplo), "eigvalsh"), lambda a, uplo: vector(a, a.shape[-1], a.dtype.to_real()),
-                                           lambda g, y, a, uplo: eigh_gradient((g, None), P.eigh(a, uplo=uplo), a, uplo)), lambda a, uplo: 0, arity=1)
+P_eigvalsh = primitive("eigvalsh", Foreign(converging(lambda a, uplo: np.linalg.eigvalsh(a, uplo), "eigvalsh"),
+                                           lambda a, uplo: vector(a, a.shape[-1], a.dtype.to_real()),
+                                           lambda g, y, a, uplo: eigh_gradient((g, None), P.eigh(a, uplo=uplo), a,
+                                                                               uplo)), lambda a, uplo: 0, arity=1)
 P_eigh = primitive("eigh", Foreign(
     converging(lambda a, uplo: tuple(np.linalg.eigh(a, uplo)), "eigh"),
-    lambda a, uplo: (vector(a, a.shape[-1], a.dtype.to_real()), a.like(tuple(a.shape))), eigh_gradient), lambda a, uplo: 0, arity=1, alone=(0, P_eigvalsh))
+    lambda a, uplo: (vector(a, a.shape[-1], a.dtype.to_real()), a.like(tuple(a.shape))), eigh_gradient),
+                   lambda a, uplo: 0, arity=1, alone=(0, P_eigvalsh))
 
 
 def eig_gradient(g, y, a):
@@ -396,7 +432,8 @@ P_eigvals = primitive("eigvals", Foreign(
     lambda g, y, a: eig_gradient((g, None), P.eig(a), a)), lambda a: 0, arity=1)
 P_eig = primitive("eig", Foreign(
     converging(lambda a: tuple(np.linalg.eig(a)), "eig"),
-    lambda a: (vector(a, a.shape[-1], a.dtype.to_complex()), a.like(tuple(a.shape), None, a.dtype.to_complex())), eig_gradient), lambda a: 0, arity=1, alone=(0, P_eigvals))
+    lambda a: (vector(a, a.shape[-1], a.dtype.to_complex()), a.like(tuple(a.shape), None, a.dtype.to_complex())),
+    eig_gradient), lambda a: 0, arity=1, alone=(0, P_eigvals))
 
 
 def svd_gradient(g, y, a, full):
@@ -438,13 +475,16 @@ def svd_meta(a, full):
     return matrix(a, m, m if full else k), vector(a, k, a.dtype.to_real()), matrix(a, n if full else k, n)
 
 
-P_svdvals = primitive("svdvals", Foreign(converging(lambda a, full: np.linalg.svd(a, compute_uv=False), "svdvals"), lambda a, full: svd_meta(a, full)[1],
-                                         lambda g, y, a, full: svd_gradient((None, g, None), P.svd(a, full=False), a, False)), lambda a, full: 0, arity=1)
-P_svd = primitive("svd", Foreign(converging(lambda a, full: tuple(np.linalg.svd(a, full_matrices=full)), "svd"), svd_meta, svd_gradient),
+P_svdvals = primitive("svdvals", Foreign(converging(lambda a, full: np.linalg.svd(a, compute_uv=False), "svdvals"),
+                                         lambda a, full: svd_meta(a, full)[1],
+                                         lambda g, y, a, full: svd_gradient((None, g, None), P.svd(a, full=False), a,
+                                                                            False)), lambda a, full: 0, arity=1)
+P_svd = primitive("svd", Foreign(converging(lambda a, full: tuple(np.linalg.svd(a, full_matrices=full)), "svd"),
+                                 svd_meta, svd_gradient),
                   lambda a, full: 0, arity=1, alone=(1, P_svdvals))
 
 
-# --- the exponential -----------------------------------------------------------------------------------------------------------
+# --- the exponential --------------------------------------------------------------------------------------------------
 def exponential_gradient(g, y, a):
     """The derivative along g stands in the corner of the exponential of a block matrix (Najfeld & Havel 1995)."""
     n, rank = a.shape[-1], len(a.shape)
@@ -454,4 +494,5 @@ def exponential_gradient(g, y, a):
     return [P.matrix_exp(P.cat((top, bottom), dim=rank - 2))[..., :n, n:]]
 
 
-P_matrix_exp = primitive("matrix_exp", Foreign(lapack.exponential, lambda a: a.like(tuple(a.shape)), exponential_gradient), lambda a: 0, arity=1)
+P_matrix_exp = primitive("matrix_exp", Foreign(lapack.exponential, lambda a: a.like(tuple(a.shape)),
+                                               exponential_gradient), lambda a: 0, arity=1)

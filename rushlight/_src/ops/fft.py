@@ -19,7 +19,7 @@ AUTOCAST = "float32"  # sensitive to rounding
 NAMESPACE = "fft"
 
 
-# --- primitives: unnormalised, so that each is the transpose of another -----------------------------------------------------
+# --- primitives: unnormalised, so that each is the transpose of another -----------------------------------------------
 def along(dim, rank, size):
     """A vector's shape along one dimension."""
     return tuple(size if k == dim else 1 for k in range(rank))
@@ -32,8 +32,10 @@ def resized(x, dim, size):
         return x
     rank = len(x.shape)
     if size < have:
-        return P.slice(x, starts=(0,) * rank, steps=(1,) * rank, shape=tuple(size if k == dim else s for k, s in enumerate(x.shape)))
-    return P.pad(x, low=(0,) * rank, high=tuple(size - have if k == dim else 0 for k in range(rank)), inner=(0,) * rank, value=0)
+        return P.slice(x, starts=(0,) * rank, steps=(1,) * rank,
+                       shape=tuple(size if k == dim else s for k, s in enumerate(x.shape)))
+    return P.pad(x, low=(0,) * rank, high=tuple(size - have if k == dim else 0 for k in range(rank)), inner=(0,) * rank,
+                 value=0)
 
 
 def transform_numpy(x, dims, inverse):
@@ -49,7 +51,8 @@ def real_inverse_gradient(g, y, x, dim, size):
     rank, half = len(x.shape), x.shape[dim]
     k = P.iota(size=half, dtype=int64)
     once = P.logical_or(P.eq(k, 0), P.eq(P.mul(k, 2), size))
-    weight = P.reshape(P.convert(P.sub(2.0, P.convert(once, dtype=g.dtype)), dtype=x.dtype), shape=along(dim, rank, half))
+    weight = P.reshape(P.convert(P.sub(2.0, P.convert(once, dtype=g.dtype)), dtype=x.dtype),
+                       shape=along(dim, rank, half))
     return [P.mul(P.rfft(g, dim=dim), weight)]
 
 
@@ -58,16 +61,20 @@ def with_size(x, dim, size, dtype):
 
 
 P_fft = primitive("fft", Foreign(transform_numpy, lambda x, dims, inverse: x.like(tuple(x.shape)),
-                                 lambda g, y, x, dims, inverse: [P.fft(g, dims=dims, inverse=not inverse)]), lambda x, dims, inverse: 0, arity=1,
+                                 lambda g, y, x, dims, inverse: [P.fft(g, dims=dims, inverse=not inverse)]),
+                  lambda x, dims, inverse: 0, arity=1,
                   doc="sum_j x_j exp(-2 pi i j k / n) over each of dims (+2 pi i for the inverse), without a factor.")
-P_rfft = primitive("rfft", Foreign(lambda x, dim: np.fft.rfft(x, axis=dim), lambda x, dim: with_size(x, dim, x.shape[dim] // 2 + 1, x.dtype.to_complex()),
-                                   real_transform_gradient), lambda x, dim: 0, arity=1, doc="The first half of the transform of a real x.")
+P_rfft = primitive("rfft", Foreign(lambda x, dim: np.fft.rfft(x, axis=dim),
+                                   lambda x, dim: with_size(x, dim, x.shape[dim] // 2 + 1, x.dtype.to_complex()),
+                                   real_transform_gradient), lambda x, dim: 0, arity=1,
+                   doc="The first half of the transform of a real x.")
 P_irfft = primitive("irfft", Foreign(lambda x, dim, size: np.fft.irfft(x, size, axis=dim, norm="forward"),
-                                     lambda x, dim, size: with_size(x, dim, size, x.dtype.to_real()), real_inverse_gradient), lambda x, dim, size: 0, arity=1,
+                                     lambda x, dim, size: with_size(x, dim, size, x.dtype.to_real()),
+                                     real_inverse_gradient), lambda x, dim, size: 0, arity=1,
                     doc="The inverse of rfft, without a factor: a real result of ``size`` elements.")
 
 
-# --- one dimension and several -----------------------------------------------------------------------------------------------
+# --- one dimension and several ----------------------------------------------------------------------------------------
 def factor(norm, size, inverse):
     """What an unnormalised transform is multiplied by."""
     if norm not in (None, "backward", "ortho", "forward"):
@@ -133,7 +140,8 @@ def transformed(x, dims, inverse):
 
 
 def from_real(name, input, s, dim, norm, inverse):
-    """Real to half complex: along the last of dims, then complex along the others.  The inverse direction (ihfft) conjugates."""
+    """Real to half complex: along the last of dims, then complex along the others.  The inverse direction (ihfft)
+    conjugates."""
     real_only(name, input)
     dims, sizes = plan_dims(name, input, s, dim)
     if not dims:
@@ -148,7 +156,8 @@ def from_real(name, input, s, dim, norm, inverse):
 
 
 def to_real(name, input, s, dim, norm, inverse):
-    """Half complex to real: complex along all but the last of dims, then real along it.  The forward direction (hfft) conjugates."""
+    """Half complex to real: complex along all but the last of dims, then real along it.  The forward direction (hfft)
+    conjugates."""
     dims, sizes = plan_dims(name, input, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
@@ -164,11 +173,15 @@ def to_real(name, input, s, dim, norm, inverse):
     return scaled(P.irfft(x, dim=dims[-1], size=last), factor(norm, product(sizes[:-1]) * last, inverse))
 
 
-WHAT = {"fft": (complex_transform, False, "The Fourier transform"), "ifft": (complex_transform, True, "The inverse Fourier transform"),
-        "rfft": (from_real, False, "The first half of the Fourier transform of a real signal"), "irfft": (to_real, True, "The inverse of rfft, a real signal"),
-        "hfft": (to_real, False, "The Fourier transform, real, of a signal that is Hermitian and given by its first half"),
+WHAT = {"fft": (complex_transform, False, "The Fourier transform"),
+        "ifft": (complex_transform, True, "The inverse Fourier transform"),
+        "rfft": (from_real, False, "The first half of the Fourier transform of a real signal"),
+        "irfft": (to_real, True, "The inverse of rfft, a real signal"),
+        "hfft": (to_real, False,
+                 "The Fourier transform, real, of a signal that is Hermitian and given by its first half"),
         "ihfft": (from_real, True, "The inverse of hfft")}
-SAMPLES = {"fft": sample((3, 4)), "ifft": sample((3, 4)), "rfft": sample((3, 5)), "irfft": sample((3, 4)), "hfft": sample((3, 4)), "ihfft": sample((3, 4))}
+SAMPLES = {"fft": sample((3, 4)), "ifft": sample((3, 4)), "rfft": sample((3, 5)), "irfft": sample((3, 4)),
+           "hfft": sample((3, 4)), "ihfft": sample((3, 4))}
 
 
 def declare(name):
@@ -183,8 +196,10 @@ def declare(name):
     def many(input, s=None, dim=None, norm=None):
         return run(f"{name}n", input, s, dim, norm, inverse)
 
-    for body, ending, place in ((one, "", "along a dimension"), (two, "2", "along two dimensions"), (many, "n", "along several dimensions")):
-        body.__name__, body.__doc__ = name + ending, f"{text}, {place}; ``norm`` is \"backward\", \"ortho\" or \"forward\"."
+    for body, ending, place in ((one, "", "along a dimension"), (two, "2", "along two dimensions"),
+                                (many, "n", "along several dimensions")):
+        body.__name__, body.__doc__ = (name + ending,
+                                       f"{text}, {place}; ``norm`` is \"backward\", \"ortho\" or \"forward\".")
         op(body, namespace=NAMESPACE, samples=(SAMPLES[name],))
 
 
@@ -192,7 +207,7 @@ for _name in WHAT:
     declare(_name)
 
 
-# --- frequencies ---------------------------------------------------------------------------------------------------------------
+# --- frequencies ------------------------------------------------------------------------------------------------------
 @op(composite=True, namespace=NAMESPACE)
 @placing
 def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
@@ -222,29 +237,35 @@ fftshift = shift("fftshift", lambda n: n // 2, "The zero frequency moved to the 
 ifftshift = shift("ifftshift", lambda n: -(n // 2), "The inverse of fftshift.")
 
 
-# --- short-time transforms -----------------------------------------------------------------------------------------------------
+# --- short-time transforms --------------------------------------------------------------------------------------------
 def window_of(name, window, n_fft, win_length, like):
     """The window, in the middle of n_fft zeros."""
     if not 0 < win_length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={win_length}, n_fft={n_fft}")
     if window is None:
         if win_length > 1:
-            warn(f"{name}: a window was not provided, and a rectangular one is applied, which leaks between frequencies. Give one such as hann_window({win_length}), or "
+            warn(f"{name}: a window was not provided, and a rectangular one is applied, which leaks between "
+                 f"frequencies. Give one such as hann_window({win_length}), or "
                  f"ones({win_length}) if that is meant.")
         window = like.new_ones(win_length)
     elif tuple(window.shape) != (win_length,):
-        raise RuntimeError(f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got window with size {list(window.shape)}")
+        raise RuntimeError(
+            f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got window with size "
+            f"{list(window.shape)}")
     left = (n_fft - win_length) // 2
     return OPS["nn.functional.pad"](window, (left, n_fft - win_length - left)) if win_length < n_fft else window
 
 
 @op(composite=True, samples=(sample((40,), 8, return_complex=True),))
-def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None, return_complex=None,
+def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
+         onesided=None, return_complex=None,
          align_to_window=None):
     """Fourier transforms of windows of a signal, ``hop_length`` apart: [*, t] -> [*, frequencies, frames]."""
     complex_ = input.is_complex() or (window is not None and window.is_complex())
     if return_complex is None and not complex_:
-        raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that return_complex=True in a future release.")
+        raise RuntimeError(
+            "stft requires the return_complex parameter be given for real inputs, and will further require that "
+            "return_complex=True in a future release.")
     if input.dim() not in (1, 2):
         raise RuntimeError(f"stft: expected a 1D or 2D tensor, but got {input.dim()}D tensor")
     if not input.dtype.is_inexact:
@@ -255,7 +276,8 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     onesided = not complex_ if onesided is None else onesided
     if return_complex is False:
-        warn("stft with return_complex=False is deprecated: let it return complex tensors, of which view_as_real gives the pairs.")
+        warn("stft with return_complex=False is deprecated: let it return complex tensors, of which view_as_real "
+             "gives the pairs.")
     x = input.unsqueeze(0) if input.dim() == 1 else input
     if center:
         half = n_fft // 2
@@ -271,10 +293,14 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
 
 
 @op(composite=True)
-def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None, return_complex=False):
-    """The signal of which ``stft`` gave input, by overlap and add (Griffin & Lim 1984): [*, frequencies, frames] -> [*, t]."""
+def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
+          length=None, return_complex=False):
+    """The signal of which ``stft`` gave input, by overlap and add (Griffin & Lim 1984): [*, frequencies, frames] -> [*,
+    t]."""
     if not input.is_complex():
-        raise RuntimeError(f"istft requires a complex-valued input tensor matching the output from stft with return_complex=True, got {input.dtype}")
+        raise RuntimeError(
+            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True, "
+            f"got {input.dtype}")
     if input.dim() not in (2, 3) or not input.numel():
         raise RuntimeError(f"istft(): expected a non-empty tensor with 2 or 3 dimensions, got {list(input.shape)}")
     hop = n_fft // 4 if hop_length is None else hop_length
@@ -283,7 +309,9 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
         raise RuntimeError(f"istft: expected 0 < hop_length <= win_length, but got hop_length={hop}, win_length={span}")
     onesided = input.size(-2) != n_fft if onesided is None else onesided
     if input.size(-2) != (n_fft // 2 + 1 if onesided else n_fft):
-        raise RuntimeError(f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft ({n_fft}), but got {input.size(-2)}")
+        raise RuntimeError(
+            f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft ({n_fft}), "
+            f"but got {input.size(-2)}")
     spectrum = (input.unsqueeze(0) if input.dim() == 2 else input).transpose(1, 2)
     norm = "ortho" if normalized else None
     if return_complex:
@@ -297,7 +325,8 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     y = added(frames * weight, hop, total)[:, start:end]
     envelope = added((weight * weight).expand((1, *frames.shape[1:])), hop, total)[:, start:end]
     refuse_where(envelope.abs().min() <= 1e-11, RuntimeError(
-        "istft: window overlap add min: 1; the windows leave gaps, so the signal cannot be recovered. Use a smaller hop_length or another window"))
+        "istft: window overlap add min: 1; the windows leave gaps, so the signal cannot be recovered. Use a smaller "
+        "hop_length or another window"))
     y = y / envelope
     if length is not None and y.size(1) < length:
         y = OPS["nn.functional.pad"](y, (0, length - y.size(1)))

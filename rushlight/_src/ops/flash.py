@@ -15,9 +15,10 @@ from .dropping import dropper, factors_numpy
 from .prims import primitive, transposed
 
 
-# --- meaning ----------------------------------------------------------------------------------------------------------------------
+# --- meaning ----------------------------------------------------------------------------------------------------------
 def weights_numpy(q, k, mask, captured, causal, scale, mods):
-    """Probabilities [n, h, l, s], the logarithm of each row's total (infinity, and zeros, for rows that look nowhere), and plain scores."""
+    """Probabilities [n, h, l, s], the logarithm of each row's total (infinity, and zeros, for rows that look nowhere),
+    and plain scores."""
     plain = scores = np.matmul(q, shared(k, q).swapaxes(-1, -2)) * np.float32(scale)
     if mods is not None:
         scores = mods.scores_numpy(plain, captured)
@@ -50,7 +51,8 @@ def attention_numpy(q, k, v, mask, blocks, captured, starts, seed, place, causal
     return tuple(np.concatenate(pieces, 2) for pieces in zip(*parts))
 
 
-def gradient_numpy(grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest):
+def gradient_numpy(grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop,
+                   longest):
     dropped = factors(q, k, starts, seed, place, drop, longest)
     if not starts:
         return gradients_of_one(grad, q, k, v, mask, captured, causal, scale, mods, dropped)
@@ -64,7 +66,8 @@ def sequences(starts, factors):
     (q, k), count = starts, len(starts[0]) - 1
     for i in range(count):
         rows, columns = slice(q[i], q[i + 1]), slice(k[i], k[i + 1])
-        yield rows, columns, factors if np.ndim(factors) == 0 else factors[i:i + 1, :, :q[i + 1] - q[i], :k[i + 1] - k[i]]
+        yield rows, columns, factors if np.ndim(factors) == 0 else factors[i:i + 1, :, :q[i + 1] - q[i],
+                                                                           :k[i + 1] - k[i]]
 
 
 def factors(q, k, starts, seed, place, drop, longest):
@@ -89,18 +92,23 @@ def gradients_of_one(grad, q, k, v, mask, captured, causal, scale, mods, factors
             of_head(np.matmul(weights.swapaxes(-1, -2), grad), v))
 
 
-# --- the gradient of the gradient, written with smaller primitives -------------------------------------------------------------------
-def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest):
-    """Gradients of what attention_gradient returns.  With probabilities p, factors f of dropout, and slopes s = p * (dp - sum(p * dp)), the
-    three results are s k, s^T q and (f p)^T grad; everything is differentiated through p and dp = f * grad v^T."""
+# --- the gradient of the gradient, written with smaller primitives ----------------------------------------------------
+def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods,
+                    drop, longest):
+    """Gradients of what attention_gradient returns.  With probabilities p, factors f of dropout, and slopes s = p * (dp
+    - sum(p * dp)), the three results are s k, s^T q and (f p)^T grad; everything is differentiated through p and dp = f
+    * grad v^T."""
     if starts and drop:
-        raise NotImplementedError("the second derivative of attention over nested tensors with dropout is not implemented by its kernel; to_padded_tensor() gives "
-                                  "dense tensors, whose attention has it")
+        raise NotImplementedError(
+            "the second derivative of attention over nested tensors with dropout is not implemented by its kernel; "
+            "to_padded_tensor() gives "
+            "dense tensors, whose attention has it")
     if starts:
         mask, causal = within_sequences(starts, q.shape[2], k.shape[2], causal), False
     if mods is not None:
-        raise NotImplementedError("the second derivative of flex_attention with a score_mod or a mask_mod is not implemented by its kernel; "
-                                  "with kernel_options={'BACKEND': 'FORMULA'} attention is computed by its formula, which has it")
+        raise NotImplementedError(
+            "the second derivative of flex_attention with a score_mod or a mask_mod is not implemented by its kernel; "
+            "with kernel_options={'BACKEND': 'FORMULA'} attention is computed by its formula, which has it")
     dtype, sharing = q.dtype, q.shape[1] // k.shape[1]
     a, b, c = g
     wide = lambda x: P.convert(x, dtype=float32) if x.dtype.is_half else x
@@ -113,7 +121,8 @@ def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, start
     products = kept(P.matmul(grad, transposed(values)))
     centred = P.sub(products, P.sum(P.mul(weights, products), at))
     slopes = P.mul(weights, centred)
-    through = total(None if a is None else P.matmul(a, transposed(keys)), None if b is None else P.matmul(q, transposed(b)))
+    through = total(None if a is None else P.matmul(a, transposed(keys)),
+                    None if b is None else P.matmul(q, transposed(b)))
     through = P.mul(scale, through) if through is not None else P.mul(weights, 0.0)
     mean = P.sum(P.mul(through, weights), at)
     inner = P.mul(weights, P.sub(through, mean))
@@ -148,11 +157,13 @@ def probabilities(q, k, lse, mask, causal, scale):
 
 
 def within_sequences(starts, rows, columns, causal):
-    """[rows, columns] bools: whether a query and a key, of sequences that lie end to end, are of the same one, and the key not ahead where ``causal``."""
+    """[rows, columns] bools: whether a query and a key, of sequences that lie end to end, are of the same one, and the
+    key not ahead where ``causal``."""
     (row, first), (column, begin) = (sequence_of(start, count) for start, count in zip(starts, (rows, columns)))
     turned = lambda x: P.reshape(x, shape=(rows, 1))
     same = P.eq(turned(row), column)
-    return P.logical_and(same, P.le(place_within(columns, begin), turned(place_within(rows, first)))) if causal else same
+    return P.logical_and(same, P.le(place_within(columns, begin),
+                                    turned(place_within(rows, first)))) if causal else same
 
 
 def sequence_of(starts, count):
@@ -188,7 +199,7 @@ def summed(x, sharing):
     return P.reshape(out, shape=(n, h // sharing, *rest))
 
 
-# --- the primitives ---------------------------------------------------------------------------------------------------------------
+# --- the primitives ---------------------------------------------------------------------------------------------------
 def describe(q, k, v, mask, blocks, captured, starts, seed, place, **how):
     return in_order_of(q, v.shape[-1]), Meta.of(tuple(q.shape[:-1]), float32, q.device)
 
@@ -210,24 +221,32 @@ def gradient(g, y, q, k, v, *others, **how):
 
 
 attention = primitive(
-    "attention", Foreign(attention_numpy, describe, gradient), lambda q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest: 0,
+    "attention", Foreign(attention_numpy, describe, gradient),
+    lambda q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest: 0,
     arity=9,
-    doc="softmax(q k^T * scale + mask) v, and the float32 logarithm of each row's total, which gets no gradient. q: [n, h, l, e], "
+    doc="softmax(q k^T * scale + mask) v, and the float32 logarithm of each row's total, which gets no gradient. q: "
+        "[n, h, l, e], "
         "k: [n, h / sharing, s, e], v: [n, h / sharing, s, f], mask: None or [n, h, l, s] bool or float. "
-        "mods: what a user's functions, which read the tensors `captured`, do to scores; blocks: [n or 1, h or 1, blocks of l, blocks of s] uint8, "
-        "0 where nobody may look, 2 where everybody may. drop: the probability of dropping a weight, as the stream from `seed` and block `place` on says. "
-        "starts: (), or where sequences, which lie end to end in l and in s, begin, int64 [sequences + 1] each; longest: bounds of their lengths.")
+        "mods: what a user's functions, which read the tensors `captured`, do to scores; blocks: [n or 1, h or 1, "
+        "blocks of l, blocks of s] uint8, "
+        "0 where nobody may look, 2 where everybody may. drop: the probability of dropping a weight, as the stream "
+        "from `seed` and block `place` on says. "
+        "starts: (), or where sequences, which lie end to end in l and in s, begin, int64 [sequences + 1] each; "
+        "longest: bounds of their lengths.")
 attention_gradient = primitive(
     "attention_gradient", Foreign(gradient_numpy, describe_gradient, second_gradient),
-    lambda grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest: 0, arity=12,
+    lambda grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest: 0,
+    arity=12,
     doc="The gradients of q, k and v.")
 
 
 @op(method=False, name="_attention")
 def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop):
-    """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped with probability ``drop``.
+    """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped with
+    probability ``drop``.
 
-    ``scale`` None: one over the square root of e, which only a plan has to know.  One that varies from call to call multiplies the query, where that is not rounded to halves.
+    ``scale`` None: one over the square root of e, which only a plan has to know.  One that varies from call to call
+    multiplies the query, where that is not rounded to halves.
     """
     scale = 1.0 / math.sqrt(query.shape[-1] / 1) if scale is None else scale
     if isinstance(scale, RunTime) and query.dtype is float32:
@@ -238,7 +257,8 @@ def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, d
         if mask.shape[-1] != columns:  # the kernel reads masks along a row
             mask = P.copy(P.expand(mask, shape=(*mask.shape[:-1], columns)))
         mask = four(P.expand(mask, shape=(*lead, rows, columns)))
-    out, _ = P.attention(four(query), four(key), four(value), mask, None, (), (), seed, place, causal=causal, scale=scale, mods=None, drop=drop,
+    out, _ = P.attention(four(query), four(key), four(value), mask, None, (), (), seed, place, causal=causal,
+                         scale=scale, mods=None, drop=drop,
                          longest=())
     return out if len(lead) == 2 else P.reshape(out, shape=(*lead, rows, value.shape[-1]))
 
@@ -246,13 +266,16 @@ def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, d
 @op(method=False, name="_flex_attention")
 def flex(query, key, value, blocks, captured, causal, scale, mods):
     """Attention whose scores a user's functions change: its result, and the logarithm of each row's total."""
-    return P.attention(query, key, value, None, blocks, tuple(captured), (), None, None, causal=causal, scale=scale, mods=mods, drop=0.0, longest=())
+    return P.attention(query, key, value, None, blocks, tuple(captured), (), None, None, causal=causal, scale=scale,
+                       mods=mods, drop=0.0, longest=())
 
 
 @op(method=False, name="_ragged_attention", autocast="half")
 def ragged(query, key, value, q_starts, k_starts, seed: Scalar, place: Scalar, causal, scale, drop, longest):
-    """Attention [h, rows, size] within sequences that lie end to end; ``longest``: bounds of the numbers of their queries and of their keys."""
-    return sequences_of(query, key, value, (q_starts, k_starts), seed, place, causal=causal, scale=scale, drop=drop, longest=longest)
+    """Attention [h, rows, size] within sequences that lie end to end; ``longest``: bounds of the numbers of their
+    queries and of their keys."""
+    return sequences_of(query, key, value, (q_starts, k_starts), seed, place, causal=causal, scale=scale, drop=drop,
+                        longest=longest)
 
 
 def sequences_of(query, key, value, starts, seed, place, **how):

@@ -8,7 +8,8 @@ PRODUCT = (("beta", "input", "alpha", "mat1", "mat2"), ("beta", "input", "mat1",
            ("input", "beta", "alpha", "mat1", "mat2"), ("input", "beta", "mat1", "mat2"))  # of methods
 THIRD = (("input", "value", "tensor1", "tensor2"),)
 SUM = (("input", "alpha", "other"),)
-ORDERS = {"add": SUM, "sub": SUM, "addcmul": THIRD, "addcdiv": THIRD, **dict.fromkeys(("addmm", "addmv", "addr", "addbmm", "baddbmm"), PRODUCT)}
+ORDERS = {"add": SUM, "sub": SUM, "addcmul": THIRD, "addcdiv": THIRD,
+          **dict.fromkeys(("addmm", "addmv", "addr", "addbmm", "baddbmm"), PRODUCT)}
 
 
 def fits(name: str, value) -> bool:
@@ -20,7 +21,8 @@ def fits(name: str, value) -> bool:
 def former(name: str, written: str | None = None):
     """What the fact ``otherwise`` of an operator holds, for a form that is ``written`` so, such as ``add_`` of ``add``.
 
-    Of the arguments behind the first one it makes the call that was meant, as a function of the first one; None where they stand as they do now.
+    Of the arguments behind the first one it makes the call that was meant, as a function of the first one; None where
+    they stand as they do now.
     """
     written = written or name
 
@@ -34,11 +36,15 @@ def former(name: str, written: str | None = None):
 
 
 def call(name: str, order: tuple, args: tuple):
-    """The operator with its arguments in today's order; TypeError where the first one is no number but should be, or the other way round."""
+    """The operator with its arguments in today's order; TypeError where the first one is no number but should be, or
+    the other way round."""
     if not fits(order[0], args[0]):
-        raise TypeError(f"{name}() received an invalid combination of arguments: a {type(args[0]).__name__} for {order[0]} in {name}({', '.join(order)})")
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments: a {type(args[0]).__name__} for {order[0]} in "
+            f"{name}({', '.join(order)})")
     tensors, factors = [n for n in order if n not in FACTORS], [n for n in order if n in FACTORS]
-    warn(f"This overload of {name} is deprecated:\n\t{name}({', '.join(order)})\nConsider using one of the following signatures instead:\n"
+    warn(f"This overload of {name} is deprecated:\n\t{name}({', '.join(order)})\nConsider using one of the following "
+         "signatures instead:\n"
          f"\t{name}({', '.join(tensors)}, *, {', '.join(f'{n} = 1' for n in factors)})")
     given = dict(zip(order, args))
     return OPS[name](*(given[n] for n in tensors), **{n: given[n] for n in factors})

@@ -46,7 +46,8 @@ def pooling(rank):
             if o + k - 1 > n or o < 1:
                 raise RuntimeError(f"{name}(): pool size {k} with output size {o} too large relative to input size {n}")
         n, c = x.shape[:2]
-        u = values_of((_random_samples if _random_samples is not None else OPS["rand"](n, c, rank)).detach()).astype(np.float64)
+        u = values_of((_random_samples if _random_samples is not None
+                       else OPS["rand"](n, c, rank)).detach()).astype(np.float64)
         u = u[..., ::-1] if rank == 2 else u  # PyTorch draws the width first in two dimensions
         position = np.zeros((n, c) + (1,) * (2 * rank), np.int64)
         for d in range(rank):
@@ -63,10 +64,12 @@ def pooling(rank):
             values, indices = values.squeeze(0), indices.squeeze(0)
         return (values, indices) if return_indices else values
 
-    body.__name__, body.__doc__ = name, "The largest element of windows that start at pseudo-random places: [n, c, *space] -> [n, c, *out]."
+    body.__name__, body.__doc__ = (
+        name, "The largest element of windows that start at pseudo-random places: [n, c, *space] -> [n, c, *out].")
     made = op(body, composite=True, namespace=F)
 
-    def with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=True, _random_samples=None):
+    def with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=True,
+                     _random_samples=None):
         return made(input, kernel_size, output_size, output_ratio, True, _random_samples)
 
     with_indices.__name__, with_indices.__doc__ = f"{name}_with_indices", "The same, and where each element was found."

@@ -1,4 +1,5 @@
-"""Sampling at points of a grid (Jaderberg et al. 2015): grids of affine maps, and images read between their elements."""
+"""Sampling at points of a grid (Jaderberg et al. 2015): grids of affine maps, and images read between their
+elements."""
 from __future__ import annotations
 
 from ..core.advice import warn
@@ -21,15 +22,20 @@ def warn_of_corners(name, align_corners):
 
 @op(composite=True, namespace=F)
 def affine_grid(theta, size, align_corners=None):
-    """The points (x, y[, z]) in [-1, 1] that affine maps theta [n, 2, 3] or [n, 3, 4] take an output of ``size`` to: [n, h, w, 2] or [n, d, h, w, 3]."""
+    """The points (x, y[, z]) in [-1, 1] that affine maps theta [n, 2, 3] or [n, 3, 4] take an output of ``size`` to:
+    [n, h, w, 2] or [n, d, h, w, 3]."""
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     warn_of_corners("affine_grid", align_corners)
     rank = len(size) - 2
     if rank not in (2, 3):
-        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {tuple(size)}")
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+            f"{tuple(size)}")
     if theta.dim() != 3 or tuple(theta.shape[-2:]) != (rank, rank + 1):
-        raise ValueError(f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size {tuple(size)}. Got {theta.shape}.")
+        raise ValueError(
+            f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size {tuple(size)}. Got "
+            f"{theta.shape}.")
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
     axes = []
@@ -55,7 +61,8 @@ def folded(x, low, high):
 
 def unnormalised(x, size, align_corners):
     """Points in [-1, 1] as positions among ``size`` elements."""
-    return P.mul(P.div(P.add(x, 1.0), 2.0), size - 1.0) if align_corners else P.div(P.sub(P.mul(P.add(x, 1.0), size * 1.0), 1.0), 2.0)
+    return P.mul(P.div(P.add(x, 1.0), 2.0),
+                 size - 1.0) if align_corners else P.div(P.sub(P.mul(P.add(x, 1.0), size * 1.0), 1.0), 2.0)
 
 
 def inside(x, size, padding, align_corners):
@@ -117,7 +124,8 @@ def linear_sample(image, places):
 
 
 def cubic_weights(t, a=-0.75):
-    """Weights of the four neighbours at -1, 0, 1, 2 of a point t in [0, 1) (Keys 1981), in a form whose terms do not cancel."""
+    """Weights of the four neighbours at -1, 0, 1, 2 of a point t in [0, 1) (Keys 1981), in a form whose terms do not
+    cancel."""
     def near(s):
         return P.add(P.mul(P.mul(P.sub(P.mul(s, a + 2), a + 3), s), s), 1.0)
 
@@ -134,7 +142,8 @@ def cubic_sample(image, places, padding, align_corners):
     for i in range(4):
         row = None
         for j in range(4):
-            at = [inside(P.add(b, k - 1.0), size, padding, align_corners) for b, k, size in zip(base, (i, j), image.space)]
+            at = [inside(P.add(b, k - 1.0), size, padding, align_corners)
+                  for b, k, size in zip(base, (i, j), image.space)]
             value = P.mul(image.at(at), over_channels(weights[1][j]))
             row = value if row is None else P.add(row, value)
         row = P.mul(row, over_channels(weights[0][i]))
@@ -149,7 +158,8 @@ def sampled(input, grid, mode, padding_mode, align_corners):
     rank = len(x.shape) - 2
     coordinates = []
     for k in range(rank):  # the grid's last coordinate belongs to the first dimension of space
-        part = P.slice(points, starts=(0,) * (rank + 1) + (rank - 1 - k,), steps=(1,) * (rank + 2), shape=(*points.shape[:-1], 1))
+        part = P.slice(points, starts=(0,) * (rank + 1) + (rank - 1 - k,), steps=(1,) * (rank + 2),
+                       shape=(*points.shape[:-1], 1))
         coordinates.append(P.reshape(part, shape=tuple(points.shape[:-1])))
     places = [unnormalised(v, size, align_corners) for v, size in zip(coordinates, x.shape[2:])]
     image = Image(x)
@@ -163,21 +173,35 @@ def sampled(input, grid, mode, padding_mode, align_corners):
 
 @op(composite=True, namespace=F, autocast="float32")
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
-    """input [n, c, (d,) h, w] read at points of grid [n, (do,) ho, wo, 2 or 3], (x, y[, z]) in [-1, 1], between its elements."""
+    """input [n, c, (d,) h, w] read at points of grid [n, (do,) ho, wo, 2 or 3], (x, y[, z]) in [-1, 1], between its
+    elements."""
     if mode not in MODES:
-        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
     if padding_mode not in PADDINGS:
-        raise ValueError(f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+            f"'{padding_mode}'")
     if input.dim() not in (4, 5) or input.dim() != grid.dim():
-        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+        raise RuntimeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with "
+            f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
     if input.size(0) != grid.size(0):
-        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}")
     if grid.size(-1) != input.dim() - 2:
-        raise RuntimeError(f"grid_sampler(): expected grid to have size {input.dim() - 2} in last dimension, but got grid with sizes {list(grid.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {input.dim() - 2} in last dimension, but got grid with sizes "
+            f"{list(grid.shape)}")
     if input.dtype is not grid.dtype:
-        raise RuntimeError(f"grid_sampler(): expected input and grid to have the same dtype, but input has {input.dtype} and grid has {grid.dtype}")
+        raise RuntimeError(
+            f"grid_sampler(): expected input and grid to have the same dtype, but input has {input.dtype} and grid "
+            f"has {grid.dtype}")
     if any(size <= 0 for size in input.shape[2:]):
-        raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(input.shape)}")
+        raise RuntimeError(
+            "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+            f"{list(input.shape)}")
     if input.dim() == 5 and mode == "bicubic":
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     warn_of_corners("grid_sample", align_corners)
@@ -191,4 +215,7 @@ def by_number(name, rank):
     return op(body, composite=True, method=False)
 
 
-grid_sampler, grid_sampler_2d, grid_sampler_3d = by_number("grid_sampler", "2 or 3"), by_number("grid_sampler_2d", "2"), by_number("grid_sampler_3d", "3")
+grid_sampler, grid_sampler_2d, grid_sampler_3d = by_number("grid_sampler", "2 or 3"), by_number("grid_sampler_2d",
+                                                                                                "2"), by_number(
+                                                                                                    "grid_sampler_3d",
+                                                                                                    "3")

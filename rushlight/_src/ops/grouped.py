@@ -9,18 +9,24 @@ F = "nn.functional"
 
 def check_groups(a, b, offs, bias, out_dtype):
     if a.dtype not in (float32, bfloat16, float16) or b.dtype is not a.dtype:
-        raise RuntimeError(f"Expected mat_a to be Float32, BFloat16 or Float16 matrix and mat_b of the same dtype, got {a.dtype} and {b.dtype}")
+        raise RuntimeError(
+            f"Expected mat_a to be Float32, BFloat16 or Float16 matrix and mat_b of the same dtype, got {a.dtype} and "
+            f"{b.dtype}")
     if a.dim() not in (2, 3) or b.dim() not in (2, 3):
-        raise RuntimeError(f"mat_a and mat_b have to be 2 or 3 dimensional tensors, got {a.dim()} and {b.dim()} dimensions")
+        raise RuntimeError(
+            f"mat_a and mat_b have to be 2 or 3 dimensional tensors, got {a.dim()} and {b.dim()} dimensions")
     if a.size(-1) != b.size(-2):
-        raise RuntimeError(f"contraction dimension of mat_a and mat_b must match, got {list(a.shape)} and {list(b.shape)}")
+        raise RuntimeError(
+            f"contraction dimension of mat_a and mat_b must match, got {list(a.shape)} and {list(b.shape)}")
     if (offs is None) != (a.dim() == b.dim() == 3):
         raise RuntimeError("Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d")
     if offs is not None and (offs.dtype is not int32 or offs.dim() != 1):
-        raise RuntimeError(f"Offsets have to be int32, in one dimension; got {offs.dtype} with sizes {list(offs.shape)}")
+        raise RuntimeError(
+            f"Offsets have to be int32, in one dimension; got {offs.dtype} with sizes {list(offs.shape)}")
     groups = {x.size(0) for x in (a, b) if x.dim() == 3} | ({offs.numel()} if offs is not None else set())
     if len(groups) > 1:
-        raise RuntimeError(f"matrix batch sizes have to match: there are {' and '.join(map(str, sorted(groups)))} groups")
+        raise RuntimeError(
+            f"matrix batch sizes have to match: there are {' and '.join(map(str, sorted(groups)))} groups")
     if bias is not None:
         raise RuntimeError("Bias not supported yet: add it to the result")
     if out_dtype not in (None, a.dtype):
@@ -29,10 +35,12 @@ def check_groups(a, b, offs, bias, out_dtype):
 
 @op(composite=True, method=False, namespace=F)
 def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
-    """A matrix product for each group; ``offs`` [g] (int32) tells where groups end along the dimension that a matrix without groups has them in.
+    """A matrix product for each group; ``offs`` [g] (int32) tells where groups end along the dimension that a matrix
+    without groups has them in.
 
-    mat_a [rows, k], mat_b [g, k, n] -> [rows, n]; [g, m, k], [k, columns] -> [m, columns]; [m, all k], [all k, n] -> [g, m, n]; [g, m, k], [g, k, n] ->
-    [g, m, n].  What lies behind the last group is 0.  RuntimeError for sizes and dtypes that do not fit.
+    mat_a [rows, k], mat_b [g, k, n] -> [rows, n]; [g, m, k], [k, columns] -> [m, columns]; [m, all k], [all k, n] ->
+    [g, m, n]; [g, m, k], [g, k, n] -> [g, m, n].  What lies behind the last group is 0.  RuntimeError for sizes and
+    dtypes that do not fit.
     """
     check_groups(mat_a, mat_b, offs, bias, out_dtype)
     if offs is None:
@@ -55,15 +63,20 @@ def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
 def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False):
     """(input * scale_a) @ (mat2 * scale_b) + bias of floats of a byte: [m, k], [k, n] -> [m, n].
 
-    Scales are single numbers, or one a row of input [m, 1] and one a column of mat2 [1, n].  ValueError for other dtypes and scales, RuntimeError for sizes that do not fit.
+    Scales are single numbers, or one a row of input [m, 1] and one a column of mat2 [1, n].  ValueError for other
+    dtypes and scales, RuntimeError for sizes that do not fit.
     """
     if not (input.dtype.is_byte and mat2.dtype.is_byte):
-        raise ValueError(f"Expected matrices of floats of a byte, such as torch.float8_e4m3fn; got {input.dtype} and {mat2.dtype}")
+        raise ValueError(
+            f"Expected matrices of floats of a byte, such as torch.float8_e4m3fn; got {input.dtype} and {mat2.dtype}")
     if input.dim() != 2 or mat2.dim() != 2 or input.size(1) != mat2.size(0):
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, input.shape))} and {'x'.join(map(str, mat2.shape))})")
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, input.shape))} and "
+            f"{'x'.join(map(str, mat2.shape))})")
     for name, scale, wanted in (("scale_a", scale_a, (input.size(0), 1)), ("scale_b", scale_b, (1, mat2.size(1)))):
         if scale.dtype is not float32 or scale.numel() != 1 and tuple(scale.shape) != wanted:
-            raise ValueError(f"{name} must be a float32 number, or {list(wanted)} of them; got {list(scale.shape)} of {scale.dtype}")
+            raise ValueError(
+                f"{name} must be a float32 number, or {list(wanted)} of them; got {list(scale.shape)} of {scale.dtype}")
     out = (input.float() @ mat2.float()) * (scale_a * scale_b)
     out = out if bias is None else out + bias.float()
     out = out if scale_result is None else out * scale_result

@@ -9,7 +9,8 @@ from ..core.tensor import Tensor
 
 @op(method=False, name="_drawn")
 def drawn_by(sample, parameter):
-    """A random variable: the derivative by the parameter of its distribution is 0, as in PyTorch, not that of how it was computed."""
+    """A random variable: the derivative by the parameter of its distribution is 0, as in PyTorch, not that of how it
+    was computed."""
     return P.copy(sample)
 
 
@@ -27,7 +28,8 @@ def with_history(sample, *parameters):
 
 
 def without_derivative(name, input, results):
-    """Results of which the first is no constant where the input wants a gradient: RuntimeError where a gradient is asked for."""
+    """Results of which the first is no constant where the input wants a gradient: RuntimeError where a gradient is
+    asked for."""
     if top() is not None or not (input.requires_grad and is_recording()):
         return results
     from ..autograd.passing import DelayedError

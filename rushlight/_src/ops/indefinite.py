@@ -1,7 +1,7 @@
 """Factors of symmetric and Hermitian matrices that need not be definite: A = L D L^H by Bunch & Kaufman (1977).
 
-Rows and pivots are those of LAPACK's sytrf and hetrf for the lower triangle: a pivot k > 0 stands for a 1 by 1 block of D after an exchange with row k,
-two equal negative ones for a 2 by 2 block whose second row was exchanged.
+Rows and pivots are those of LAPACK's sytrf and hetrf for the lower triangle: a pivot k > 0 stands for a 1 by 1 block of
+D after an exchange with row k, two equal negative ones for a 2 by 2 block whose second row was exchanged.
 """
 from __future__ import annotations
 

@@ -24,9 +24,13 @@ INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 
 
 def parse(tensor, key):
-    """An index as a list with one entry for each dimension of the input or None: ints, slices, None, tensors (bool masks kept)."""
-    if isinstance(key, list) and len(key) < 32 and any(k is None or k is Ellipsis or isinstance(k, (list, tuple, range, slice, Tensor, np.ndarray)) for k in key):
-        warn("Using a non-tuple sequence for multidimensional indexing is deprecated: write x[tuple(seq)], or x[torch.tensor(seq)] if it is one index.")
+    """An index as a list with one entry for each dimension of the input or None: ints, slices, None, tensors (bool
+    masks kept)."""
+    if isinstance(key, list) and len(key) < 32 and any(k is None or k is Ellipsis
+                                                       or isinstance(k, (list, tuple, range, slice, Tensor,
+                                                                         np.ndarray)) for k in key):
+        warn("Using a non-tuple sequence for multidimensional indexing is deprecated: write x[tuple(seq)], or "
+             "x[torch.tensor(seq)] if it is one index.")
         key = tuple(key)
     key = key if isinstance(key, tuple) else (key,)
     entries, used = [], 0
@@ -38,14 +42,18 @@ def parse(tensor, key):
         elif hasattr(k, "__index__") and not isinstance(k, (bool, int, Tensor, Expr)):
             k = k.__index__()
         elif not (k is None or k is Ellipsis or isinstance(k, (bool, int, slice, Tensor, Expr))):
-            raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
-                             f"(got {type(k).__name__})")
+            raise IndexError(
+                "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+                f"(got {type(k).__name__})")
         entries.append(k)
-        used += k.dim() if isinstance(k, Tensor) and k.dtype in (bool_, uint8) else 0 if k is None or k is Ellipsis or isinstance(k, bool) else 1
+        used += k.dim() if isinstance(k, Tensor) and k.dtype in (
+            bool_, uint8) else 0 if k is None or k is Ellipsis or isinstance(k, bool) else 1
     if not tensor.dim() and len(entries) == 1 and type(entries[0]) is int:
-        raise IndexCountError("invalid index of a 0-dim tensor", "no index", "use tensor.item() to convert it to a number")
+        raise IndexCountError("invalid index of a 0-dim tensor", "no index",
+                              "use tensor.item() to convert it to a number")
     if used > tensor.dim():
-        raise IndexCountError(f"too many indices for tensor of dimension {tensor.dim()}: {used}", f"at most {tensor.dim()}", "insert dimensions with None or unsqueeze()")
+        raise IndexCountError(f"too many indices for tensor of dimension {tensor.dim()}: {used}",
+                              f"at most {tensor.dim()}", "insert dimensions with None or unsqueeze()")
     if sum(1 for k in entries if k is Ellipsis) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     rest = [slice(None)] * (tensor.dim() - used)
@@ -100,7 +108,8 @@ def consumed(entry) -> int:
 def slice_entry(k):
     def whole(v):
         if v is not None and not hasattr(v, "__index__"):
-            raise TypeError(f"slice indices must be integers or None or have an __index__ method, not {type(v).__name__}")
+            raise TypeError(
+                f"slice indices must be integers or None or have an __index__ method, not {type(v).__name__}")
         return v if v is None or type(v) in (int, Expr) else v.__index__()
     step = whole(k.step)
     if step is not None and step <= 0:
@@ -110,7 +119,8 @@ def slice_entry(k):
 
 def static(entries):
     """Entries as the static parameter of ``index_basic``; advanced ones become full slices."""
-    return tuple(slice_entry(k) if isinstance(k, slice) else ("slice", None, None, None) if isinstance(k, Tensor) else k for k in entries)
+    return tuple(slice_entry(k) if isinstance(k, slice) else ("slice", None, None, None) if isinstance(k, Tensor)
+                 else k for k in entries)
 
 
 def part_of(tensor, entries):
@@ -131,7 +141,8 @@ def __getitem__(self, key):
             return self[key.item()]
         if key.dtype is int64:
             return index_rows(self, (key,) + (None,) * (self.dim() - 1))
-        if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape and on_host(key) and on_host(self):
+        if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[
+                :key.dim()] == key.shape and on_host(key) and on_host(self):
             return chosen(resolved(self.contiguous()), key.contiguous())
     entries = parse(self, key)
     if any(isinstance(k, bool) for k in entries):
@@ -153,7 +164,8 @@ def prepared(x, entries):
         if isinstance(k, Tensor) and k.dtype in (bool_, uint8):
             masks += [k] if k.dim() else [k]
     for _ in range(sum(k.dtype is uint8 for k in masks)):
-        warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead: write mask.bool().")
+        warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead: write "
+             "mask.bool().")
     flat = []  # one entry for each input dimension that remains
     basic = []
     for k in entries:
@@ -185,7 +197,9 @@ def prepared(x, entries):
                 continue
             for j in range(k.dim()):
                 if k.size(j) != start.size(dim + j):
-                    raise IndexError(f"The shape of the mask {list(k.shape)} at index {j} does not match the shape of the indexed tensor {list(x.shape)} at index {dim + j}")
+                    raise IndexError(
+                        f"The shape of the mask {list(k.shape)} at index {j} does not match the shape of the indexed "
+                        f"tensor {list(x.shape)} at index {dim + j}")
             indices += list(nonzero(k, as_tuple=True))
             dim += k.dim()
         else:
@@ -204,7 +218,8 @@ def nonzero_vector(flags):
 def positions(x, indices):
     """The indexed dimensions brought to the front, and the position in them of each looked-up element.
 
-    Returns (x permuted, how many dimensions are indexed, the index into their product, where the result's index dimensions go).
+    Returns (x permuted, how many dimensions are indexed, the index into their product, where the result's index
+    dimensions go).
     """
     dims = [k for k, i in enumerate(indices) if i is not None]
     if not dims:
@@ -216,7 +231,9 @@ def positions(x, indices):
     try:
         shape = broadcast(*(i.shape for i in tensors))
     except RuntimeError:
-        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(i.shape)) for i in tensors)}") from None
+        raise IndexError(
+            "shape mismatch: indexing tensors could not be broadcast together with shapes "
+            f"{', '.join(str(list(i.shape)) for i in tensors)}") from None
     at = None
     for k, i in zip(dims, tensors):
         size = x.shape[k]
@@ -236,7 +253,8 @@ def index_rows(input, indices):
     x, count, at, place = positions(input, indices)
     lead = product(x.shape[:count])
     if lead and any(type(size) is int and size == 0 for size in x.shape[count:]):
-        at = P.full(shape=tuple(at.shape), value=0, dtype=int64)  # of rows without elements PyTorch takes any position, here alone
+        # of rows without elements PyTorch takes any position, here alone
+        at = P.full(shape=tuple(at.shape), value=0, dtype=int64)
     flat = P.reshape(x, shape=(lead, *x.shape[count:]))
     out = P.take(flat, at, dim=0)
     if place:
@@ -272,10 +290,13 @@ def put_rows(input, indices, values, accumulate):
     target = (*rest[:place], *at.shape, *rest[place:])
     values = as_dtype(values, input.dtype)
     if not expands(tuple(values.shape), target):
-        raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape {list(target)}")
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of "
+            f"shape {list(target)}")
     values = P.expand(values, shape=target)
     if place:
-        values = P.permute(values, dims=(*range(place, place + depth), *range(place), *range(place + depth, len(target))))
+        values = P.permute(values, dims=(*range(place, place + depth), *range(place),
+                                         *range(place + depth, len(target))))
     out = P.put(flat, at, values, dim=0, combine="add" if accumulate else "set")
     out = P.reshape(out, shape=shape)
     dims = [k for k, i in enumerate(indices) if i is not None]
@@ -290,7 +311,9 @@ def put_rows(input, indices, values, accumulate):
 def index_put(input, indices, values, accumulate=False):
     """input with input[indices] = values (or +=)."""
     if values.dtype is not input.dtype:
-        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and {values.dtype} for the source.")
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and "
+            f"{values.dtype} for the source.")
     x, found = prepared(input, parse(input, tuple(i if i is not None else slice(None) for i in indices)))
     return put_rows(x, tuple(found), values, accumulate)
 
@@ -326,9 +349,11 @@ def __setitem__(self, key, value):
             target.fill_(as_scalar(value, self))
         return
     if not isinstance(value, Tensor):
-        value = OPS["_filled"](value, (), self.dtype) if type(value) in (int, float) and self.dtype.is_floating_point else make(value, dtype=self.dtype)
+        value = OPS["_filled"](value, (), self.dtype) if type(value) in (
+            int, float) and self.dtype.is_floating_point else make(value, dtype=self.dtype)
     value = value.to(self.dtype)
-    if len(entries) == 1 and entries[0].dtype.name == "bool" and not any(type(size) is not int or size != 1 for size in value._meta.shape):
+    if len(entries) == 1 and entries[0].dtype.name == "bool" and not any(type(size) is not int or size != 1
+                                                                         for size in value._meta.shape):
         mask = entries[0]
         if mask.shape == self.shape[:mask.dim()]:  # no positions have to be found
             self.masked_fill_(mask.reshape((*mask.shape, *(1,) * (self.dim() - mask.dim()))), value.reshape(()))
@@ -353,14 +378,16 @@ def as_scalar(value, target):
     if isinstance(value, (int, float, bool, complex)):
         return value
     if value is None or np.ndim(value):
-        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{type_name(target.dtype)}Tensor: make it a tensor first")
+        raise TypeError(
+            f"can't assign a {type(value).__name__} to a torch.{type_name(target.dtype)}Tensor: make it a tensor first")
     return make(value, dtype=target.dtype)
 
 
 def index_of(name, dim, input, index):
     at = wrapped(dim, len(input.shape))
     if index.dtype not in (int64, int32):
-        raise (IndexError if name.startswith("index_select") else RuntimeError)(f"{name}(): Expected dtype int32/int64 for index but got {index.dtype}")
+        raise (IndexError if name.startswith("index_select")
+               else RuntimeError)(f"{name}(): Expected dtype int32/int64 for index but got {index.dtype}")
     return at, as_dtype(index, int64)
 
 
@@ -393,7 +420,9 @@ def gather(input, dim, index, *, sparse_grad=False):
         return P.reshape(P.gather(x, i, dim=0), shape=tuple(index.shape))
     for k, (a, b) in enumerate(zip(input.shape, index.shape)):
         if k != at and b > a:
-            raise RuntimeError(f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from dimension {at}")
+            raise RuntimeError(
+                f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger than self "
+                f"{list(input.shape)} apart from dimension {at}")
     return P.gather(input, as_dtype(index, int64), dim=at)
 
 
@@ -403,11 +432,15 @@ def take_along_dim(input, indices, dim=None):
     if indices.dtype is not int64:
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
     if dim is None:
-        return P.gather(P.reshape(input, shape=(product(input.shape),)), P.reshape(indices, shape=(product(indices.shape),)), dim=0)
+        return P.gather(P.reshape(input, shape=(product(input.shape),)),
+                        P.reshape(indices, shape=(product(indices.shape),)), dim=0)
     if len(input.shape) != len(indices.shape):
-        raise RuntimeError(f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {len(input.shape)} dimensions for input, and {len(indices.shape)} dimensions for indices")
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{len(input.shape)} dimensions for input, and {len(indices.shape)} dimensions for indices")
     at = wrapped(dim, len(input.shape))
-    rest = broadcast(tuple(1 if k == at else s for k, s in enumerate(input.shape)), tuple(1 if k == at else s for k, s in enumerate(indices.shape)))
+    rest = broadcast(tuple(1 if k == at else s for k, s in enumerate(input.shape)),
+                     tuple(1 if k == at else s for k, s in enumerate(indices.shape)))
     x = P.expand(input, shape=tuple(input.shape[at] if k == at else s for k, s in enumerate(rest)))
     indices = P.where(P.lt(indices, 0), P.add(indices, input.shape[at]), indices)
     i = P.expand(indices, shape=tuple(indices.shape[at] if k == at else s for k, s in enumerate(rest)))
@@ -443,10 +476,13 @@ def scatter_arguments(name, input, dim, index, src):
         raise RuntimeError(f"{name}(): an index is out of bounds for dimension {at} with size 0")
     for k, (a, b) in enumerate(zip(input.shape, index.shape)):
         if k != at and b > a:
-            raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from dimension {at}")
+            raise RuntimeError(
+                f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from "
+                f"dimension {at}")
     if not isinstance(src, Tensor) or is_number(src):
         value = held(src, input.dtype)
-        src = P.expand(value, shape=tuple(index.shape)) if isinstance(value, Tensor) else P.full(shape=tuple(index.shape), value=value, dtype=input.dtype)
+        src = P.expand(value, shape=tuple(index.shape)) if isinstance(value, Tensor) else P.full(
+            shape=tuple(index.shape), value=value, dtype=input.dtype)
     elif tuple(src.shape) != tuple(index.shape):
         src = P.slice(src, starts=(0,) * len(index.shape), steps=(1,) * len(index.shape), shape=tuple(index.shape))
     return at, index, src
@@ -479,7 +515,8 @@ def scatter_add(input, dim, index, src):
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """src combined into a copy of input along a dimension: sum, prod, mean, amax or amin."""
     at, index, source = scatter_arguments("scatter_reduce", input, dim, index, src)
-    return reduce_into(input, source, lambda base, values, combine: scattered(base, at, index, values, combine), reduce, include_self)
+    return reduce_into(input, source, lambda base, values, combine: scattered(base, at, index, values, combine), reduce,
+                       include_self)
 
 
 def reduce_into(input, source, place, reduce, include_self):
@@ -514,16 +551,24 @@ def along(name, combine):
         if isinstance(alpha, Tensor) or alpha != 1:
             source = P.mul(source, held(alpha, source.dtype))
         if source.dtype is not input.dtype:
-            raise RuntimeError(f"{name}(): self ({input.dtype}) and source ({source.dtype}) must have the same scalar type")
+            raise RuntimeError(
+                f"{name}(): self ({input.dtype}) and source ({source.dtype}) must have the same scalar type")
         index = index if index.shape else P.reshape(index, shape=(1,))
         if not input.shape:
-            return P.reshape(P.put(P.reshape(input, shape=(1,)), index, P.reshape(source, shape=(1,)), dim=0, combine=combine), shape=())
+            return P.reshape(P.put(P.reshape(input, shape=(1,)), index, P.reshape(source, shape=(1,)), dim=0,
+                                   combine=combine), shape=())
         if not source.shape:
             source = P.expand(source, shape=tuple(index.shape[0] if k == at else s for k, s in enumerate(input.shape)))
-        if name == "index_add" and (len(source.shape) != len(input.shape) or any(a != b for k, (a, b) in enumerate(zip(source.shape, input.shape)) if k != at)):
-            raise RuntimeError(f"index_add(): source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}")
+        if name == "index_add" and (len(source.shape) != len(input.shape)
+                                    or any(a != b for k, (a, b) in enumerate(zip(source.shape, input.shape))
+                                           if k != at)):
+            raise RuntimeError(
+                "index_add(): source tensor shape must match self tensor shape, excluding the specified dimension. "
+                f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}")
         if source.shape[at] != index.shape[0]:
-            raise IndexError(f"{name}(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): ({source.shape[at]}), for dim: {dim}")
+            raise IndexError(
+                f"{name}(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): "
+                f"({source.shape[at]}), for dim: {dim}")
         return P.put(input, index, source, dim=at, combine=combine)
     body.__name__, body.__doc__ = name, "A copy of input with slices of source combined at the positions of index."
     return op(body, inplace_too=True, moves=True)
@@ -539,14 +584,18 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     if len(index.shape) > 1:
         raise IndexError(f"index_reduce(): Index should have dimension 1 or 0 (got {len(index.shape)})")
     if source.dtype is not input.dtype:
-        raise RuntimeError(f"index_reduce(): self ({input.dtype}) and source ({source.dtype}) must have the same scalar type")
+        raise RuntimeError(
+            f"index_reduce(): self ({input.dtype}) and source ({source.dtype}) must have the same scalar type")
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     index = index if index.shape else P.reshape(index, shape=(1,))
     x, values = (P.reshape(v, shape=(1,)) if not v.shape else v for v in (input, source))
     if values.shape[at] != index.shape[0]:
-        raise RuntimeError(f"index_reduce(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): ({values.shape[at]}), for dim: {dim}")
-    out = reduce_into(x, values, lambda base, v, combine: P.put(base, index, v, dim=at, combine=combine), reduce, include_self)
+        raise RuntimeError(
+            f"index_reduce(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): "
+            f"({values.shape[at]}), for dim: {dim}")
+    out = reduce_into(x, values, lambda base, v, combine: P.put(base, index, v, dim=at, combine=combine), reduce,
+                      include_self)
     return P.reshape(out, shape=tuple(input.shape))
 
 
@@ -555,7 +604,9 @@ def index_fill(input, dim, index, value: Scalar):
     """A copy of input with slices along a dimension set to one value."""
     at, index = index_of("index_fill", dim, input, index)
     if isinstance(value, Tensor) and not is_number(value) and value.shape:
-        raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} dimension(s).")
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} "
+            "dimension(s).")
     x = input if input.shape else P.reshape(input, shape=(1,))
     index = index if index.shape else P.reshape(index, shape=(1,))
     index = P.where(P.lt(index, 0), P.add(index, x.shape[at]), index)
@@ -586,12 +637,15 @@ def in_memory(x):
 @rule(nonzero)
 def unmeasured(some, input, *, as_tuple=False):
     count = some()
-    return tuple(Meta.of((count,), int64, input.device) for _ in range(max(input.dim(), 1))) if as_tuple else Meta.of((count, input.dim()), int64, input.device)
+    return tuple(Meta.of((count,), int64, input.device)
+                 for _ in range(max(input.dim(), 1))) if as_tuple else Meta.of((count, input.dim()), int64,
+                                                                               input.device)
 
 
 @op(composite=True)
 def nonzero_static(input, *, size, fill_value=-1):
-    """The indices of the first ``size`` elements that are not zero, filled up with ``fill_value``: [size, dims] int64."""
+    """The indices of the first ``size`` elements that are not zero, filled up with ``fill_value``: [size, dims]
+    int64."""
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
     found = nonzero(input)[:size]
@@ -662,7 +716,8 @@ def masked_scatter(input, mask, source):
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     shape = broadcast(tuple(input.shape), tuple(mask.shape))
     if input.dtype is not source.dtype:
-        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}")
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}")
     at = nonzero(mask.expand(shape).reshape(-1)).reshape(-1)
     if at.numel() > source.numel():
         raise RuntimeError(f"masked_scatter: expected source to have at least {at.numel()} elements")
@@ -674,9 +729,13 @@ def masked_scatter(input, mask, source):
 def put(input, index, source, accumulate=False):
     """A copy of input with source written at positions in row-major order."""
     if index.numel() != source.numel():
-        raise RuntimeError(f"put_(): Expected source and index to have the same number of elements, but got source.numel() = {source.numel()}, index.numel() = {index.numel()}")
+        raise RuntimeError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source.numel()}, index.numel() = {index.numel()}")
     if input.dtype is not source.dtype:
-        raise RuntimeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {input.dtype} and source.dtype = {source.dtype}")
+        raise RuntimeError(
+            f"put_(): self and source expected to have the same dtype, but got self.dtype = {input.dtype} and "
+            f"source.dtype = {source.dtype}")
     return index_put(input.reshape(-1), (index.reshape(-1),), source.reshape(-1), accumulate).reshape(input.shape)
 
 
@@ -685,7 +744,9 @@ def region(name, view):
         out = input.clone()
         target = view(out, *args, **kwargs)
         if tuple(target.shape) != tuple(src.shape):
-            raise RuntimeError(f"expected src to have a size equal to the {name.split('_')[0]} of self. src size = {list(src.shape)}, expected {list(target.shape)}")
+            raise RuntimeError(
+                f"expected src to have a size equal to the {name.split('_')[0]} of self. src size = "
+                f"{list(src.shape)}, expected {list(target.shape)}")
         target.copy_(src)
         return out
     body.__name__, body.__doc__ = name, f"A copy of input with src in place of its {name.split('_')[0]}."
@@ -708,12 +769,18 @@ select_scatter, slice_scatter, diagonal_scatter = _register_regions()
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
     """A copy of input (row-major) with src in place of the elements that ``as_strided`` sees."""
     if tuple(src.shape) != tuple(size):
-        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(size)}")
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
+            f"{list(size)}")
     count, last = product(input.shape), (storage_offset or 0) + span(tuple(size), tuple(stride))
     if product(size) and type(last) is int and last > count:
-        raise StorageBoundsError(f"as_strided_scatter: sizes {list(size)}, strides {list(stride)} and start {storage_offset or 0} need {last} elements, out of bounds for "
-                                 f"the {count} of input", "sizes, strides and start within input")
-    at = P.strided(P.iota(size=count, dtype=int64), shape=tuple(size), strides=tuple(stride), offset=storage_offset or 0)
+        raise StorageBoundsError(
+            f"as_strided_scatter: sizes {list(size)}, strides {list(stride)} and start {storage_offset or 0} need "
+            f"{last} elements, out of bounds for "
+            f"the {count} of input", "sizes, strides and start within input")
+    at = P.strided(P.iota(size=count, dtype=int64), shape=tuple(size), strides=tuple(stride),
+                   offset=storage_offset or 0)
     written = product(size)
-    out = P.put(P.reshape(input, shape=(count,)), P.reshape(at, shape=(written,)), P.reshape(src, shape=(written,)), dim=0, combine="set")
+    out = P.put(P.reshape(input, shape=(count,)), P.reshape(at, shape=(written,)), P.reshape(src, shape=(written,)),
+                dim=0, combine="set")
     return P.reshape(out, shape=tuple(input.shape))

@@ -15,7 +15,8 @@ from .promotion import as_dtype, held, is_number
 
 
 def derive():
-    """Declares ``foo_`` for every operator that has an in-place form: the body of ``foo``, written into its first argument."""
+    """Declares ``foo_`` for every operator that has an in-place form: the body of ``foo``, written into its first
+    argument."""
     for operator in list(OPS.values()):
         if operator.facts.get("inplace_view"):
             derive_view(operator)
@@ -23,9 +24,13 @@ def derive():
             if operator.facts.get("composite"):
                 derive_composite(operator)
                 continue
-            declare(operator.name + "_", operator.body, None, operator.signature, declared_scalars(operator), into=0, method=True, namespace="",
-                    samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"), some=operator.facts.get("some"),
-                    aliases=operator.facts.get("aliases", {}), out_of_range=operator.facts.get("out_of_range", IndexError), otherwise=former(operator.name, operator.name + "_") if operator.name in ORDERS else None)
+            declare(operator.name + "_", operator.body, None, operator.signature, declared_scalars(operator), into=0,
+                    method=True, namespace="",
+                    samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"),
+                    some=operator.facts.get("some"),
+                    aliases=operator.facts.get("aliases", {}),
+                    out_of_range=operator.facts.get("out_of_range", IndexError),
+                    otherwise=former(operator.name, operator.name + "_") if operator.name in ORDERS else None)
             OPS[operator.name + "_"].rules.update(operator.rules)
 
 
@@ -40,7 +45,9 @@ def derive_view(operator):
     """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
     def body(input, *args, **kwargs):
         if input._needs_grad and input.is_leaf and is_recording():
-            raise LeafWrittenError(f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)", "a result", "view a clone()")
+            raise LeafWrittenError(
+                f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)",
+                "a result", "view a clone()")
         input._become(operator(input, *args, **kwargs))
         return input
     body.__name__, body.__doc__ = operator.name + "_", f"In-place {operator.name}: no element moves."
@@ -48,7 +55,8 @@ def derive_view(operator):
 
 
 def instead(input, value):
-    """A value in the place of every element of the input: it depends on the input in name alone, so that the gradient of what was there is zero, not absent."""
+    """A value in the place of every element of the input: it depends on the input in name alone, so that the gradient
+    of what was there is zero, not absent."""
     return P.where(P.full(shape=(), value=False, dtype=bool_), input, value)
 
 
@@ -57,7 +65,8 @@ def fill_(input, value: Scalar):
     """Every element set to one value."""
     if isinstance(value, Tensor) and not is_number(value):
         if value.shape:
-            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.shape)} dimensions.")
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.shape)} dimensions.")
     return instead(input, held(value, input.dtype))
 
 
@@ -82,7 +91,8 @@ def zero_(input):
 def copy_(input, src, non_blocking=False):
     """The elements of src, converted and broadcast, written here."""
     if broadcast(tuple(input.shape), tuple(src.shape)) != tuple(input.shape):
-        raise RuntimeError(f"The size of tensor a ({list(input.shape)}) must match the size of tensor b ({list(src.shape)})")
+        raise RuntimeError(
+            f"The size of tensor a ({list(input.shape)}) must match the size of tensor b ({list(src.shape)})")
     return instead(input, as_dtype(src, input.dtype))
 
 
@@ -98,9 +108,12 @@ def masked_fill(input, mask, value: Scalar):
     if mask.dtype is not bool_:
         raise RuntimeError("masked_fill only supports boolean masks, but got mask of dtype " + str(mask.dtype))
     if isinstance(value, Tensor) and not is_number(value) and value.shape:
-        raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} dimension(s).")
+        raise RuntimeError(
+            f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} "
+            "dimension(s).")
     if isinstance(value, Tensor) and value.dtype.category > max(input.dtype.category, FLOATING):
-        raise RuntimeError(f"masked_fill: a value of {value.dtype} cannot be converted to type {input.dtype} without overflow")
+        raise RuntimeError(
+            f"masked_fill: a value of {value.dtype} cannot be converted to type {input.dtype} without overflow")
     return P.where(mask, held(value, input.dtype), input)
 
 
@@ -115,7 +128,8 @@ def resize_(input, *sizes, memory_format=None):
         raise RuntimeError("cannot resize variables that require grad")
     if (input._offset * input.itemsize) + meta.nbytes > input._storage.nbytes:
         fresh = empty_of(meta)
-        copied_bytes(meta.device, fresh._storage.address, input._storage.address + input._offset * input.itemsize, min(input._meta.nbytes, meta.nbytes))
+        copied_bytes(meta.device, fresh._storage.address, input._storage.address + input._offset * input.itemsize,
+                     min(input._meta.nbytes, meta.nbytes))
         input._storage, input._offset = fresh._storage, 0
     input._meta = meta
     return input
@@ -154,8 +168,10 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
         stride = row_major(size) if stride is None else tuple(stride)
         meta, nbytes = input._meta.like(size, stride), source._storage.nbytes
         if storage_offset < 0 or meta.numel and storage_offset * input.itemsize + meta.nbytes > nbytes:
-            raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {storage_offset}, and itemsize {input.itemsize} are out of bounds for "
-                               f"storage of size {nbytes}")
+            raise RuntimeError(
+                f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {storage_offset}, and "
+                f"itemsize {input.itemsize} are out of bounds for "
+                f"storage of size {nbytes}")
         source = wrap(source._storage, storage_offset, meta, input.itemsize)
     meta = source._meta.plain.turning(input._meta.turned)
     input._storage, input._offset, input._meta, input.itemsize = source._storage, source._offset, meta, source.itemsize

@@ -22,7 +22,8 @@ def conjugate(x):
 def substitute(a, b, upper: bool, unit: bool):
     """x with ``a @ x = b`` for triangular a [*, n, n], b [*, n, k]."""
     count = math.prod(b.shape[:-2])
-    found = openblas.substitute(a.reshape(count, *a.shape[-2:]), b.reshape(count, *b.shape[-2:]), upper, unit) if a.shape[:-2] == b.shape[:-2] else None
+    found = openblas.substitute(a.reshape(count, *a.shape[-2:]), b.reshape(count, *b.shape[-2:]), upper,
+                                unit) if a.shape[:-2] == b.shape[:-2] else None
     return by_halves(a, b, upper, unit) if found is None else found.reshape(b.shape)
 
 
@@ -77,7 +78,8 @@ def lu_by_blocks(a, k):
 def permutation(pivots, size):
     """The order of rows that a sequence of 1-based exchanges makes: [*, k] -> [*, size]."""
     if pivots.size and not (1 <= pivots.min() and pivots.max() <= size):
-        raise RuntimeError(f"pivots must lie between 1 and {size}, the number of rows: did you properly pass the result of lu_factor?")
+        raise RuntimeError(
+            f"pivots must lie between 1 and {size}, the number of rows: did you properly pass the result of lu_factor?")
     flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
     order = np.tile(np.arange(size), (len(flat), 1))
     each = np.arange(len(flat))
@@ -144,7 +146,8 @@ def pade_coefficients(degree):
 
 
 def pade(x, degree):
-    """Even and odd part of the numerator for matrices x, of degree 7 or 13, by powers up to the sixth (Paterson & Stockmeyer 1973)."""
+    """Even and odd part of the numerator for matrices x, of degree 7 or 13, by powers up to the sixth (Paterson &
+    Stockmeyer 1973)."""
     c, one = pade_coefficients(degree), np.eye(x.shape[-1], dtype=x.dtype)
     square = x @ x
     powers = [one, square, square @ square]
@@ -158,9 +161,11 @@ def pade(x, degree):
 
 
 def exponential(a):
-    """The matrix exponential: a Pade approximant of the matrix scaled to a small norm, squared back (Higham 2005), in double precision.
+    """The matrix exponential: a Pade approximant of the matrix scaled to a small norm, squared back (Higham 2005), in
+    double precision.
 
-    Degree 7 and norm 2 leave an error of 1e-12, enough for what is rounded to single precision; degree 13 and norm 5.4 one below 1e-16.
+    Degree 7 and norm 2 leave an error of 1e-12, enough for what is rounded to single precision; degree 13 and norm 5.4
+    one below 1e-16.
     """
     if not a.size:
         return np.array(a)

@@ -15,18 +15,30 @@ copies.derive()
 from . import quantized_tensors  # noqa: E402, F401 - rules for operators that are there now
 
 ALIASES = {  # PyTorch's other names for one operator
-    "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "negative": "neg", "absolute": "abs", "greater": "gt",
-    "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "arccos": "acos", "arcsin": "asin", "arctan": "atan",
-    "arctan2": "atan2", "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "clip": "clamp", "fix": "trunc", "concat": "cat", "concatenate": "cat",
-    "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack", "mvlgamma": "special.multigammaln",
-    "unsafe_split": "split", "unsafe_chunk": "chunk", "trapz": "trapezoid", "i0": "special.i0", "_weight_int4pack_mm": "_weight_int4pack_mm_for_cpu", "_grouped_mm": "nn.functional.grouped_mm", "det": "linalg.det", "slogdet": "linalg.slogdet", "inverse": "linalg.inv", "matrix_power": "linalg.matrix_power", "matrix_exp": "linalg.matrix_exp", "segment_reduce": "_segment_reduce", "spmm": "mm", "dsmm": "mm", "saddmm": "addmm", "unsafe_split_with_sizes": "split_with_sizes"}
+    "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "negative": "neg", "absolute": "abs",
+    "greater": "gt",
+    "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "arccos": "acos", "arcsin": "asin",
+    "arctan": "atan",
+    "arctan2": "atan2", "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "clip": "clamp", "fix": "trunc",
+    "concat": "cat", "concatenate": "cat",
+    "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack",
+    "mvlgamma": "special.multigammaln",
+    "unsafe_split": "split", "unsafe_chunk": "chunk", "trapz": "trapezoid", "i0": "special.i0",
+    "_weight_int4pack_mm": "_weight_int4pack_mm_for_cpu", "_grouped_mm": "nn.functional.grouped_mm",
+    "det": "linalg.det", "slogdet": "linalg.slogdet", "inverse": "linalg.inv", "matrix_power": "linalg.matrix_power",
+    "matrix_exp": "linalg.matrix_exp", "segment_reduce": "_segment_reduce", "spmm": "mm", "dsmm": "mm",
+    "saddmm": "addmm", "unsafe_split_with_sizes": "split_with_sizes"}
 FUNCTIONAL = (  # of nn.functional, at the top level too
-    "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "feature_alpha_dropout", "group_norm", "hardshrink", "max_pool1d_with_indices", "pairwise_distance", "pdist", "prelu",
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "conv1d", "conv2d",
+    "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "feature_alpha_dropout", "group_norm", "hardshrink",
+    "max_pool1d_with_indices", "pairwise_distance", "pdist", "prelu",
     "rrelu", "selu", "threshold", "celu_", "selu_", "threshold_", "feature_dropout")
 ALIASES.update({name: f"nn.functional.{name}" for name in FUNCTIONAL})
-OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
-             "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
+OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
+             "pow": "pow", "matmul": "matmul",
+             "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift",
+             "rshift": "bitwise_right_shift"}
 
 
 COMPARABLE = (Tensor, Expr, int, float, complex, np.generic, np.ndarray)
@@ -35,7 +47,8 @@ COMPARABLE = (Tensor, Expr, int, float, complex, np.generic, np.ndarray)
 def guarded(operator):
     """A Python operator: what is neither tensor nor number is left to the other operand."""
     def call(self, other):
-        if not isinstance(other, COMPARABLE) and not any(hasattr(type(other), name) for name in ("__torch_function__", "category")):
+        if not isinstance(other, COMPARABLE) and not any(hasattr(type(other), name)
+                                                         for name in ("__torch_function__", "category")):
             return NotImplemented
         return operator(self, other)
     call.__name__ = operator.name
@@ -57,7 +70,8 @@ def of_tensors(operator, name):
 def swapped(operator):
     def call(self, other):
         if not isinstance(self, Tensor):
-            raise TypeError(f"{operator.name}: the reflected operator is a method of Tensor, not of {type(self).__name__}")
+            raise TypeError(
+                f"{operator.name}: the reflected operator is a method of Tensor, not of {type(self).__name__}")
         if isinstance(other, (int, float, bool, complex)) and operator is not OPS["pow"]:
             other = OPS["full"]((), other, device=self.device)
             if self.dtype.category >= other.dtype.category:
@@ -85,12 +99,14 @@ def attach_methods():
     Tensor.__rsub__ = OPS["rsub"]
     Tensor.__rpow__ = OPS["rpow"]
     Tensor.polygamma = lambda self, n: OPS["polygamma"](n, self)
-    Tensor.prelu, Tensor.hardshrink, Tensor.narrow_copy = OPS["nn.functional.prelu"], OPS["nn.functional.hardshrink"], OPS["narrow_copy"]
+    Tensor.prelu, Tensor.hardshrink, Tensor.narrow_copy = OPS["nn.functional.prelu"], OPS[
+        "nn.functional.hardshrink"], OPS["narrow_copy"]
     Tensor.is_nonzero, Tensor.ndimension = Tensor.__bool__, Tensor.dim
     Tensor.__rdiv__ = Tensor.__rtruediv__
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(Tensor, f"__{name}__", guarded(OPS[name]))
-    Tensor.__neg__, Tensor.__abs__, Tensor.__invert__, Tensor.__pos__ = OPS["neg"], OPS["abs"], OPS["bitwise_not"], OPS["positive"]
+    Tensor.__neg__, Tensor.__abs__, Tensor.__invert__, Tensor.__pos__ = OPS["neg"], OPS["abs"], OPS["bitwise_not"], OPS[
+        "positive"]
     Tensor.where = lambda self, condition, other: OPS["where"](condition, self, other)
 
 

@@ -25,9 +25,12 @@ def floating(name, *tensors):
     """RuntimeError for what is not a float or complex matrix."""
     for x in tensors:
         if len(x.shape) < 2:
-            raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions. Got shape {list(x.shape)}.")
+            raise RuntimeError(
+                f"linalg.{name}: The input tensor A must have at least 2 dimensions. Got shape {list(x.shape)}.")
         if not x.dtype.is_inexact:
-            raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {x.dtype}; convert it with .float() first.")
+            raise RuntimeError(
+                f"linalg.{name}: Expected a floating point or complex tensor as input. Got {x.dtype}; convert it with "
+                ".float() first.")
         if x.dtype.is_half:
             raise RuntimeError(f"linalg.{name}: not implemented for {x.dtype}: use .float() first.")
 
@@ -35,7 +38,8 @@ def floating(name, *tensors):
 def square(name, x):
     floating(name, x)
     if x.shape[-1] != x.shape[-2]:
-        raise RuntimeError(f"linalg.{name}: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices")
+        raise RuntimeError(
+            f"linalg.{name}: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices")
 
 
 def together(a, b):
@@ -46,10 +50,12 @@ def together(a, b):
 
 def one_type(name, a, b):
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"linalg.{name}: Expected A and B to have the same dtype, but found A of type {a.dtype} and B of type {b.dtype} instead")
+        raise RuntimeError(
+            f"linalg.{name}: Expected A and B to have the same dtype, but found A of type {a.dtype} and B of type "
+            f"{b.dtype} instead")
 
 
-# --- systems -------------------------------------------------------------------------------------------------------------------
+# --- systems ----------------------------------------------------------------------------------------------------------
 def is_vector(a, b) -> bool:
     """Whether b holds one vector for each matrix of a, not a matrix."""
     return b.dim() == 1 or (a.dim() - 1 == b.dim() and tuple(b.shape) == tuple(a.shape[:-1]))
@@ -63,11 +69,14 @@ def solved(name, A, B, left, check):
         raise RuntimeError(f"linalg.{name}: Vector broadcasting of the left hand side is not supported for left=False.")
     b = B.unsqueeze(-1) if single else B
     if single and not left:
-        raise RuntimeError(f"linalg.{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case linalg.{name} is "
-                           "equivalent to B / A.squeeze(-1)")
+        raise RuntimeError(
+            f"linalg.{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+            f"linalg.{name} is "
+            "equivalent to B / A.squeeze(-1)")
     if b.shape[-2 if left else -1] != A.shape[-1]:
-        raise RuntimeError(f"linalg.{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-                           f"({A.shape[-2]}x{A.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})")
+        raise RuntimeError(
+            f"linalg.{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({A.shape[-2]}x{A.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})")
     a, b = together(A, b)
     x, info = P.solve(a, b, check=check) if left else P.solve(a.mT, b.mT, check=check)
     x = x if left else x.mT
@@ -76,7 +85,8 @@ def solved(name, A, B, left, check):
 
 @op(namespace="linalg", samples=(sample((3, 3), (3, 2)), sample((2, 4, 4), (2, 4))))
 def solve(A, B, *, left=True):
-    """x with A @ x = B (x @ A = B where not ``left``).  A: [*, n, n], B: [*, n] or [*, n, k].  LinAlgError where A is singular."""
+    """x with A @ x = B (x @ A = B where not ``left``).  A: [*, n, n], B: [*, n] or [*, n, k].  LinAlgError where A is
+    singular."""
     return solved("solve", A, B, left, True)[0]
 
 
@@ -87,16 +97,20 @@ def solve_ex(A, B, *, left=True, check_errors=False):
     return named("linalg_solve_ex", result=result, info=info)
 
 
-@op(namespace="linalg", samples=(sample((3, 3), (3, 2), upper=True), sample((2, 3, 3), (2, 2, 3), upper=False, left=False)))
+@op(namespace="linalg",
+    samples=(sample((3, 3), (3, 2), upper=True), sample((2, 3, 3), (2, 2, 3), upper=False, left=False)))
 def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     """x with A @ x = B for triangular A: [*, n, n], B: [*, n, k]; only that triangle is read."""
     square("solve_triangular", A)
     one_type("solve_triangular", A, B)
     if B.dim() < 2:
-        raise RuntimeError(f"linalg.solve_triangular: The input tensor B must have at least 2 dimensions. Got shape {list(B.shape)}.")
+        raise RuntimeError(
+            f"linalg.solve_triangular: The input tensor B must have at least 2 dimensions. Got shape {list(B.shape)}.")
     if B.shape[-2 if left else -1] != A.shape[-1]:
-        raise RuntimeError(f"linalg.solve_triangular: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-                           f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
+        raise RuntimeError(
+            "linalg.solve_triangular: Incompatible shapes of A and B for the equation "
+            f"{'AX = B' if left else 'XA = B'} "
+            f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
     a, b = together(A, B)
     if left:
         return P.solve_triangular(a, b, upper=upper, unit=unitriangular)
@@ -183,7 +197,8 @@ def tolerance(A, values, atol, rtol):
 
 @op(namespace="linalg", samples=TALL)
 def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
-    """The pseudoinverse (Moore & Penrose); singular values of at most max(atol, rtol * largest) count as zero.  [*, m, n] -> [*, n, m]."""
+    """The pseudoinverse (Moore & Penrose); singular values of at most max(atol, rtol * largest) count as zero.  [*, m,
+    n] -> [*, n, m]."""
     floating("pinv", A)
     atol, rtol = tolerance(A, A.detach().abs() if A.is_complex() else A.detach(), atol, rcond if rtol is None else rtol)
     return pseudoinverse(A, atol, rtol, bool(hermitian))
@@ -196,7 +211,8 @@ def pinverse(input, rcond=1e-15):
 
 
 def least_squares(a, b, cutoff, driver):
-    """Solution, rank and singular values (of which ``gelsd`` and ``gelss`` alone show): by QR factors where these say that every matrix has full rank."""
+    """Solution, rank and singular values (of which ``gelsd`` and ``gelss`` alone show): by QR factors where these say
+    that every matrix has full rank."""
     least = min(a.shape[-2:])
     if driver in ("gels", "gelsy") and top() is None and 0 not in (*a.shape, *b.shape):
         x, bound = full_rank_solution(a, b)
@@ -209,25 +225,29 @@ def least_squares(a, b, cutoff, driver):
 
 @op(composite=True, namespace="linalg", samples=(sample((5, 3), (5, 2)),))
 def lstsq(A, B, rcond=None, *, driver=None):
-    """The x of least norm that minimises |A x - B|: solution, residuals, rank, singular_values.  A: [*, m, n], B: [*, m, k]."""
+    """The x of least norm that minimises |A x - B|: solution, residuals, rank, singular_values.  A: [*, m, n], B: [*,
+    m, k]."""
     floating("lstsq", A)
     one_type("lstsq", A, B)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}")
+        raise RuntimeError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}")
     driver = driver or "gelsy"
     single = is_vector(A, B)
     b = B.unsqueeze(-1) if single else B
     if b.dim() < 2 or A.shape[-2] != b.shape[-2]:
-        raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size(-2), got {list(A.shape)} and {list(B.shape)}")
+        raise RuntimeError(
+            f"torch.linalg.lstsq: input.size(-2) should match other.size(-2), got {list(A.shape)} and {list(B.shape)}")
     a, b = together(A, b)
     x, rank, values = least_squares(a, b, rcond, driver)
     full = A.shape[-2] > A.shape[-1] and driver != "gelsy" and bool((rank == A.shape[-1]).all())
     residuals = (a @ x - b).abs().square().sum(-2) if full else x.real.reshape(-1)[:0]
-    return named("linalg_lstsq", solution=x.squeeze(-1) if single else x, residuals=residuals, rank=rank if driver != "gels" else rank.new_empty((0,)),
+    return named("linalg_lstsq", solution=x.squeeze(-1) if single else x, residuals=residuals,
+                 rank=rank if driver != "gels" else rank.new_empty((0,)),
                  singular_values=values.detach() if driver in ("gelsd", "gelss") else values.new_empty((0,)))
 
 
-# --- triangular factors ------------------------------------------------------------------------------------------------------
+# --- triangular factors -----------------------------------------------------------------------------------------------
 @op(method=False, name="_other_triangle")
 def other_triangle(A):
     """A Hermitian matrix with what its upper triangle says in the lower one."""
@@ -267,11 +287,14 @@ def cholesky_(input, upper=False):
 def cholesky_solve(input, L, upper=False):
     """x with A @ x = input, given the Cholesky factor L of A."""
     if input.dim() < 2 or L.dim() < 2:
-        raise RuntimeError(f"b and u should have at least 2 dimensions, but have {input.dim()} and {L.dim()} dimensions instead")
+        raise RuntimeError(
+            f"b and u should have at least 2 dimensions, but have {input.dim()} and {L.dim()} dimensions instead")
     square("cholesky_solve", L)
     one_type("cholesky_solve", input, L)
     if input.shape[-2] != L.shape[-1]:
-        raise RuntimeError(f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-2]} by {L.shape[-1]} but each b matrix is {input.shape[-2]} by {input.shape[-1]}")
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-2]} by {L.shape[-1]} but each "
+            f"b matrix is {input.shape[-2]} by {input.shape[-1]}")
     return cholesky_solved(*reversed(together(L.mH if upper else L, input)))
 
 
@@ -335,7 +358,9 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False):
     without_pivots("lu_factor_ex", pivot)
     packed, pivots, info = P.lu(A)
     if check_errors and bool((info != 0).any()):
-        raise LinAlgError(f"linalg.lu_factor: U[{int(info.max())},{int(info.max())}] is zero and using it on lu_solve would result in a division by zero.")
+        raise LinAlgError(
+            f"linalg.lu_factor: U[{int(info.max())},{int(info.max())}] is zero and using it on lu_solve would result "
+            "in a division by zero.")
     return named("linalg_lu_factor_ex", LU=packed, pivots=pivots, info=info)
 
 
@@ -355,15 +380,18 @@ def lu(input, pivot=True, get_infos=False):
     deprecated("torch.lu", "torch.linalg.lu_factor")
     floating("lu", input)
     packed, pivots, info = P.lu(input)
-    return named("lu_info", A_LU=packed, pivots=pivots, infos=info) if get_infos else named("lu_factor", A_LU=packed, pivots=pivots)
+    return named("lu_info", A_LU=packed, pivots=pivots, infos=info) if get_infos else named("lu_factor", A_LU=packed,
+                                                                                            pivots=pivots)
 
 
 @op(composite=True, method=False)
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     """P, L, U of packed factors."""
     if LU_pivots.dtype is not int32 and unpack_pivots:
-        raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is intended to be "
-                           "used with the output produced by torch.linalg.lu_factor")
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this "
+            "function is intended to be "
+            "used with the output produced by torch.linalg.lu_factor")
     low, up = unpacked(LU_data) if unpack_data else (LU_data.new_empty((0,)), LU_data.new_empty((0,)))
     order = pivot_matrix(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else LU_data.new_empty((0,))
     return named("lu_unpack", P=order, L=low, U=up)
@@ -392,13 +420,15 @@ def lu_solve(input, LU_data, LU_pivots):
     return lu_solve_(LU_data, LU_pivots, input)
 
 
-# --- orthogonal factors --------------------------------------------------------------------------------------------------------
+# --- orthogonal factors -----------------------------------------------------------------------------------------------
 @op(composite=True, namespace="linalg", name="qr")
 def qr_(A, mode="reduced"):
-    """Q, R with A = Q @ R: Q with orthonormal columns, R upper triangular; mode "reduced", "complete" or "r".  A: [*, m, n]."""
+    """Q, R with A = Q @ R: Q with orthonormal columns, R upper triangular; mode "reduced", "complete" or "r".  A: [*,
+    m, n]."""
     floating("qr", A)
     if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     q, r = P.qr(A, mode=mode)
     return named("linalg_qr", Q=q, R=r)
 
@@ -420,13 +450,18 @@ def geqrf(input):
 
 @op(composite=True, namespace="linalg", samples=(sample((4, 3), (3,)),))
 def householder_product(A, tau):
-    """The first n columns of the product of reflectors I - tau_i v_i v_i^H, v_i below the diagonal of A: [*, m, n] -> [*, m, n]."""
+    """The first n columns of the product of reflectors I - tau_i v_i v_i^H, v_i below the diagonal of A: [*, m, n] ->
+    [*, m, n]."""
     floating("householder_product", A)
     m, n = A.shape[-2:]
     if m < n:
-        raise RuntimeError(f"torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1], got {m} < {n}")
+        raise RuntimeError(
+            "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1], got "
+            f"{m} < {n}")
     if tau.shape[-1] > n:
-        raise RuntimeError(f"torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1], got {n} < {tau.shape[-1]}")
+        raise RuntimeError(
+            "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1], got "
+            f"{n} < {tau.shape[-1]}")
     from .create import eye
     return reflected(A, tau, eye(m, n, dtype=A.dtype).expand(A.shape), False)
 
@@ -439,14 +474,15 @@ def orgqr(input, tau):
 
 @op(composite=True)
 def ormqr(input, tau, other, left=True, transpose=False):
-    """Q @ other (other @ Q where not ``left``), Q the square product of the reflectors in input; Q^H with ``transpose``."""
+    """Q @ other (other @ Q where not ``left``), Q the square product of the reflectors in input; Q^H with
+    ``transpose``."""
     floating("ormqr", input)
     if left:
         return reflected(input, tau, other, transpose)
     return reflected(input, tau, other.mH, not transpose).mH.resolve_conj()
 
 
-# --- eigenvalues and singular values ----------------------------------------------------------------------------------------
+# --- eigenvalues and singular values ----------------------------------------------------------------------------------
 @op(method=False, name="_only")
 def only(input, factors, which, **how):
     """One result of a factorization, so that its gradient does not go through the others."""
@@ -490,7 +526,8 @@ def svd_(A, full_matrices=True, *, driver=None):
     """U, S, Vh with A = U @ diag(S) @ Vh, S descending.  A: [*, m, n]; U square where ``full_matrices``."""
     floating("svd", A)
     if driver is not None:
-        raise RuntimeError("torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
     u, s, vh = P.svd(A, full=bool(full_matrices))
     return named("linalg_svd", U=u, S=s, Vh=vh)
 
@@ -536,6 +573,7 @@ def ldl_solve(LD, pivots, B, *, hermitian=False):
     """x with A @ x = B, given the factors of A.  LD: [*, n, n], B: [*, n, k]."""
     square("ldl_solve", LD)
     if B.dim() < 2:
-        raise RuntimeError(f"torch.linalg.ldl_solve: Expected B to have at least 2 dimensions, but it has {B.dim()} dimensions instead")
+        raise RuntimeError(
+            f"torch.linalg.ldl_solve: Expected B to have at least 2 dimensions, but it has {B.dim()} dimensions instead")
     a, b = together(LD, B)
     return P.ldl_solve(a, pivots.expand((*a.shape[:-2], pivots.shape[-1])), b, hermitian=hermitian)

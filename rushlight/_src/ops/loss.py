@@ -41,7 +41,8 @@ def reduced(loss, reduction):
 def warn_of_broadcast(input, target):
     """A forgotten dimension makes a matrix of differences, and training that seems to work."""
     if tuple(input.shape) != tuple(target.shape):
-        warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}): the loss is that of their broadcast shape. "
+        warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}): the loss is "
+             "that of their broadcast shape. "
              "Give both the same shape, for example by target.view_as(input) or unsqueeze.")
 
 
@@ -89,7 +90,8 @@ def with_target(core, name, option=None, weighted=True):
     return op(body, namespace=F, composite=True)
 
 
-mse_loss, l1_loss, soft_margin_loss = with_target(mse_core, "mse_loss"), with_target(l1_core, "l1_loss"), with_target(soft_margin_core, "soft_margin_loss")
+mse_loss, l1_loss, soft_margin_loss = with_target(mse_core, "mse_loss"), with_target(l1_core, "l1_loss"), with_target(
+    soft_margin_core, "soft_margin_loss")
 
 
 @op(composite=True, namespace=F)
@@ -126,7 +128,8 @@ def bce_core(input, target, weight, reduction):
 @rule(bce_core)
 def vjp(g, y, input, target, weight, reduction):
     x, t = wide(input), wide(target)
-    scale = g if reduction == "none" else P.div(g, product(broadcast(tuple(x.shape), tuple(t.shape)))) if reduction == "mean" else g
+    scale = g if reduction == "none" else P.div(g, product(broadcast(tuple(x.shape),
+                                                                     tuple(t.shape)))) if reduction == "mean" else g
     slope = P.div(P.sub(x, t), P.maximum(P.mul(P.sub(1.0, x), x), 1e-12))
     gx = P.mul(slope, scale)
     gt = P.mul(P.sub(P.log1p(P.neg(x)), P.log(x)), scale)
@@ -140,7 +143,9 @@ def vjp(g, y, input, target, weight, reduction):
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """The cross entropy of probabilities with targets in [0, 1]."""
     if tuple(input.shape) != tuple(target.shape):
-        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size.")
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size.")
     refuse_where(~((input >= 0) & (input <= 1)), RuntimeError("all elements of input should be between 0 and 1"))
     return bce_core(input, target, weight, chosen(reduction, size_average, reduce))
 
@@ -161,16 +166,19 @@ def bce_logits_core(input, target, weight, pos_weight, reduction):
 
 
 @op(composite=True, namespace=F)
-def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
+                                     pos_weight=None):
     """The cross entropy of sigmoid(input) with targets in [0, 1]."""
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     if not target.is_floating_point():
-        raise CastError(f"result type {type_name(input.dtype)} can't be cast to the desired output type {type_name(target.dtype)}", "floating targets", "Convert them: target.float()")
+        raise CastError(
+            f"result type {type_name(input.dtype)} can't be cast to the desired output type {type_name(target.dtype)}",
+            "floating targets", "Convert them: target.float()")
     return bce_logits_core(input, target, weight, pos_weight, chosen(reduction, size_average, reduce))
 
 
-# --- classes -----------------------------------------------------------------------------------------------------------------------
+# --- classes ----------------------------------------------------------------------------------------------------------
 @op(method=False, name="_nll")
 def nll_core(input, target, weight, ignore_index, reduction):
     """-input[target] for each row of class scores [n, c] (targets [n]), weighted by class; ignored targets count 0."""
@@ -214,13 +222,16 @@ def check_classes(x, target, weight):
         if given and shape[0] != given[0]:
             raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0]}).")
         if wanted != given:
-            raise RuntimeError(f"Expected target size {list(wanted)}, got {list(given)}") if len(shape) > 2 else ValueError(
+            raise RuntimeError(f"Expected target size {list(wanted)}, got {list(given)}") if len(
+                shape) > 2 else ValueError(
                 f"Expected input batch_size ({shape[0]}) to match target batch_size ({target.numel()}).")
     if target.dtype not in CLASS_DTYPES:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
     classes = shape[1] if len(shape) > 1 else shape[0]
     if weight is not None and tuple(weight.shape) != (classes,):
-        raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.shape)}")
 
 
 @op(composite=True, namespace=F)
@@ -270,7 +281,8 @@ def vjp(g, y, input, target, ignore_index, reduction):  # noqa: F811
 
 
 @op(composite=True, namespace=F)
-def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+                  label_smoothing=0.0):
     """The cross entropy of logits [n, c, *] with class targets [n, *] or class probabilities [n, c, *]."""
     reduction = chosen(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
@@ -300,8 +312,10 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
 
 def soft_targets(input, target, weight, reduction, smoothing, ignore_index):
     if tuple(input.shape) != tuple(target.shape):
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_name(target.dtype)} of shape {list(target.shape)}: classes are integers (target.long()), "
-                           f"and class probabilities have the shape of the input, {list(input.shape)}")
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {type_name(target.dtype)} of shape "
+            f"{list(target.shape)}: classes are integers (target.long()), "
+            f"and class probabilities have the shape of the input, {list(input.shape)}")
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
     dim = 1 if input.dim() > 1 else 0
@@ -327,24 +341,31 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
         return loss.sum() / (input.size(0) if input.dim() else 1)
     reduction = chosen(reduction, size_average, reduce)
     if reduction == "mean":
-        warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and "
+        warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' "
+             "divides only by the batch size, and "
              "aligns with the KL math definition.")
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
 @op(composite=True, namespace=F, autocast=None)
-def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None, label_smoothing=0.0, options=None):
-    """The cross entropy of linearly transformed input.  input: [*, in], linear_weight: [c, *out, in], target: [*, *out] classes or [*, c, *out] probabilities."""
+def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean",
+                         ignore_index=None, label_smoothing=0.0, options=None):
+    """The cross entropy of linearly transformed input.  input: [*, in], linear_weight: [c, *out, in], target: [*, *out]
+    classes or [*, c, *out] probabilities."""
     if options is not None:
-        raise NotImplementedError(f"linear_cross_entropy: chunking options are not supported, got {options}; pass options=None")
+        raise NotImplementedError(
+            f"linear_cross_entropy: chunking options are not supported, got {options}; pass options=None")
     if linear_weight.dim() > 2 and input.dim() == 1:
-        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, (N, {linear_weight.size(-1)}), got unbatched input "
-                           f"with shape {tuple(input.shape)}")
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, "
+            f"(N, {linear_weight.size(-1)}), got unbatched input "
+            f"with shape {tuple(input.shape)}")
     rows = linear_weight.reshape(-1, linear_weight.size(-1))
     scores = OPS["nn.functional.linear"](input, rows, None if linear_bias is None else linear_bias.reshape(-1))
     scores = scores.reshape((*input.shape[:-1], *linear_weight.shape[:-1]))
     ignored = -100 if ignore_index is None else ignore_index
-    return cross_entropy(scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing)
+    return cross_entropy(scores, target, weight, ignore_index=ignored, reduction=reduction,
+                         label_smoothing=label_smoothing)
 
 
 def finish(loss, reduction):
@@ -352,7 +373,8 @@ def finish(loss, reduction):
 
 
 @op(composite=True, namespace=F)
-def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
+                     reduction="mean"):
     """The negative log likelihood of Poisson counts."""
     reduction = chosen(reduction, size_average, reduce)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
@@ -411,7 +433,9 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None,
     if target.dim() not in (0, 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if any(x.dim() != target.dim() + 1 for x in (input1, input2)):
-        raise RuntimeError(f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
+        raise RuntimeError(
+            f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes "
+            f"{list(input1.shape)} and {list(input2.shape)}.")
     dim = target.dim()
     eps = 1e-12
     product_ = (input1 * input2).sum(dim)
@@ -424,7 +448,9 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None,
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """max(0, -target * (x1 - x2) + margin)."""
     if not input1.dim() == input2.dim() == target.dim():
-        raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} ")
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+            f"{input1.shape}, input2: {input2.shape}, target: {target.shape} ")
     return finish((-target * (input1 - input2) + margin).clamp_min(0), chosen(reduction, size_average, reduce))
 
 
@@ -435,13 +461,17 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 
 
 @op(composite=True, namespace=F)
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,
+                        reduce=None, reduction="mean"):
     """max(0, d(a, p) - d(a, n) + margin)."""
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
-    return triplet(lambda a, b: pairwise_distance(a, b, p, eps), anchor, positive, negative, margin, swap, chosen(reduction, size_average, reduce))
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            f"anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
+    return triplet(lambda a, b: pairwise_distance(a, b, p, eps), anchor, positive, negative, margin, swap,
+                   chosen(reduction, size_average, reduce))
 
 
 def triplet(distance, anchor, positive, negative, margin, swap, reduction):
@@ -452,12 +482,15 @@ def triplet(distance, anchor, positive, negative, margin, swap, reduction):
 
 
 @op(composite=True, namespace=F)
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
+                                      reduction="mean"):
     """max(0, d(a, p) - d(a, n) + margin) for any distance."""
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            f"anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
     return triplet(distance_function or pairwise_distance, anchor, positive, negative, margin, swap, chosen(reduction))
 
 
@@ -487,8 +520,11 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     """Hinge loss between every target class and every other class; targets end at the first -1."""
     reduction = chosen(reduction, size_average, reduce)
     if input.dim() > 2 or tuple(input.shape) != tuple(target.shape):
-        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}; inconsistent target size: {list(target.shape)}")
-    x, t = input.reshape(-1, input.size(-1) if input.dim() else 1), target.reshape(-1, input.size(-1) if input.dim() else 1)
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}; "
+            f"inconsistent target size: {list(target.shape)}")
+    x, t = input.reshape(-1, input.size(-1) if input.dim() else 1), target.reshape(-1, input.size(-1) if input.dim()
+                                                                                   else 1)
     valid = (t < 0).to(int64).cumsum(1) == 0
     safe = t.clamp(min=0)
     is_target = OPS["zeros_like"](x).scatter_add(1, safe, valid.to(x.dtype)) > 0

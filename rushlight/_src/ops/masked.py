@@ -1,4 +1,5 @@
-"""Reductions and normalisations of the elements where a mask holds: the others count as the reduction's neutral element."""
+"""Reductions and normalisations of the elements where a mask holds: the others count as the reduction's neutral
+element."""
 from __future__ import annotations
 
 import math
@@ -44,14 +45,17 @@ sum = reduction("sum", lambda dtype: 0, "The sum of elements where the mask hold
 prod = reduction("prod", lambda dtype: 1, "The product of elements where the mask holds.")
 amax = reduction("amax", lambda dtype: bound(dtype, False), "The largest of the elements where the mask holds.")
 amin = reduction("amin", lambda dtype: bound(dtype, True), "The smallest of the elements where the mask holds.")
-logsumexp = reduction("logsumexp", lambda dtype: bound(dtype, False), "log(sum(exp(x))) of the elements where the mask holds.")
+logsumexp = reduction("logsumexp", lambda dtype: bound(dtype, False),
+                      "log(sum(exp(x))) of the elements where the mask holds.")
 
 
 def position(name, highest):
     def body(input, dim=None, *, keepdim=False, dtype=None, mask=None):
         x = converted(input, dtype)
         return OPS[name](kept(x, mask, bound(x.dtype, highest)), dim, bool(keepdim)).to(x.dtype)
-    body.__name__, body.__doc__ = name, f"Where the {'smallest' if highest else 'largest'} element is among those where the mask holds, in the dtype of the input."
+    body.__name__, body.__doc__ = (
+        name, f"Where the {'smallest' if highest else 'largest'} element is among those where the mask holds, in the "
+              "dtype of the input.")
     return op(body, composite=True, namespace=NAMESPACE)
 
 
@@ -103,7 +107,8 @@ def spread(name, root):
         out = out.sqrt() if root else out
         out = out.to(x.dtype)
         return out if keepdim else out.squeeze(dims)
-    body.__name__, body.__doc__ = name, f"{name} of elements where the mask holds, dividing by their count less ``correction`` (1)."
+    body.__name__, body.__doc__ = (
+        name, f"{name} of elements where the mask holds, dividing by their count less ``correction`` (1).")
     return op(body, composite=True, namespace=NAMESPACE)
 
 
@@ -135,7 +140,8 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     """x / max(norm(x), eps) along a dimension, of elements where the mask holds."""
     x = converted(input, dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask)
-    return kept(x, mask, 0) / size.clamp_min(eps) if not x.is_complex() else kept(x, mask, 0) / size.clamp_min(eps).to(x.dtype)
+    return kept(x, mask, 0) / size.clamp_min(eps) if not x.is_complex() else kept(x, mask, 0) / size.clamp_min(eps).to(
+        x.dtype)
 
 
 def softened(name, turned):
@@ -153,4 +159,5 @@ softmax, log_softmax, softmin = softened("softmax", False), softened("log_softma
 @op(composite=True, namespace=NAMESPACE)
 def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
     """log(exp(input) + exp(other)), each only where its mask holds."""
-    return OPS["logaddexp"](kept(converted(input, dtype), input_mask, -math.inf), kept(converted(other, dtype), other_mask, -math.inf))
+    return OPS["logaddexp"](kept(converted(input, dtype), input_mask, -math.inf),
+                            kept(converted(other, dtype), other_mask, -math.inf))

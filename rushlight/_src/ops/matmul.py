@@ -15,13 +15,15 @@ AUTOCAST = "half"  # products are worth it
 
 def one_dtype(name, *tensors):
     if any(x.dtype is not tensors[0].dtype for x in tensors):
-        raise DtypeMismatchError(f"{name}: expected m1 and m2 to have the same dtype, but got: {' != '.join(str(x.dtype) for x in tensors)}",
-                                 "one dtype", "convert one of them with .to(dtype), or run under autocast")
+        raise DtypeMismatchError(
+            f"{name}: expected m1 and m2 to have the same dtype, but got: {' != '.join(str(x.dtype) for x in tensors)}",
+            "one dtype", "convert one of them with .to(dtype), or run under autocast")
 
 
 def unequal_inner(m, k, other, n) -> ProductError:
     """What is raised for [m, k] @ [other, n]."""
-    return ProductError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {other}x{n})", f"as many rows in the second as columns in the first: {k}",
+    return ProductError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {other}x{n})",
+                        f"as many rows in the second as columns in the first: {k}",
                         f"transpose one of them, or make the layer take {k} features")
 
 
@@ -32,15 +34,19 @@ def multiply(a, b):
     return P.matmul(a, b)
 
 
-@op(samples=(sample((3, 4), (4, 5)), sample((4,), (4,)), sample((2, 3, 4), (4, 5)), sample((2, 1, 3, 4), (5, 4, 2))), operator="matmul")
+@op(samples=(sample((3, 4), (4, 5)), sample((4,), (4,)), sample((2, 3, 4), (4, 5)), sample((2, 1, 3, 4), (5, 4, 2))),
+    operator="matmul")
 def matmul(input, other):
     """The matrix product, with broadcast batch dimensions; vectors as rows or columns."""
     a, b = input, other
     if not a.shape or not b.shape:
-        raise ProductError(f"both arguments to matmul need to be at least 1D, but they are {len(a.shape)}D and {len(b.shape)}D")
+        raise ProductError(
+            f"both arguments to matmul need to be at least 1D, but they are {len(a.shape)}D and {len(b.shape)}D")
     one_dtype("matmul", a, b)
     if len(a.shape) == 1 and len(b.shape) == 1 and a.shape[0] != b.shape[0]:
-        raise ProductError(f"inconsistent tensor size, expected tensor {list(a.shape)} and src {list(b.shape)} to have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
+        raise ProductError(
+            f"inconsistent tensor size, expected tensor {list(a.shape)} and src {list(b.shape)} to have the same "
+            f"number of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
     left, right = len(a.shape) == 1, len(b.shape) == 1
     a = P.reshape(a, shape=(1, *a.shape)) if left else a
     b = P.reshape(b, shape=(*b.shape, 1)) if right else b
@@ -63,9 +69,11 @@ def of_rank(name, first, second):
     def body(input, mat2):
         for x, rank in ((input, first), (mat2, second)):
             if len(x.shape) != rank:
-                raise RuntimeError(f"{name}: expected {'a vector' if rank == 1 else f'a {rank}-D tensor'}, got {len(x.shape)}-D")
+                raise RuntimeError(
+                    f"{name}: expected {'a vector' if rank == 1 else f'a {rank}-D tensor'}, got {len(x.shape)}-D")
         if name == "bmm" and input.shape[0] != mat2.shape[0]:
-            raise ProductError(f"batch1 and batch2 must have same number of batches, got {input.shape[0]} and {mat2.shape[0]}")
+            raise ProductError(
+                f"batch1 and batch2 must have same number of batches, got {input.shape[0]} and {mat2.shape[0]}")
         return matmul.body(input, mat2)
     body.__name__, body.__doc__ = name, "A matrix product of operands of fixed rank."
     return op(body, aliases={"vec": "mat2"})
@@ -76,11 +84,15 @@ def _int_mm(input, mat2):
     """The product of two int8 matrices, exactly, as int32.  [m, k], [k, n] -> [m, n]."""
     for x in (input, mat2):
         if x.dtype is not int8:
-            raise RuntimeError(f"_int_mm: expected both matrices to be int8, but got {input.dtype} and {mat2.dtype}; mm takes other dtypes")
+            raise RuntimeError(
+                f"_int_mm: expected both matrices to be int8, but got {input.dtype} and {mat2.dtype}; mm takes other "
+                "dtypes")
         if len(x.shape) != 2:
             raise RuntimeError(f"_int_mm: expected two matrices, but got {len(input.shape)}-D and {len(mat2.shape)}-D")
     if input.shape[1] != mat2.shape[0]:
-        raise RuntimeError(f"_int_mm: mat1 and mat2 shapes cannot be multiplied ({input.shape[0]}x{input.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})")
+        raise RuntimeError(
+            f"_int_mm: mat1 and mat2 shapes cannot be multiplied ({input.shape[0]}x{input.shape[1]} and "
+            f"{mat2.shape[0]}x{mat2.shape[1]})")
     return P.int_matmul(input, mat2)
 
 
@@ -89,7 +101,8 @@ FEW_ROWS = 16  # whose products take as long as reading the weights does
 
 @op(autocast=None, method=False)
 def _weight_int8pack_mm(input, mat2, scales):
-    """input @ mat2.T * scales, of weights in bytes with one scale a row.  [m, k] of float32 or halves, [n, k] of int8, [n] of input's dtype -> [m, n].
+    """input @ mat2.T * scales, of weights in bytes with one scale a row.  [m, k] of float32 or halves, [n, k] of int8,
+    [n] of input's dtype -> [m, n].
 
     Sums and scales are float32, rounded once.  RuntimeError for other dtypes and shapes.
 
@@ -100,18 +113,24 @@ def _weight_int8pack_mm(input, mat2, scales):
         tensor([[1.5000, 2.0000]])
     """
     if input.dtype is not float32 and not input.dtype.is_half:
-        raise RuntimeError(f"_weight_int8pack_mm: expect A to be either 32-bit or 16-bit float tensor, but it is {input.dtype}")
+        raise RuntimeError(
+            f"_weight_int8pack_mm: expect A to be either 32-bit or 16-bit float tensor, but it is {input.dtype}")
     if len(input.shape) != 2 or len(mat2.shape) != 2:
-        raise RuntimeError(f"_weight_int8pack_mm: expect A to be 2D tensor, and B, but they have the shapes {list(input.shape)} and {list(mat2.shape)}")
+        raise RuntimeError(
+            f"_weight_int8pack_mm: expect A to be 2D tensor, and B, but they have the shapes {list(input.shape)} and "
+            f"{list(mat2.shape)}")
     if mat2.dtype is not int8:
         raise RuntimeError(f"_weight_int8pack_mm: expect B to be int8 tensor, but it is {mat2.dtype}")
     if mat2.shape[1] != input.shape[1]:
         raise RuntimeError(f"_weight_int8pack_mm: expect B.size(1) == {input.shape[1]}, but it is {mat2.shape[1]}")
     if tuple(scales.shape) != (mat2.shape[0],):
-        raise RuntimeError(f"_weight_int8pack_mm: expect scales to be 1d tensor with size {mat2.shape[0]}, but its shape is {list(scales.shape)}")
+        raise RuntimeError(
+            f"_weight_int8pack_mm: expect scales to be 1d tensor with size {mat2.shape[0]}, but its shape is "
+            f"{list(scales.shape)}")
     if scales.dtype is not input.dtype:
         raise RuntimeError(f"_weight_int8pack_mm: expected scales of {input.dtype}, but they are {scales.dtype}")
-    exact = bfloat16 if input.dtype is bfloat16 and input.shape[0] > FEW_ROWS else float32  # bfloats hold whole numbers up to 256
+    # bfloats hold whole numbers up to 256
+    exact = bfloat16 if input.dtype is bfloat16 and input.shape[0] > FEW_ROWS else float32
     weight = P.permute(P.convert(mat2, dtype=exact), dims=(1, 0))
     out = P.mul(wide(P.matmul(input if exact is input.dtype else wide(input), weight)), wide(scales))
     return out if out.dtype is input.dtype else P.convert(out, dtype=input.dtype)
@@ -126,9 +145,12 @@ def dot(input, tensor):
     if len(input.shape) != 1 or len(tensor.shape) != 1:
         raise RuntimeError(f"1D tensors expected, but got {len(input.shape)}D and {len(tensor.shape)}D tensors")
     if input.dtype is not tensor.dtype:
-        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {input.dtype} and {tensor.dtype}")
+        raise RuntimeError(
+            f"dot : expected both vectors to have same dtype, but found {input.dtype} and {tensor.dtype}")
     if input.shape[0] != tensor.shape[0]:
-        raise ProductError(f"inconsistent tensor size, expected tensor {list(input.shape)} and src {list(tensor.shape)} to have the same number of elements")
+        raise ProductError(
+            f"inconsistent tensor size, expected tensor {list(input.shape)} and src {list(tensor.shape)} to have the "
+            "same number of elements")
     return P.reshape(P.sum(P.mul(input, tensor), (0,)), shape=())
 
 
@@ -144,7 +166,9 @@ def inner(input, other):
     if not input.shape or not other.shape:
         return P.mul(input, other)
     if input.shape[-1] != other.shape[-1]:
-        raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}")
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
+            f"{list(other.shape)}")
     a = P.reshape(input, shape=(product(input.shape[:-1]), input.shape[-1]))
     b = P.reshape(other, shape=(product(other.shape[:-1]), other.shape[-1]))
     return P.reshape(P.matmul(a, P.permute(b, dims=(1, 0))), shape=(*input.shape[:-1], *other.shape[:-1]))
@@ -166,7 +190,8 @@ def plus(name, product_of, ranks, **aliases):
     def body(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1):
         for x, rank in zip((mat1, mat2), ranks):
             if len(x.shape) != rank:
-                raise RuntimeError(f"{name}: expected {rank}-D operands, got {len(mat1.shape)}-D and {len(mat2.shape)}-D")
+                raise RuntimeError(
+                    f"{name}: expected {rank}-D operands, got {len(mat1.shape)}-D and {len(mat2.shape)}-D")
         if product_of is outer.body:
             input, mat1, mat2 = promoted(input, mat1, mat2)
         one_dtype(name, input, mat1, mat2)
@@ -193,7 +218,8 @@ def summed(a, b):
 
 BATCHES = {"batch1": "mat1", "batch2": "mat2"}
 addmm, baddbmm = plus("addmm", matmul.body, (2, 2)), plus("baddbmm", matmul.body, (3, 3), **BATCHES)
-addmv, addr = plus("addmv", matmul.body, (2, 1), mat="mat1", vec="mat2"), plus("addr", outer.body, (1, 1), vec1="mat1", vec2="mat2")
+addmv, addr = plus("addmv", matmul.body, (2, 1), mat="mat1", vec="mat2"), plus("addr", outer.body, (1, 1), vec1="mat1",
+                                                                               vec2="mat2")
 addbmm = plus("addbmm", summed, (3, 3), **BATCHES)
 
 

@@ -17,27 +17,35 @@ from .promotion import real, wide
 NAMESPACE = "linalg"
 
 
-# --- norms ---------------------------------------------------------------------------------------------------------------------
+# --- norms ------------------------------------------------------------------------------------------------------------
 def check_norm(name, x, dtype):
     if not x.dtype.is_inexact:
-        raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {x.dtype}; convert it with .float() first.")
+        raise RuntimeError(
+            f"linalg.{name}: Expected a floating point or complex tensor as input. Got {x.dtype}; convert it with "
+            ".float() first.")
     if dtype is not None and dtype.is_complex != x.dtype.is_complex:
-        raise RuntimeError(f"linalg.{name}: the dtype of the input ({x.dtype}) should be convertible without narrowing to the specified dtype ({dtype})")
+        raise RuntimeError(
+            f"linalg.{name}: the dtype of the input ({x.dtype}) should be convertible without narrowing to the "
+            f"specified dtype ({dtype})")
 
 
 def dims_of(x, dim) -> tuple:
     """Dimensions as a tuple; None means all."""
-    dims = tuple(range(x.dim())) if dim is None else tuple(wrapped(d, x.dim()) for d in ((dim,) if isinstance(dim, int) else dim))
+    dims = tuple(range(x.dim())) if dim is None else tuple(wrapped(d, x.dim())
+                                                           for d in ((dim,) if isinstance(dim, int) else dim))
     return dims if x.dim() else ()
 
 
-@op(composite=True, namespace=NAMESPACE, samples=(sample((3, 4)), sample((3, 4), 3.0, 1), sample((3, 4), math.inf, 0, True)))
+@op(composite=True, namespace=NAMESPACE,
+    samples=(sample((3, 4)), sample((3, 4), 3.0, 1), sample((3, 4), math.inf, 0, True)))
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     """(sum |x| ** ord) ** (1 / ord) over dimensions; inf and -inf give the extreme, 0 the count of non-zeros."""
     check_norm("vector_norm", x, dtype)
     dims = dims_of(x, dim if dim != () else None)
     if (ord < 0 or ord == math.inf) and any(x.shape[d] == 0 for d in dims):
-        raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have an identity")
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have "
+            "an identity")
     return reduce.vector_norm(x, real(ord), tuple(sorted(dims)), keepdim, dtype)
 
 
@@ -47,10 +55,11 @@ def extreme(values, largest, keepdim):
     return out.unsqueeze(-1).unsqueeze(-1) if keepdim else out
 
 
-@op(composite=True, namespace=NAMESPACE, samples=tuple(sample((3, 4), ord) for ord in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)))
+@op(composite=True, namespace=NAMESPACE,
+    samples=tuple(sample((3, 4), ord) for ord in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)))
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
-    """A norm of matrices: "fro" (root of squares), "nuc" (sum of singular values), 2 and -2 (extreme singular value), 1 and -1 (extreme column sum),
-    inf and -inf (extreme row sum)."""
+    """A norm of matrices: "fro" (root of squares), "nuc" (sum of singular values), 2 and -2 (extreme singular value), 1
+    and -1 (extreme column sum), inf and -inf (extreme row sum)."""
     check_norm("matrix_norm", A, dtype)
     if A.dim() < 2:
         raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions. Got {A.dim()}")
@@ -84,7 +93,8 @@ def restored(out, rows, columns):
 
 @op(composite=True, namespace=NAMESPACE, samples=(sample((3, 4)), sample((3, 4), "nuc"), sample((3, 4), 1, 0)))
 def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
-    """A matrix norm for two dimensions and an order, a vector norm for one, the root of the sum of squares without an order."""
+    """A matrix norm for two dimensions and an order, a vector norm for one, the root of the sum of squares without an
+    order."""
     if isinstance(ord, str) and dim is None:
         dim = (-2, -1)
     if ord is None:
@@ -94,7 +104,8 @@ def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
             raise RuntimeError(f"linalg.norm: order {ord!r} wants two dimensions, got dim={dim}")
         return vector_norm(A, ord, dim, keepdim, dtype=dtype)
     if dim is None and A.dim() != 2:
-        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.dim()}D.")
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.dim()}D.")
     if dim is not None and len(dim) > 2:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     return matrix_norm(A, ord, (-2, -1) if dim is None else tuple(dim), keepdim, dtype=dtype)
@@ -128,8 +139,9 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
     return (values > cut.unsqueeze(-1)).sum(-1)
 
 
-# --- powers and products -----------------------------------------------------------------------------------------------------
-@op(composite=True, namespace=NAMESPACE, method=True, samples=(sample((3, 3), 3), sample((2, 3, 3), 0), sample((3, 3), -2)))
+# --- powers and products ----------------------------------------------------------------------------------------------
+@op(composite=True, namespace=NAMESPACE, method=True,
+    samples=(sample((3, 3), 3), sample((2, 3, 3), 0), sample((3, 3), -2)))
 def matrix_power(A, n):
     """A multiplied n times with itself, by repeated squaring; the inverse for negative n."""
     square("matrix_power", A) if n < 0 or A.dim() < 2 or A.shape[-1] != A.shape[-2] else None
@@ -155,17 +167,20 @@ def matrix_exp(A):
 
 
 def cheapest(sizes):
-    """Where to cut a chain of matrix products with these sizes so that it costs the fewest multiplications: a table by (first, last)."""
+    """Where to cut a chain of matrix products with these sizes so that it costs the fewest multiplications: a table by
+    (first, last)."""
     count = len(sizes) - 1
     cost, cut = {(k, k): 0 for k in range(count)}, {}
     for length in range(1, count):
         for i in range(count - length):
             j = i + length
-            cost[i, j], cut[i, j] = min((cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+            cost[i, j], cut[i, j] = min((cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                                        for k in range(i, j))
     return cut
 
 
-@op(composite=True, namespace=NAMESPACE, method=False, samples=(sample([(3, 4), (4, 2), (2, 5)]), sample([(4,), (4, 2), (2,)])))
+@op(composite=True, namespace=NAMESPACE, method=False,
+    samples=(sample([(3, 4), (4, 2), (2, 5)]), sample([(4,), (4, 2), (2,)])))
 def multi_dot(tensors):
     """The product of a chain of matrices, in the cheapest order; the first and the last may be vectors."""
     tensors = list(tensors)
@@ -173,7 +188,8 @@ def multi_dot(tensors):
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
     for k, x in enumerate(tensors):
         if x.dim() != 2 and not (x.dim() == 1 and k in (0, len(tensors) - 1)):
-            raise RuntimeError(f"multi_dot(): tensor {k} must be 2D{' or 1D' if k in (0, len(tensors) - 1) else ''} but got {x.dim()}D")
+            raise RuntimeError(
+                f"multi_dot(): tensor {k} must be 2D{' or 1D' if k in (0, len(tensors) - 1) else ''} but got {x.dim()}D")
     first, last = tensors[0].dim() == 1, tensors[-1].dim() == 1
     chain = list(tensors)
     chain[0] = chain[0].unsqueeze(0) if first else chain[0]
@@ -202,7 +218,9 @@ def tensorinv(A, ind=2):
         raise RuntimeError("Expected a strictly positive integer for 'ind'")
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if product(first) != product(last):
-        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {product(last)} != {product(first)}")
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{product(last)} != {product(first)}")
     return inv(A.reshape(product(first), product(last))).reshape(*last, *first)
 
 
@@ -213,7 +231,9 @@ def tensorsolve(A, B, dims=None):
         A = A.movedim(tuple(dims), tuple(range(A.dim() - len(dims), A.dim())))
     shape = tuple(A.shape[B.dim():])
     if product(A.shape[:B.dim()]) != product(shape) or B.numel() != product(shape):
-        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got {product(shape)} != {product(A.shape[:B.dim()])}")
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            f"prod(self.shape[:other.ndim]), but got {product(shape)} != {product(A.shape[:B.dim()])}")
     return solve(A.reshape(B.numel(), product(shape)), B.reshape(-1)).reshape(shape)
 
 
@@ -244,6 +264,8 @@ def namesake(name, function, doc, view=False):
     return op(function, namespace=NAMESPACE, view=view)
 
 
-namesake("diagonal", lambda A, *, offset=0, dim1=-2, dim2=-1: OPS["diagonal"].body(A, offset, dim1, dim2), "The diagonals of matrices.", view=True)
-namesake("cross", lambda input, other, *, dim=-1: OPS["cross"].body(input, other, dim), "The cross product of vectors of three.")
+namesake("diagonal", lambda A, *, offset=0, dim1=-2, dim2=-1: OPS["diagonal"].body(A, offset, dim1, dim2),
+         "The diagonals of matrices.", view=True)
+namesake("cross", lambda input, other, *, dim=-1: OPS["cross"].body(input, other, dim),
+         "The cross product of vectors of three.")
 namesake("matmul", lambda input, other: matmul.body(input, other), "The matrix product.")

@@ -1,8 +1,9 @@
 """Weights of four bits: how they are packed, and products with them.
 
-A row of a weight's matrix belongs to an output.  Blocks of 64 rows lie one after the other, each along k: for every k 32 bytes, of which the low bits
-hold row i and the high ones row i + 32.  Where the last block has fewer rows, its bytes hold row 2 i and row 2 i + 1.  A number q from 0 to 15 means
-(q - 8) * scale + zero; groups of neighbours along k share a scale and a zero.
+A row of a weight's matrix belongs to an output.  Blocks of 64 rows lie one after the other, each along k: for every k
+32 bytes, of which the low bits hold row i and the high ones row i + 32.  Where the last block has fewer rows, its bytes
+hold row 2 i and row 2 i + 1.  A number q from 0 to 15 means (q - 8) * scale + zero; groups of neighbours along k share
+a scale and a zero.
 """
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def unpacked(weight):
     for start, stop, shape in ((0, n - rest, (blocks, depth, BLOCK // 2)), (n - rest, n, (depth, rest // 2))):
         if start == stop:
             continue
-        found = P.reshape(P.slice(words, starts=(start * depth // 2,), steps=(1,), shape=((stop - start) * depth // 2,)), shape=shape)
+        found = P.reshape(P.slice(words, starts=(start * depth // 2,), steps=(1,),
+                                  shape=((stop - start) * depth // 2,)), shape=shape)
         low, high = P.bitwise_and(found, 15), P.right_shift(found, 4)
         if start or not blocks:
             both = P.cat(tuple(P.reshape(x, shape=(*shape, 1)) for x in (low, high)), dim=2)
@@ -41,7 +43,8 @@ def weights(weight, scales):
     q = P.convert(P.sub(unpacked(weight), MIDDLE), dtype=float32)
     groups, n, depth = scales.shape[0], weight.shape[0], q.shape[0]
     grouped = P.reshape(q, shape=(groups, depth // groups, n))
-    scale, zero = (P.reshape(P.slice(wide(scales), starts=(0, 0, which), steps=(1, 1, 1), shape=(groups, n, 1)), shape=(groups, 1, n)) for which in range(2))
+    scale, zero = (P.reshape(P.slice(wide(scales), starts=(0, 0, which), steps=(1, 1, 1), shape=(groups, n, 1)),
+                             shape=(groups, 1, n)) for which in range(2))
     scale, zero = (P.expand(x, shape=tuple(grouped.shape)) for x in (scale, zero))
     return P.reshape(P.add(P.mul(grouped, scale), zero), shape=(depth, n))
 
@@ -61,15 +64,19 @@ def product_numpy(x, weight, scales):
     return x @ ((q - MIDDLE) * scale + zero)
 
 
-primitive("nibble_matmul", Foreign(product_numpy, lambda x, weight, scales: x.like((x.shape[0], weight.shape[0]), None, float32),
-                                   lambda g, y, x, weight, scales: [P.matmul(g, P.permute(weights(weight, scales), dims=(1, 0))), None, None]),
+primitive("nibble_matmul",
+          Foreign(product_numpy, lambda x, weight, scales: x.like((x.shape[0], weight.shape[0]), None, float32),
+                  lambda g, y, x, weight, scales: [P.matmul(g, P.permute(weights(weight, scales), dims=(1, 0))), None,
+                                                   None]),
           lambda x, weight, scales: 0, arity=3,
-          doc="[m, k] times packed weights of four bits [n, k / 2], with scales and zeros [groups, n, 2] of the same dtype -> float32 [m, n].")
+          doc="[m, k] times packed weights of four bits [n, k / 2], with scales and zeros [groups, n, 2] of the same "
+              "dtype -> float32 [m, n].")
 
 
 @op(autocast=None, method=False)
 def _convert_weight_to_int4pack_for_cpu(input, innerKTiles):
-    """Numbers from 0 to 15, [n, k] of int32, packed for `_weight_int4pack_mm_for_cpu`: [n, k / 2] of bytes.  `innerKTiles` is of no meaning here.
+    """Numbers from 0 to 15, [n, k] of int32, packed for `_weight_int4pack_mm_for_cpu`: [n, k / 2] of bytes.
+    `innerKTiles` is of no meaning here.
 
     RuntimeError for another dtype or rank, unless n is a multiple of 16 and k of 2.
 
@@ -95,7 +102,8 @@ def _convert_weight_to_int4pack_for_cpu(input, innerKTiles):
         if stop - start < BLOCK:
             found = P.permute(P.reshape(found, shape=(1, side, 2, depth)), dims=(0, 2, 1, 3))
         found = P.reshape(found, shape=(blocks, 2, side, depth))
-        low, high = (P.reshape(P.slice(found, starts=(0, which, 0, 0), steps=(1, 1, 1, 1), shape=(blocks, 1, side, depth)), shape=(blocks, side, depth))
+        low, high = (P.reshape(P.slice(found, starts=(0, which, 0, 0), steps=(1, 1, 1, 1),
+                                       shape=(blocks, 1, side, depth)), shape=(blocks, side, depth))
                      for which in range(2))
         both = P.bitwise_and(P.bitwise_or(low, P.left_shift(high, 4)), 255)
         parts.append(P.reshape(P.permute(both, dims=(0, 2, 1)), shape=(stop - start, depth // 2)))
@@ -106,11 +114,13 @@ def _convert_weight_to_int4pack_for_cpu(input, innerKTiles):
 
 @op(autocast=None, method=False)
 def _weight_int4pack_mm_for_cpu(input, mat2, qGroupSize, qScaleAndZeros):
-    """input @ w.T of weights of four bits: w = (q - 8) * scale + zero, with a scale and a zero for each group of `qGroupSize` along k.
+    """input @ w.T of weights of four bits: w = (q - 8) * scale + zero, with a scale and a zero for each group of
+    `qGroupSize` along k.
 
-    [m, k] of float32 or halves, [n, k / 2] of uint8 as `_convert_weight_to_int4pack_for_cpu` packs them, [k / qGroupSize, n, 2] of input's dtype -> [m, n].
-    Sums are float32, rounded once; of more than 16 rows of bfloat16 the weights may be rounded to bfloat16, too.  RuntimeError for other dtypes, shapes, and
-    groups that are not of 32, 64, 128 or 256.
+    [m, k] of float32 or halves, [n, k / 2] of uint8 as `_convert_weight_to_int4pack_for_cpu` packs them, [k /
+    qGroupSize, n, 2] of input's dtype -> [m, n].  Sums are float32, rounded once; of more than 16 rows of bfloat16 the
+    weights may be rounded to bfloat16, too.  RuntimeError for other dtypes, shapes, and groups that are not of 32, 64,
+    128 or 256.
 
     Example:
         >>> import rushlight as torch
@@ -124,14 +134,20 @@ def _weight_int4pack_mm_for_cpu(input, mat2, qGroupSize, qScaleAndZeros):
     if mat2.dtype is not uint8:
         raise RuntimeError(f"{name}: expect B to be uint8 tensor, but it is {mat2.dtype}")
     if len(input.shape) != 2 or len(mat2.shape) != 2 or input.shape[1] != 2 * mat2.shape[1]:
-        raise RuntimeError(f"{name}: expect A [m, k] and B [n, k / 2], but they have the shapes {list(input.shape)} and {list(mat2.shape)}")
+        raise RuntimeError(
+            f"{name}: expect A [m, k] and B [n, k / 2], but they have the shapes {list(input.shape)} and "
+            f"{list(mat2.shape)}")
     if mat2.shape[0] % 16:
         raise RuntimeError(f"{name}: expect B.size(0) to be dividable by 16, but it is {mat2.shape[0]}")
     if qGroupSize not in GROUPS:
         raise RuntimeError(f"{name}: expect qGroupSize to be 32, 64, 128 or 256, got {qGroupSize}")
-    if len(qScaleAndZeros.shape) != 3 or tuple(qScaleAndZeros.shape[1:]) != (mat2.shape[0], 2) or qScaleAndZeros.shape[0] * qGroupSize != input.shape[1]:
-        raise RuntimeError(f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [{input.shape[1] // qGroupSize}, {mat2.shape[0]}, 2], "
-                           f"but its shape is {list(qScaleAndZeros.shape)}")
+    if len(qScaleAndZeros.shape) != 3 or tuple(qScaleAndZeros.shape[1:]) != (mat2.shape[0],
+                                                                             2) or qScaleAndZeros.shape[
+                                                                                 0] * qGroupSize != input.shape[1]:
+        raise RuntimeError(
+            f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [{input.shape[1] // qGroupSize}, "
+            f"{mat2.shape[0]}, 2], "
+            f"but its shape is {list(qScaleAndZeros.shape)}")
     if qScaleAndZeros.dtype is not input.dtype:
         raise RuntimeError(f"{name}: expected qScaleAndZeros of {input.dtype}, but they are {qScaleAndZeros.dtype}")
     out = P.nibble_matmul(input, mat2, qScaleAndZeros)

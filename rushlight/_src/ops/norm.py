@@ -26,7 +26,8 @@ def affine(x, weight, bias, shape):
     return x if bias is None else P.add(x, P.reshape(wide(bias), shape=shape))
 
 
-@op(samples=(sample((3, 4), (4,), (4,), (4,)), sample((2, 3, 4), (3, 4))), method=False, name="_layer_norm", writable=True)
+@op(samples=(sample((3, 4), (4,), (4,), (4,)), sample((2, 3, 4), (3, 4))), method=False, name="_layer_norm",
+    writable=True)
 def layer_norm_(input, weight, bias, rank, eps):
     """Normalised over the last ``rank`` dimensions, scaled and shifted (Ba et al. 2016)."""
     x = wide(input)
@@ -50,7 +51,8 @@ def vjp(g, y, input, weight, bias, rank, eps):
     gx = P.mul(rstd, P.sub(P.sub(gw, mean_g), P.mul(xhat, mean_gx)))
     out = [back(gx, input)]
     if weight is not None:
-        out.append(back(P.reshape(P.sum(P.mul(g, xhat), outer) if outer else P.mul(g, xhat), shape=tuple(weight.shape)), weight))
+        out.append(back(P.reshape(P.sum(P.mul(g, xhat), outer) if outer else P.mul(g, xhat), shape=tuple(weight.shape)),
+                        weight))
     if bias is not None:
         out.append(back(P.reshape(P.sum(g, outer) if outer else P.mul(g, 1.0), shape=tuple(bias.shape)), bias))
     return out
@@ -61,12 +63,18 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """Normalised over the last dimensions, which must be ``normalized_shape``."""
     shape = tuple(normalized_shape)
     if not shape:
-        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []")
     if tuple(input.shape[-len(shape):]) != shape or input.dim() < len(shape):
-        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*{', '.join(['', *map(str, shape)])}], but got input of size{list(input.shape)}")
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*{', '.join(['', *map(str, shape)])}], "
+            f"but got input of size{list(input.shape)}")
     for name, v in (("weight", weight), ("bias", bias)):
         if v is not None and tuple(v.shape) != shape:
-            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(v.shape)} and normalized_shape = {list(shape)}")
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(v.shape)} "
+                f"and normalized_shape = {list(shape)}")
     return layer_norm_(input, weight, bias, len(shape), real(eps))
 
 
@@ -92,15 +100,20 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     from ..core.dtypes import finfo
     shape = tuple(normalized_shape)
     if not shape or tuple(input.shape[-len(shape):]) != shape:
-        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size{list(input.shape)}")
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
+            f"got input of size{list(input.shape)}")
     if weight is not None and tuple(weight.shape) != shape:
-        raise RuntimeError(f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight.shape)} and normalized_shape = {list(shape)}")
+        raise RuntimeError(
+            f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight.shape)} "
+            f"and normalized_shape = {list(shape)}")
     if eps is None:
         eps = finfo(input.dtype if not input.dtype.is_half else float32).eps
     return rms_norm_(input, weight, len(shape), real(eps))
 
 
-rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_norm(input, normalized_shape, weight, eps), name="rms_norm", composite=True, method=False,
+rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_norm(input, normalized_shape, weight, eps),
+                  name="rms_norm", composite=True, method=False,
                   by_rows=True)
 
 
@@ -121,18 +134,25 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     if input.dim() < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
     if num_groups <= 0 or input.size(1) % num_groups:
-        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}")
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}")
     for name, v in (("weight", weight), ("bias", bias)):
         if v is not None and tuple(v.shape) != (input.size(1),):
-            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {list(v.shape)} and input of shape {list(input.shape)}")
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                f"shape {list(v.shape)} and input of shape {list(input.shape)}")
     if product(input.shape) == num_groups:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)} for {num_groups} groups")
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(input.shape)} for "
+            f"{num_groups} groups")
     return group_norm_(input, num_groups, weight, bias, real(eps))
 
 
 @op(method=False, name="_batch_norm", writable=True)
 def batch_norm_(input, weight, bias, eps):
-    """Normalised over batch and space for each channel (Ioffe & Szegedy 2015); also the mean and the biased variance."""
+    """Normalised over batch and space for each channel (Ioffe & Szegedy 2015); also the mean and the biased
+    variance."""
     x = wide(input)
     dims = (0, *range(2, len(x.shape)))
     count = product(x.shape[d] for d in dims)
@@ -163,7 +183,8 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
     if g[1] is not None:
         gx = P.add(gx, P.div(P.reshape(wide(g[1]), shape=shape), count))
     if g[2] is not None:
-        gx = P.add(gx, P.mul(P.mul(P.sub(x, P.reshape(mean, shape=shape)), 2.0 / max(count, 1) if type(count) is int else P.div(2.0, count)), P.reshape(wide(g[2]), shape=shape)))
+        gx = P.add(gx, P.mul(P.mul(P.sub(x, P.reshape(mean, shape=shape)), 2.0 / max(count, 1) if type(count) is int
+                                   else P.div(2.0, count)), P.reshape(wide(g[2]), shape=shape)))
     results = [back(gx, input)]
     if weight is not None:
         results.append(back(P.reshape(sum_gx, shape=(c,)), weight))
@@ -185,7 +206,8 @@ def batch_norm_eval(input, mean, var, weight, bias, eps):
 
 @op(composite=True, namespace=F)
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    """Normalised for each channel: over the batch in training (updating the running statistics), else with the running ones."""
+    """Normalised for each channel: over the batch in training (updating the running statistics), else with the running
+    ones."""
     if input.dim() == 1 and not input.numel():
         return input.clone()
     if input.dim() < 2:
@@ -212,7 +234,8 @@ def with_momentum(running, fresh, momentum):
 
 
 @op(composite=True, namespace=F)
-def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
+                  momentum=0.1, eps=1e-5):
     """Normalised over space for each sample and channel (Ulyanov et al. 2016)."""
     n, c = input.shape[:2]
     if use_input_stats and input.numel() // max(n * c, 1) == 1:
@@ -229,7 +252,8 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
 
 
 def statistics(input, dims, eps, weight):
-    """Mean and 1 / sqrt(variance + eps) over dimensions, which are kept, in the dtype of the weight, if there is one."""
+    """Mean and 1 / sqrt(variance + eps) over dimensions, which are kept, in the dtype of the weight, if there is
+    one."""
     x = input.float() if input.dtype.is_half else input
     spread, mean = OPS["var_mean"](x, dims, correction=0, keepdim=True)
     dtype = input.dtype if weight is None else weight.dtype
@@ -255,7 +279,8 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
     """``batch_norm`` with the mean and 1 / sqrt(variance + eps) of the batch (empty where it used the running ones)."""
     if not training:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps), input.new_empty((0,)), input.new_empty((0,))
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum,
+                          eps), input.new_empty((0,)), input.new_empty((0,))
     mean, rstd = statistics(input.detach(), (0, *range(2, input.dim())), eps, weight)
     out = batch_norm(input, running_mean, running_var, weight, bias, True, momentum, eps)
     return out, mean.reshape(-1), rstd.reshape(-1)
@@ -274,10 +299,12 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k: object = 1.0):
     """x / (k + alpha * mean of squares of neighbouring channels) ** beta (Krizhevsky et al. 2012)."""
     if input.dim() < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)")
+        raise ValueError(
+            f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)")
     if not input.numel():
         return input
     square = OPS["nn.functional.pad"](input * input, (0, 0) * (input.dim() - 2) + (size // 2, (size - 1) // 2))
     near = square.unfold(1, size, 1)
-    mean = near.mean(-1) if near.dtype.is_inexact else near.sum(-1) // size  # whole, as averages of integers are in pooling
+    # whole, as averages of integers are in pooling
+    mean = near.mean(-1) if near.dtype.is_inexact else near.sum(-1) // size
     return input / (mean * alpha + k).pow(beta)

@@ -9,14 +9,16 @@ import os
 import numpy as np
 
 LETTERS = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}
-THREADED = 1 << 20  # elements from which its threads are worth waking: below, they only get in the way of each other and of ours
+# elements from which its threads are worth waking: below, they only get in the way of each other and of ours
+THREADED = 1 << 20
 
 
 @functools.cache
 def library():
     """The shared library that NumPy has loaded; None where NumPy was built with another one."""
     root = os.path.dirname(np.__file__)
-    for path in glob.glob(os.path.join(root, os.pardir, "numpy.libs", "*openblas64_*")) + glob.glob(os.path.join(root, ".dylibs", "*openblas64_*")):
+    for path in glob.glob(os.path.join(root, os.pardir, "numpy.libs",
+                                       "*openblas64_*")) + glob.glob(os.path.join(root, ".dylibs", "*openblas64_*")):
         found = ctypes.CDLL(path)
         if hasattr(found, "scipy_openblas_set_num_threads64_"):
             return found
@@ -25,7 +27,8 @@ def library():
 
 @functools.cache
 def routine(name: str, kind: str):
-    """A routine for elements of this NumPy type ("f4", "f8", "c8", "c16"), called with addresses; None where there is none."""
+    """A routine for elements of this NumPy type ("f4", "f8", "c8", "c16"), called with addresses; None where there is
+    none."""
     found = library() and getattr(library(), f"scipy_{LETTERS[kind]}{name}_64_", None)
     if found:
         found.restype = None
@@ -55,7 +58,8 @@ def sparing(function):
 
 
 def lu(a: np.ndarray):
-    """LAPACK's getrf on a batch [b, m, n] of matrices: packed factors, 1-based exchanges, 1-based column of the first zero pivot; None without it."""
+    """LAPACK's getrf on a batch [b, m, n] of matrices: packed factors, 1-based exchanges, 1-based column of the first
+    zero pivot; None without it."""
     call = routine("getrf", a.dtype.str[1:])
     if call is None:
         return None
@@ -65,7 +69,8 @@ def lu(a: np.ndarray):
     if a.size:
         rows, width, lead = number(m), number(n), number(m)
         for k in range(count):
-            call(rows, width, ctypes.c_void_p(columns[k].ctypes.data), lead, ctypes.c_void_p(pivots[k].ctypes.data), ctypes.c_void_p(info[k:].ctypes.data))
+            call(rows, width, ctypes.c_void_p(columns[k].ctypes.data), lead, ctypes.c_void_p(pivots[k].ctypes.data),
+                 ctypes.c_void_p(info[k:].ctypes.data))
     return np.ascontiguousarray(np.swapaxes(columns, 1, 2)), pivots.astype(np.int32), info.astype(np.int32)
 
 
@@ -75,11 +80,13 @@ def substitute(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool):
     if call is None:
         return None
     count, n, k = b.shape
-    a, x = np.ascontiguousarray(a), np.array(b, order="C")  # row by row, so that BLAS sees their transposes: x^T a^T = b^T
+    # row by row, so that BLAS sees their transposes: x^T a^T = b^T
+    a, x = np.ascontiguousarray(a), np.array(b, order="C")
     if b.size:
         words = [ctypes.c_char_p(c) for c in (b"R", b"L" if upper else b"U", b"N", b"U" if unit else b"N")]
         one = np.ones(1, a.dtype)
         sizes = number(k), number(n), ctypes.c_void_p(one.ctypes.data)
         for at in range(count):
-            call(*words, *sizes, ctypes.c_void_p(a[at].ctypes.data), number(n), ctypes.c_void_p(x[at].ctypes.data), number(k))
+            call(*words, *sizes, ctypes.c_void_p(a[at].ctypes.data), number(n), ctypes.c_void_p(x[at].ctypes.data),
+                 number(k))
     return x

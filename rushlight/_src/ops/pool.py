@@ -34,13 +34,20 @@ def geometry(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode):
     if any(k <= 0 for k in kernel):
         raise RuntimeError(f"kernel size should be greater than zero, but got {list(kernel)}")
     if any(p < 0 or p > (d * (k - 1) + 1) // 2 for p, k, d in zip(padding, kernel, dilation)):
-        raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={max(padding)}, kernel_size={list(kernel)} and dilation={list(dilation)}")
+        raise RuntimeError(
+            f"pad should be at most half of effective kernel size, but got pad={max(padding)}, "
+            f"kernel_size={list(kernel)} and dilation={list(dilation)}")
     if any(s == 0 for s in x.shape[1:]):
-        raise RuntimeError(f"{name}: Expected input's non-batch dimensions to have positive length, but got input of size {list(x.shape)}")
-    out = tuple(pooled_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in zip(x.shape[2:], kernel, stride, padding, dilation))
+        raise RuntimeError(
+            f"{name}: Expected input's non-batch dimensions to have positive length, but got input of size "
+            f"{list(x.shape)}")
+    out = tuple(pooled_size(n, k, s, p, d, ceil_mode)
+                for n, k, s, p, d in zip(x.shape[2:], kernel, stride, padding, dilation))
     if any(n <= 0 for n in out):
-        raise RuntimeError(f"Given input size: {list(x.shape[1:])}. Calculated output size: {list(out)}. Output size is too small")
-    high = tuple(max(0, (n - 1) * s + d * (k - 1) + 1 - size - p) for n, s, d, k, size, p in zip(out, stride, dilation, kernel, x.shape[2:], padding))
+        raise RuntimeError(
+            f"Given input size: {list(x.shape[1:])}. Calculated output size: {list(out)}. Output size is too small")
+    high = tuple(max(0, (n - 1) * s + d * (k - 1) + 1 - size - p)
+                 for n, s, d, k, size, p in zip(out, stride, dilation, kernel, x.shape[2:], padding))
     return kernel, stride, padding, dilation, out, high
 
 
@@ -49,7 +56,8 @@ def windows_of(x, value, kernel, stride, padding, dilation, out, high):
     rank = len(kernel)
     x = P.pad(x, low=(0, 0, *padding), high=(0, 0, *high), inner=(0,) * (rank + 2), value=value)
     seen = all_windows(x, kernel, stride, dilation)
-    seen = P.slice(seen, starts=(0,) * len(seen.shape), steps=(1,) * len(seen.shape), shape=(*x.shape[:2], *out, *kernel)) if tuple(seen.shape[2:2 + rank]) != out else seen
+    seen = P.slice(seen, starts=(0,) * len(seen.shape), steps=(1,) * len(seen.shape),
+                   shape=(*x.shape[:2], *out, *kernel)) if tuple(seen.shape[2:2 + rank]) != out else seen
     return P.reshape(seen, shape=(*x.shape[:2], *out, product(kernel)))
 
 
@@ -66,8 +74,10 @@ def max_pool_of(rank):
 
     def core_body(input, kernel_size, stride, padding, dilation, ceil_mode, exact=False):
         x, single = unbatched(input, rank, name)
-        kernel, stride, padding, dilation, out, high = geometry(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode)
-        lowest = -math.inf if x.dtype.is_floating_point else -(1 << (8 * x.dtype.itemsize - 1)) if x.dtype.is_signed else 0
+        kernel, stride, padding, dilation, out, high = geometry(name, x, rank, kernel_size, stride, padding, dilation,
+                                                                ceil_mode)
+        lowest = -math.inf if x.dtype.is_floating_point else -(1 << (8 * x.dtype.itemsize
+                                                                     - 1)) if x.dtype.is_signed else 0
         seen = windows_of(x, lowest, kernel, stride, padding, dilation, out, high)
         best = P.argmax(seen, (rank + 2,))  # which element of its window
         if exact and x.dtype.is_floating_point:
@@ -77,14 +87,17 @@ def max_pool_of(rank):
         at = None
         inner = best
         for k in range(rank):
-            place = P.remainder(P.floor_divide(inner, product(kernel[k + 1:])), kernel[k]) if product(kernel[k + 1:]) != 1 else P.remainder(inner, kernel[k])
-            start = P.reshape(P.add(P.mul(P.iota(size=out[k], dtype=int64), stride[k]), -padding[k]), shape=(1, 1) + tuple(out[k] if j == k else 1 for j in range(rank)) + (1,))
+            place = P.remainder(P.floor_divide(inner, product(kernel[k + 1:])),
+                                kernel[k]) if product(kernel[k + 1:]) != 1 else P.remainder(inner, kernel[k])
+            start = P.reshape(P.add(P.mul(P.iota(size=out[k], dtype=int64), stride[k]), -padding[k]),
+                              shape=(1, 1) + tuple(out[k] if j == k else 1 for j in range(rank)) + (1,))
             position = P.add(P.mul(place, dilation[k]), start)
             if padding[k]:  # where nothing is above -inf, the first element that is no border
                 position = P.where(P.lt(position, 0), P.remainder(position, dilation[k]), position)
             at = position if at is None else P.add(P.mul(at, x.shape[2 + k]), position)
         shape = (*x.shape[:2], *out)
-        at = rebatched(P.reshape(at, shape=shape), single)  # a result, so that the backward reads it instead of finding it again
+        # a result, so that the backward reads it instead of finding it again
+        at = rebatched(P.reshape(at, shape=shape), single)
         return rebatched(lying_as(x, P.reshape(P.amax(seen, (rank + 2,)), shape=shape)), single), at
 
     core_body.__name__ = f"_max_pool{rank}d"
@@ -97,7 +110,8 @@ def max_pool_of(rank):
         planes, places, source = tuple(input.shape[:-rank]), y[1], wide(g[0])
         flat = P.full(shape=(*planes, product(input.shape[-rank:])), value=0, dtype=source.dtype)
         lined = (*planes, product(places.shape[-rank:]))
-        found = P.scatter(flat, P.reshape(places, shape=lined), P.reshape(source, shape=lined), dim=len(planes), combine="add")
+        found = P.scatter(flat, P.reshape(places, shape=lined), P.reshape(source, shape=lined), dim=len(planes),
+                          combine="add")
         return [back(P.reshape(found, shape=tuple(input.shape)), input)]
 
     def body(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
@@ -122,11 +136,13 @@ max_pool1d, max_pool2d, max_pool3d = map(max_pool_of, (1, 2, 3))
 def avg_pool_of(rank):
     name = f"avg_pool{rank}d"
 
-    def body(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+    def body(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
+             divisor_override=None):
         x, single = unbatched(input, rank, name)
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
-        kernel, stride, padding, dilation, out, high = geometry(name, x, rank, kernel_size, stride, padding, 1, ceil_mode)
+        kernel, stride, padding, dilation, out, high = geometry(name, x, rank, kernel_size, stride, padding, 1,
+                                                                ceil_mode)
         w = wide(x)
         total = P.sum(windows_of(w, 0, kernel, stride, padding, dilation, out, high), (rank + 2,))
         total = P.reshape(total, shape=(*x.shape[:2], *out))
@@ -160,15 +176,19 @@ def adaptive_sizes(name, output_size, space):
         raise RuntimeError(f"{name}: 'output_size' should contain {len(space)} int(s), but got {list(sizes)}")
     sizes = tuple(n if s is None else s for s, n in zip(sizes, space))
     if any(s < 0 for s in sizes):
-        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, but received {list(sizes)}")
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0, but received {list(sizes)}")
     return sizes
 
 
 def check_adaptive(name, rank, shape):
     if rank > 1 and len(shape) < rank + 1:
-        raise ValueError(f"{name}: Input dimension should be at least {rank + 1}, but got {list(shape)}: add a channel dimension")
+        raise ValueError(
+            f"{name}: Input dimension should be at least {rank + 1}, but got {list(shape)}: add a channel dimension")
     if any(s == 0 for s in shape[1:]):
-        raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(shape)}")
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+            f"{list(shape)}")
 
 
 def bins(size, count):
@@ -206,12 +226,14 @@ def adaptive_average_of(rank):
 def adaptive_along(x, at, count):
     """The mean of each of ``count`` parts along one dimension."""
     start, stop = parts_of(x.shape[at], count)
-    length = P.reshape(P.convert(P.sub(stop, start), dtype=x.dtype), shape=(*(1,) * at, count, *(1,) * (len(x.shape) - at - 1)))
+    length = P.reshape(P.convert(P.sub(stop, start), dtype=x.dtype),
+                       shape=(*(1,) * at, count, *(1,) * (len(x.shape) - at - 1)))
     return P.div(part_sums(x, at, count), length)
 
 
 def parts_of(size, count):
-    """Where each of ``count`` nearly equal parts starts and stops, as tensors.  Neighbours overlap by one where ``count`` does not divide."""
+    """Where each of ``count`` nearly equal parts starts and stops, as tensors.  Neighbours overlap by one where
+    ``count`` does not divide."""
     k = P.iota(size=count, dtype=int64)
     return P.floor_divide(P.mul(k, size), count), P.floor_divide(P.add(P.mul(P.add(k, 1), size), count - 1), count)
 
@@ -259,7 +281,8 @@ def adaptive_max_of(rank):
             values, places = x.new_empty((*x.shape[:2], *sizes)), x.new_empty((*x.shape[:2], *sizes), dtype=int64)
         else:
             parts, at = x, OPS["zeros"](1, dtype=int64)
-            for k, (size, count) in enumerate(zip(space, sizes)):  # an element past the end of a part is its last one again
+            # an element past the end of a part is its last one again
+            for k, (size, count) in enumerate(zip(space, sizes)):
                 start, stop = parts_of(size, count)
                 place = OPS["minimum"](start[:, None] + OPS["arange"](longest_part(size, count)), stop[:, None] - 1)
                 parts = parts.index_select(2 + 2 * k, place.reshape(-1)).unflatten(2 + 2 * k, tuple(place.shape))
@@ -276,7 +299,8 @@ def adaptive_max_of(rank):
 
     body.__name__, body.__doc__ = name, "The maximum of nearly equal parts, as many as asked for."
     made = op(body, composite=True, planned=True, namespace=F)
-    op(lambda input, output_size, return_indices=True: made(input, output_size, True), name=name + "_with_indices", composite=True, namespace=F)
+    op(lambda input, output_size, return_indices=True: made(input, output_size, True), name=name + "_with_indices",
+       composite=True, namespace=F)
     return made
 
 
@@ -298,7 +322,9 @@ lp_pool1d, lp_pool2d, lp_pool3d = map(lp_of, (1, 2, 3))
 def unpool_of(rank):
     def body(input, indices, kernel_size, stride=None, padding=0, output_size=None):
         if tuple(indices.shape) != tuple(input.shape):
-            raise RuntimeError(f"max_unpool{rank}d: Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
+            raise RuntimeError(
+                f"max_unpool{rank}d: Expected shape of indices to be same as that of the input tensor "
+                f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
         kernel = spread(kernel_size, rank, "kernel_size")
         stride_ = kernel if stride is None else spread(stride, rank, "stride")
         pad_ = spread(padding, rank, "padding")
@@ -308,17 +334,19 @@ def unpool_of(rank):
         flat = input.reshape(*lead, -1)
         at = indices.reshape(*lead, -1)
         if at.numel() and (int(at.max()) >= product(space) or int(at.min()) < 0):
-            raise RuntimeError(f"found an invalid max index: {int(at.max())} (output volumes are of size {'x'.join(map(str, space))}")
+            raise RuntimeError(
+                f"found an invalid max index: {int(at.max())} (output volumes are of size {'x'.join(map(str, space))}")
         out = input.new_zeros((*lead, product(space))).scatter(-1, at, flat)
         return out.reshape(*lead, *space)
-    body.__name__, body.__doc__ = f"max_unpool{rank}d", "Each maximum put back where max pooling found it, zeros elsewhere."
+    body.__name__, body.__doc__ = (f"max_unpool{rank}d",
+                                   "Each maximum put back where max pooling found it, zeros elsewhere.")
     return op(body, composite=True, namespace=F)
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = map(unpool_of, (1, 2, 3))
 
 
-# --- rearranging ---------------------------------------------------------------------------------------------------------------
+# --- rearranging ------------------------------------------------------------------------------------------------------
 def shuffled(name, top=True):
     def enter(body):
         body.__name__ = name
@@ -332,11 +360,15 @@ def shuffled(name, top=True):
 def pixel_shuffle(input, upscale_factor):
     """[*, c r r, h, w] -> [*, c, h r, w r]."""
     if len(input.shape) < 3 or upscale_factor <= 0:
-        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor and input to have at least 3 dimensions, but got {upscale_factor} and {len(input.shape)} dimension(s)")
+        raise RuntimeError(
+            "pixel_shuffle expects a positive upscale_factor and input to have at least 3 dimensions, but got "
+            f"{upscale_factor} and {len(input.shape)} dimension(s)")
     *lead, c, h, w = input.shape
     r = upscale_factor
     if c % (r * r):
-        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={c} is not divisible by {r * r}")
     n = len(lead)
     x = P.reshape(input, shape=(*lead, c // (r * r), r, r, h, w))
     x = P.permute(x, dims=(*range(n), n, n + 3, n + 1, n + 4, n + 2))
@@ -348,10 +380,14 @@ def pixel_unshuffle(input, downscale_factor):
     """[*, c, h r, w r] -> [*, c r r, h, w]."""
     r = downscale_factor
     if len(input.shape) < 3 or r <= 0:
-        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor and input to have at least 3 dimensions, but got {r} and {len(input.shape)} dimension(s)")
+        raise RuntimeError(
+            "pixel_unshuffle expects a positive downscale_factor and input to have at least 3 dimensions, but got "
+            f"{r} and {len(input.shape)} dimension(s)")
     *lead, c, h, w = input.shape
     if h % r or w % r:
-        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {h} and {w} with factor {r}")
+        raise RuntimeError(
+            f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {h} and {w} with "
+            f"factor {r}")
     n = len(lead)
     x = P.reshape(input, shape=(*lead, c, h // r, r, w // r, r))
     x = P.permute(x, dims=(*range(n), n, n + 2, n + 4, n + 1, n + 3))

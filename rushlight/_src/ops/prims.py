@@ -9,7 +9,8 @@ import numpy as np
 
 from ..core.dtypes import INTEGER, bool_, int32, int64, uint64
 from ..core.errors import ZeroDivisorError
-from ..core.kinds import (Bytes, Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Recast, Reduce, Scatter, Turn, View, is_tensor, sum_to)
+from ..core.kinds import (Bytes, Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Recast, Reduce,
+                          Scatter, Turn, View, is_tensor, sum_to)
 from ..core.meta import CONJUGATED, NEGATED, Meta, is_one, product, reshaped_strides, row_major, span
 from ..core.narrow import narrow, widen
 from ..core.op import declare
@@ -17,7 +18,8 @@ from .scalar.arrays import meaning
 
 
 def primitive(name, kind, parameters, doc=None, arity=None, **facts):
-    """Declares a primitive; ``parameters`` is a function that only shows its signature, of which ``arity`` are values."""
+    """Declares a primitive; ``parameters`` is a function that only shows its signature, of which ``arity`` are
+    values."""
     signature = inspect.signature(parameters)
     if arity is None:
         arity = len(signature.parameters) if kind.arity is None else kind.arity
@@ -27,7 +29,8 @@ def primitive(name, kind, parameters, doc=None, arity=None, **facts):
 
 
 def unary(name, numpy, partial=None, result=None):
-    return primitive(name, Elementwise(numpy, (lambda y, x: (partial(y, x),)) if partial else lambda y, x: (None,), result), lambda x: 0)
+    return primitive(name, Elementwise(numpy, (lambda y, x: (partial(y, x),)) if partial else lambda y, x: (None,),
+                                       result), lambda x: 0)
 
 
 def binary(name, numpy, partials=None, result=None):
@@ -78,7 +81,9 @@ def power_numpy(a, b):
 
 pow = binary("pow", power_numpy, lambda y, a, b: (power_base(a, b), power_exponent(y, a, b)))
 atan2 = binary("atan2", np.arctan2, lambda y, a, b: circle(a, b))
-copysign = binary("copysign", np.copysign, lambda y, a, b: (P.where(P.eq(a, 0), P.mul(y, 0), P.copysign(1.0, P.mul(P.sign(a), y)) if is_tensor(a) else None), None))
+copysign = binary("copysign", np.copysign,
+                  lambda y, a, b: (P.where(P.eq(a, 0), P.mul(y, 0), P.copysign(1.0, P.mul(P.sign(a), y))
+                                           if is_tensor(a) else None), None))
 nextafter = binary("nextafter", np.nextafter)
 hypot = binary("hypot", np.hypot, lambda y, a, b: (P.div(a, y), P.div(b, y)))
 
@@ -100,8 +105,11 @@ def power_exponent(y, a, b):
         return None
     zero = P.eq(a, 0) if is_tensor(a) else a == 0
     if not is_tensor(a):
-        return P.mul(y, math.log(a)) if a > 0 else P.where(P.ge(b, 0), 0, P.mul(y, P.log(P.convert(P.mul(b, 0), dtype=b.dtype)))) if a == 0 else P.mul(y, math.nan)
-    return P.where(P.logical_and(zero, P.ge(b, 0) if not b.dtype.is_complex else P.eq(P.imag(b), 0)), 0, P.mul(y, P.log(a)))
+        return (P.mul(y, math.log(a)) if a > 0
+                else P.where(P.ge(b, 0), 0, P.mul(y, P.log(P.convert(P.mul(b, 0), dtype=b.dtype)))) if a == 0
+                else P.mul(y, math.nan))
+    return P.where(P.logical_and(zero, P.ge(b, 0) if not b.dtype.is_complex else P.eq(P.imag(b), 0)), 0,
+                   P.mul(y, P.log(a)))
 
 
 def circle(a, b):
@@ -109,7 +117,7 @@ def circle(a, b):
     return P.div(b, square), P.neg(P.div(a, square))
 
 
-# --- elementwise: transcendental ---------------------------------------------------------------------------------------
+# --- elementwise: transcendental --------------------------------------------------------------------------------------
 exp = unary("exp", np.exp, lambda y, x: y)
 exp2 = unary("exp2", np.exp2, lambda y, x: P.mul(y, math.log(2)))
 expm1 = unary("expm1", np.expm1, lambda y, x: P.add(y, 1.0))
@@ -134,17 +142,19 @@ erfc = unary("erfc", meaning("erfc"), lambda y, x: P.mul(-2 / math.sqrt(math.pi)
 erfinv = unary("erfinv", meaning("erfinv"), lambda y, x: P.mul(math.sqrt(math.pi) / 2, P.exp(P.mul(y, y))))
 lgamma = unary("lgamma", meaning("lgamma"), lambda y, x: P.digamma(x))
 digamma = unary("digamma", meaning("digamma"), lambda y, x: P.zeta(2.0, x))
-zeta = binary("zeta", meaning("zeta"), lambda y, s, q: (NotImplemented, P.neg(P.mul(s, P.zeta(P.add(s, 1.0) if is_tensor(s) else s + 1.0, q)))))
+zeta = binary("zeta", meaning("zeta"),
+              lambda y, s, q: (NotImplemented, P.neg(P.mul(s, P.zeta(P.add(s, 1.0) if is_tensor(s) else s + 1.0, q)))))
 
 
 def sigmoid_numpy(x):
     half = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + half), half / (1 + half)).astype(x.dtype) if x.dtype.kind != "c" else 1 / (1 + np.exp(-x))
+    return np.where(x >= 0, 1 / (1 + half),
+                    half / (1 + half)).astype(x.dtype) if x.dtype.kind != "c" else 1 / (1 + np.exp(-x))
 
 
 sigmoid = unary("sigmoid", sigmoid_numpy, lambda y, x: P.mul(y, P.sub(1.0, y)))
 
-# --- elementwise: comparison, logic, bits --------------------------------------------------------------------------------
+# --- elementwise: comparison, logic, bits -----------------------------------------------------------------------------
 eq = binary("eq", np.equal, result=bool_)
 ne = binary("ne", np.not_equal, result=bool_)
 lt = binary("lt", np.less, result=bool_)
@@ -162,7 +172,8 @@ bitwise_not = unary("bitwise_not", np.invert)
 left_shift = binary("left_shift", np.left_shift)
 right_shift = binary("right_shift", np.right_shift)
 where = primitive("where", Elementwise(
-    np.where, lambda y, c, a, b: (None, P.where(c, P.full(shape=(), value=1, dtype=y.dtype), 0), P.where(c, P.full(shape=(), value=0, dtype=y.dtype), 1)),
+    np.where, lambda y, c, a, b: (None, P.where(c, P.full(shape=(), value=1, dtype=y.dtype), 0),
+                                  P.where(c, P.full(shape=(), value=0, dtype=y.dtype), 1)),
     result=lambda c, a, b: next((v for v in (a, b) if is_meta(v)), None).dtype), lambda condition, x, y: 0)
 
 
@@ -193,7 +204,8 @@ def convert_numpy(x, dtype):
         if x.dtype.kind == "f" and dtype is uint64:
             return np.where(x >= 2.0 ** 63, x.astype(np.uint64), x.astype(np.int64).astype(np.uint64))
         if x.dtype.kind == "f" and dtype.category == INTEGER:
-            return np.where(np.isfinite(x), x, np.iinfo(dtype.numpy).min).astype(np.int64, copy=False).astype(dtype.numpy)
+            return np.where(np.isfinite(x), x,
+                            np.iinfo(dtype.numpy).min).astype(np.int64, copy=False).astype(dtype.numpy)
         return x.astype(dtype.numpy)
 
 
@@ -228,7 +240,7 @@ class After(Elementwise):
 
 after = primitive("after", After(lambda x, mark: x), lambda x, mark: 0)
 
-# --- elementwise: complex ------------------------------------------------------------------------------------------------
+# --- elementwise: complex ---------------------------------------------------------------------------------------------
 def halves(which):
     def alias(m):
         turned = m.turned & NEGATED ^ (NEGATED if which and m.turned & CONJUGATED else 0)
@@ -248,14 +260,19 @@ def unpaired_alias(m):
     return Meta(tuple(m.shape[:-1]), tuple(s // 2 for s in m.strides[:-1]), m.dtype.to_complex(), m.device, m.turned), 0
 
 
-real = primitive("real", Recast(np.real, halves(0), lambda x, value: P.complex(value, P.imag(x)), lambda g: P.complex(g, P.mul(g, 0))), lambda x: 0)
-imag = primitive("imag", Recast(np.imag, halves(1), lambda x, value: P.complex(P.real(x), value), lambda g: P.complex(P.mul(g, 0), g)), lambda x: 0)
+real = primitive("real", Recast(np.real, halves(0), lambda x, value: P.complex(value, P.imag(x)),
+                                lambda g: P.complex(g, P.mul(g, 0))), lambda x: 0)
+imag = primitive("imag", Recast(np.imag, halves(1), lambda x, value: P.complex(P.real(x), value),
+                                lambda g: P.complex(P.mul(g, 0), g)), lambda x: 0)
 view_as_real = primitive("view_as_real", Recast(
-    lambda x: np.stack((x.real, x.imag), -1), pairs_alias, lambda x, value: P.view_as_complex(value), lambda g: P.view_as_complex(g)), lambda x: 0)
+    lambda x: np.stack((x.real, x.imag), -1), pairs_alias, lambda x, value: P.view_as_complex(value),
+    lambda g: P.view_as_complex(g)), lambda x: 0)
 view_as_complex = primitive("view_as_complex", Recast(
-    lambda x: x[..., 0] + x.dtype.type(1) * 1j * x[..., 1], unpaired_alias, lambda x, value: P.view_as_real(value), lambda g: P.view_as_real(g)), lambda x: 0)
+    lambda x: x[..., 0] + x.dtype.type(1) * 1j * x[..., 1], unpaired_alias, lambda x, value: P.view_as_real(value),
+    lambda g: P.view_as_real(g)), lambda x: 0)
 bytes_as = primitive("bytes_as", Bytes(
-    lambda x, old, dtype: widen(np.ascontiguousarray(narrow(x, old)).view(dtype.numpy), dtype)), lambda x, old, dtype: 0)
+    lambda x, old, dtype: widen(np.ascontiguousarray(narrow(x, old)).view(dtype.numpy), dtype)),
+                     lambda x, old, dtype: 0)
 conj = unary("conj", np.conj)
 angle = unary("angle", np.angle, lambda y, x: P.mul(x, 0) if not x.dtype.is_complex else None, real_result)
 make_complex = primitive("complex", Elementwise(
@@ -265,7 +282,8 @@ conjugated = primitive("conjugated", Turn(np.conj, CONJUGATED, lambda x: P.conj(
 negated = primitive("negated", Turn(np.negative, NEGATED, lambda x: P.neg(x)), lambda x: 0)
 conj.rules["vjp"] = lambda g, y, x: [P.conj(g)]
 make_complex.rules["vjp"] = lambda g, y, a, b: [sum_to(P.real(g), a.shape), sum_to(P.imag(g), b.shape)]
-abs.rules["vjp"] = lambda g, y, x: [P.mul(P.convert(g, dtype=x.dtype), P.sgn(x)) if x.dtype.is_complex else P.mul(g, P.sign(x))]
+abs.rules["vjp"] = lambda g, y, x: [P.mul(P.convert(g, dtype=x.dtype), P.sgn(x)) if x.dtype.is_complex
+                                    else P.mul(g, P.sign(x))]
 
 
 def sgn_vjp(g, y, x):
@@ -289,7 +307,7 @@ def angle_vjp(g, y, x):
 sgn.rules["vjp"], angle.rules["vjp"] = sgn_vjp, angle_vjp
 
 
-# --- views -----------------------------------------------------------------------------------------------------------------
+# --- views ------------------------------------------------------------------------------------------------------------
 def view(name, kind, parameters):
     return primitive(name, kind, parameters)
 
@@ -356,14 +374,16 @@ def slice_numpy(x, starts, steps, shape):
 
 
 def slice_transpose(g, s, starts, steps, shape):
-    high = tuple(size - a - ((n - 1) * t + 1 if not (type(n) is int and n == 0) else 0) for size, a, t, n in zip(s, starts, steps, shape))
+    high = tuple(size - a - ((n - 1) * t + 1 if not (type(n) is int and n == 0) else 0)
+                 for size, a, t, n in zip(s, starts, steps, shape))
     return P.pad(g, low=tuple(starts), high=high, inner=tuple(t - 1 for t in steps), value=0)
 
 
 slice_ = view("slice", View(
     slice_numpy, lambda s, starts, steps, shape: tuple(shape),
     lambda i, s, starts, steps, shape: (tuple(a + k * t for k, a, t in zip(i, starts, steps)), None), slice_transpose,
-    lambda m, starts, steps, shape: (tuple(st * t for st, t in zip(m.strides, steps)), sum_products(starts, m.strides))),
+    lambda m, starts, steps, shape: (tuple(st * t for st, t in zip(m.strides, steps)),
+                                     sum_products(starts, m.strides))),
     lambda x, starts, steps, shape: 0)
 
 
@@ -424,23 +444,29 @@ def pad_source(index, shape, low, high, inner, value):
 def pad_transpose(g, s, low, high, inner, value):
     if builtins.any(type(v) is int and v < 0 for v in (*low, *high)):  # cropped elements get nothing
         return P.pad(P.slice(g, starts=tuple(max(a, 0) for a in low), steps=tuple(k + 1 for k in inner),
-                             shape=tuple(-(-(n - max(a, 0) - max(b, 0)) // (k + 1)) for n, a, b, k in zip(g.shape, low, high, inner))),
-                     low=tuple(-min(a, 0) for a in low), high=tuple(-min(b, 0) for b in high), inner=(0,) * len(low), value=0)
+                             shape=tuple(-(-(n - max(a, 0) - max(b, 0)) // (k + 1))
+                                         for n, a, b, k in zip(g.shape, low, high, inner))),
+                     low=tuple(-min(a, 0) for a in low), high=tuple(-min(b, 0) for b in high), inner=(0,) * len(low),
+                     value=0)
     return P.slice(g, starts=tuple(low), steps=tuple(k + 1 for k in inner), shape=tuple(s))
 
 
 pad = view("pad", View(
-    pad_numpy, lambda s, low, high, inner, value: tuple(padded(*parts) for parts in zip(s, low, high, inner)), pad_source, pad_transpose),
+    pad_numpy, lambda s, low, high, inner, value: tuple(padded(*parts) for parts in zip(s, low, high, inner)),
+    pad_source, pad_transpose),
     lambda x, low, high, inner, value: 0)
 
 
 def strided_numpy(x, shape, strides, offset):
     flat = np.ascontiguousarray(x).reshape(-1)
-    return np.lib.stride_tricks.as_strided(flat[offset:], shape, tuple(s * flat.itemsize for s in strides)) if product(shape) else np.empty(shape, x.dtype)
+    return np.lib.stride_tricks.as_strided(flat[offset:], shape,
+                                           tuple(s * flat.itemsize
+                                                 for s in strides)) if product(shape) else np.empty(shape, x.dtype)
 
 
 class Strided(View):
-    """Memory seen with any sizes and strides: what an element's gradient goes to depends on where the input lies, too."""
+    """Memory seen with any sizes and strides: what an element's gradient goes to depends on where the input lies,
+    too."""
 
     def vjp(self, op, g, y, x, shape, strides, offset):
         own = x._meta.strides
@@ -458,7 +484,8 @@ def laid_down(x, shape, strides, start, length):
     for size, stride in zip(shape, strides):
         at = P.add(P.reshape(at, shape=(*at.shape, 1)), P.mul(P.iota(size=size, dtype=int64), stride))
     count = product(shape)
-    return P.put(P.full(shape=(length,), value=0, dtype=x.dtype), P.reshape(at, shape=(count,)), P.reshape(x, shape=(count,)), dim=0, combine="add")
+    return P.put(P.full(shape=(length,), value=0, dtype=x.dtype), P.reshape(at, shape=(count,)),
+                 P.reshape(x, shape=(count,)), dim=0, combine="add")
 
 
 def overlapping(shape, strides) -> bool:
@@ -480,7 +507,8 @@ def strided_source(index, s, shape, strides, offset):
 
 
 # the element at `offset + sum(index * strides)` of x in row-major order; on memory: relative to x's first element
-strided = view("strided", Strided(strided_numpy, lambda s, shape, strides, offset: tuple(shape), strided_source, None, strided_shared),
+strided = view("strided", Strided(strided_numpy, lambda s, shape, strides, offset: tuple(shape), strided_source, None,
+                                  strided_shared),
                lambda x, shape, strides, offset: 0)
 
 
@@ -492,7 +520,8 @@ class Part(View):
 
 
 def part_numpy(x, shape, strides, dtype, offset):
-    return np.lib.stride_tricks.as_strided(x[offset:].view(np.uint8)[:(len(x) - offset) // dtype.itemsize * dtype.itemsize].view(dtype.numpy), shape,
+    return np.lib.stride_tricks.as_strided(x[offset:].view(np.uint8)[:(len(x) - offset) // dtype.itemsize
+                                                                     * dtype.itemsize].view(dtype.numpy), shape,
                                            tuple(s * dtype.itemsize for s in strides))
 
 
@@ -519,7 +548,8 @@ class Meaning(View):
         return [None]
 
 
-meaning = view("meaning", Meaning(lambda x, dtype: x, lambda s, dtype: tuple(s), lambda i, s, dtype: (i, None), None), lambda x, dtype: 0)
+meaning = view("meaning", Meaning(lambda x, dtype: x, lambda s, dtype: tuple(s), lambda i, s, dtype: (i, None), None),
+               lambda x, dtype: 0)
 
 
 def diagonal_alias(meta, row, column, length):
@@ -531,14 +561,16 @@ def diagonal_transpose(g, s, row, column, length):
     at = P.iota(size=length, dtype=int64)
     position = P.add(P.mul(P.add(at, row), s[-1]), P.add(at, column))
     lead = tuple(s[:-2])
-    flat = P.put(P.full(shape=(*lead, s[-2] * s[-1]), value=0, dtype=g.dtype), position, g, dim=len(lead), combine="set")
+    flat = P.put(P.full(shape=(*lead, s[-2] * s[-1]), value=0, dtype=g.dtype), position, g, dim=len(lead),
+                 combine="set")
     return P.reshape(flat, shape=tuple(s))
 
 
 diagonal = view("diagonal", View(
     lambda x, row, column, length: np.diagonal(x[..., row:, column:], 0, -2, -1)[..., :length],
     lambda s, row, column, length: (*s[:-2], length),
-    lambda i, s, row, column, length: ((*i[:-1], i[-1] + row, i[-1] + column), None), diagonal_transpose, diagonal_alias),
+    lambda i, s, row, column, length: ((*i[:-1], i[-1] + row, i[-1] + column), None), diagonal_transpose,
+    diagonal_alias),
     lambda x, row, column, length: 0)
 
 
@@ -561,7 +593,8 @@ def unfold_transpose(g, s, dim, size, step):
     count, last = g.shape[dim], len(g.shape) - 1
     if isinstance(size, int) and -(-size // step) <= MOST_SHIFTS:
         return unfold_by_shifts(g, s, dim, size, step, count)
-    index = P.add(P.mul(P.reshape(P.iota(size=count, dtype=int64), shape=(count, 1)), step), P.reshape(P.iota(size=size, dtype=int64), shape=(1, size)))
+    index = P.add(P.mul(P.reshape(P.iota(size=count, dtype=int64), shape=(count, 1)), step),
+                  P.reshape(P.iota(size=size, dtype=int64), shape=(1, size)))
     moved = P.permute(g, dims=(*range(dim + 1), last, *range(dim + 1, last)))
     return P.put(P.full(shape=tuple(s), value=0, dtype=g.dtype), index, moved, dim=dim, combine="add")
 
@@ -578,7 +611,8 @@ def unfold_by_shifts(g, s, dim, size, step, count):
         part = P.pad(part, low=(0,) * (last + 1), high=(*(0,) * last, step - width), inner=(0,) * (last + 1), value=0)
         moved = P.permute(part, dims=(*range(dim + 1), last, *range(dim + 1, last)))
         flat = P.reshape(moved, shape=(*s[:dim], count * step, *s[dim + 1:]))
-        placed = P.pad(flat, low=tuple(start if k == dim else 0 for k in range(last)), high=tuple(n - count * step - start if k == dim else 0 for k, n in enumerate(s)),
+        placed = P.pad(flat, low=tuple(start if k == dim else 0 for k in range(last)),
+                       high=tuple(n - count * step - start if k == dim else 0 for k, n in enumerate(s)),
                        inner=(0,) * last, value=0)
         total = placed if total is None else P.add(total, placed)
     return total
@@ -586,16 +620,19 @@ def unfold_by_shifts(g, s, dim, size, step, count):
 
 unfold = view("unfold", View(
     unfold_numpy, unfold_shape,
-    lambda i, s, dim, size, step: ((*i[:dim], i[dim] * step + i[-1], *i[dim + 1:-1]), None) if s else ((), None), unfold_transpose,
-    lambda m, dim, size, step: ((*m.strides[:dim], m.strides[dim] * step, *m.strides[dim + 1:], m.strides[dim]) if m.shape else (1,), 0)),
+    lambda i, s, dim, size, step: ((*i[:dim], i[dim] * step + i[-1], *i[dim + 1:-1]), None) if s else ((), None),
+    unfold_transpose,
+    lambda m, dim, size, step: ((*m.strides[:dim], m.strides[dim] * step, *m.strides[dim + 1:], m.strides[dim])
+                                if m.shape else (1,), 0)),
     lambda x, dim, size, step: 0)
 
 cat = primitive("cat", Join(lambda tensors, dim: np.concatenate(tensors, dim)), lambda tensors, dim: 0)
 
 
-# --- reductions ----------------------------------------------------------------------------------------------------------------
+# --- reductions -------------------------------------------------------------------------------------------------------
 def reduction(name, numpy, combine, gradient=None, result=None):
-    return primitive(name, Reduce(lambda x, dims: numpy(x, axis=dims, keepdims=True), combine, gradient, result), lambda x, dims: 0)
+    return primitive(name, Reduce(lambda x, dims: numpy(x, axis=dims, keepdims=True), combine, gradient, result),
+                     lambda x, dims: 0)
 
 
 def sum_numpy(x, axis, keepdims):
@@ -629,7 +666,7 @@ argmax = reduction("argmax", first_index(np.argmax), "argmax", result=int64)
 argmin = reduction("argmin", first_index(np.argmin), "argmin", result=int64)
 
 
-# --- gather and scatter -----------------------------------------------------------------------------------------------------------
+# --- gather and scatter -----------------------------------------------------------------------------------------------
 def checked(index, size):
     if index.size and (index.min() < 0 or index.max() >= size):
         wrong = int(index.min()) if index.min() < 0 else int(index.max())
@@ -652,9 +689,11 @@ take = primitive("take", Gather(
     lambda g, x, index, dim: P.put(zeros_like(x, g.dtype), index, g, dim=dim, combine="add")), lambda x, index, dim: 0)
 gather = primitive("gather", Gather(
     gather_numpy, lambda s, i, dim: tuple(i),
-    lambda g, x, index, dim: P.scatter(zeros_like(x, g.dtype), index, g, dim=dim, combine="add")), lambda x, index, dim: 0)
+    lambda g, x, index, dim: P.scatter(zeros_like(x, g.dtype), index, g, dim=dim, combine="add")),
+                   lambda x, index, dim: 0)
 
-COMBINE = {"add": np.add.at, "mul": np.multiply.at, "max": np.maximum.at, "min": np.minimum.at, "set": lambda o, k, v: o.__setitem__(k, v)}
+COMBINE = {"add": np.add.at, "mul": np.multiply.at, "max": np.maximum.at, "min": np.minimum.at,
+           "set": lambda o, k, v: o.__setitem__(k, v)}
 
 
 def scatter_numpy(x, index, source, dim, combine):
@@ -679,7 +718,7 @@ put = primitive("put", Scatter(put_numpy, lambda g, index, dim: P.take(g, index,
                 lambda x, index, source, dim, combine: 0)
 
 
-# --- creation -------------------------------------------------------------------------------------------------------------------------
+# --- creation ---------------------------------------------------------------------------------------------------------
 def full_numpy(shape, value, dtype):
     return np.full(shape, value, np.float32 if dtype.is_half else dtype.numpy)
 
@@ -706,10 +745,11 @@ def philox(seed: int, offset: int, count: int) -> np.ndarray:
 random_bits = primitive("random_bits", Create(
     lambda seed, offset, shape: philox(int(seed), int(offset), product(shape)).astype(np.int64).reshape(shape),
     lambda shape: (shape, int64)), lambda seed, offset, shape: 0, arity=2,
-    doc="Uniform 32-bit integers, held as int64, from the counter-based stream: element k is word k from block `offset`.")
+    doc="Uniform 32-bit integers, held as int64, from the counter-based stream: element k is word k from block "
+        "`offset`.")
 
 
-# --- contractions -----------------------------------------------------------------------------------------------------------------------
+# --- contractions -----------------------------------------------------------------------------------------------------
 def matmul_shape(a, b):
     return (*a.shape[:-1], b.shape[-1])
 
@@ -721,11 +761,13 @@ def transposed(x):
 
 
 matmul = primitive("matmul", Contract(
-    np.matmul, matmul_shape, lambda g, y, a, b: [P.matmul(g, transposed(b)), P.matmul(transposed(a), g)]), lambda a, b: 0,
+    np.matmul, matmul_shape, lambda g, y, a, b: [P.matmul(g, transposed(b)), P.matmul(transposed(a), g)]),
+                   lambda a, b: 0,
     doc="[*, m, k] @ [*, k, n] -> [*, m, n] with equal batch dimensions.")
 
 
-int_matmul = primitive("int_matmul", Contract(lambda a, b: np.matmul(a.astype(np.int32), b.astype(np.int32)), matmul_shape, lambda g, y, a, b: [None, None], int32),
+int_matmul = primitive("int_matmul", Contract(lambda a, b: np.matmul(a.astype(np.int32), b.astype(np.int32)),
+                                              matmul_shape, lambda g, y, a, b: [None, None], int32),
                        lambda a, b: 0, doc="int8 or uint8 [*, m, k] @ [*, k, n] -> int32 [*, m, n], exactly.")
 
 
@@ -739,7 +781,8 @@ def windows(x, kernel, stride, dilation):
 
 def places(sizes, kernel, stride, padding, dilation):
     """How many windows fit, in each dimension."""
-    return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation))
+    return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1
+                 for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation))
 
 
 def conv_shape(x, w, stride, padding, dilation, groups):
@@ -757,7 +800,8 @@ def conv_numpy(x, w, stride, padding, dilation, groups):
     for k in range(groups):
         seen = windows(x[:, k * per:(k + 1) * per], w.shape[2:], stride, dilation)
         axes = [1, *range(2 + rank, 2 + 2 * rank)]
-        out.append(np.moveaxis(np.tensordot(seen, w[k * share:(k + 1) * share], (axes, [1, *range(2, 2 + rank)])), -1, 1))
+        out.append(np.moveaxis(np.tensordot(seen, w[k * share:(k + 1) * share], (axes, [1, *range(2, 2 + rank)])), -1,
+                               1))
     return np.concatenate(out, 1).astype(x.dtype)
 
 
@@ -766,9 +810,11 @@ def conv_input_numpy(g, w, shape, stride, padding, dilation, groups):
     full = np.zeros((*shape[:2], *(n + 2 * p for n, p in zip(shape[2:], padding))), g.dtype)
     for k in range(groups):
         part = full[:, k * per:(k + 1) * per]
-        columns = np.tensordot(g[:, k * share:(k + 1) * share], w[k * share:(k + 1) * share], ([1], [0]))  # [n, *out, c, *kernel]
+        # [n, *out, c, *kernel]
+        columns = np.tensordot(g[:, k * share:(k + 1) * share], w[k * share:(k + 1) * share], ([1], [0]))
         for at in np.ndindex(*w.shape[2:]):
-            target = tuple(np.s_[a * d:a * d + (n - 1) * s + 1:s] for a, d, n, s in zip(at, dilation, g.shape[2:], stride))
+            target = tuple(np.s_[a * d:a * d + (n - 1) * s + 1:s]
+                           for a, d, n, s in zip(at, dilation, g.shape[2:], stride))
             part[(np.s_[:], np.s_[:], *target)] += np.moveaxis(columns[(..., *at)], -1, 1)
     return full[(np.s_[:], np.s_[:], *(np.s_[p:p + n] for p, n in zip(padding, shape[2:])))]
 
@@ -799,12 +845,14 @@ def adjoint(x):
 
 
 def conv_gradient(g, y, x, w, **geometry):
-    return [P.conv_input(g, adjoint(w), shape=tuple(x.shape), **geometry), P.conv_weight(g, adjoint(x), shape=tuple(w.shape), **geometry)]
+    return [P.conv_input(g, adjoint(w), shape=tuple(x.shape), **geometry),
+            P.conv_weight(g, adjoint(x), shape=tuple(w.shape), **geometry)]
 
 
 def conv_input_gradient(g, y, grad, w, shape, **geometry):
     back = P.conv(g, adjoint(w), **geometry)
-    if tuple(back.shape) != tuple(grad.shape):  # a transposed convolution with much output padding: windows that no element made
+    # a transposed convolution with much output padding: windows that no element made
+    if tuple(back.shape) != tuple(grad.shape):
         back = P.slice(back, starts=(0,) * len(grad.shape), steps=(1,) * len(grad.shape), shape=tuple(grad.shape))
     return [back, P.conv_weight(adjoint(grad), g, shape=tuple(w.shape), **geometry)]
 
@@ -816,12 +864,15 @@ def conv_weight_gradient(g, y, grad, x, shape, **geometry):
 conv = primitive("conv", Contract(conv_numpy, conv_shape, conv_gradient),
                  lambda x, w, stride, padding, dilation, groups: 0,
                  doc="Cross-correlation. x: [n, c, *space], w: [o, c / groups, *kernel] -> [n, o, *out].")
-conv_input = primitive("conv_input", Contract(conv_input_numpy, lambda g, w, shape, **_: tuple(shape), conv_input_gradient),
+conv_input = primitive("conv_input", Contract(conv_input_numpy, lambda g, w, shape, **_: tuple(shape),
+                                              conv_input_gradient),
                        lambda g, w, shape, stride, padding, dilation, groups: 0,
                        doc="The transpose of conv in its input: g: [n, o, *out] -> shape [n, c, *space].")
-conv_weight = primitive("conv_weight", Contract(conv_weight_numpy, lambda g, x, shape, **_: tuple(shape), conv_weight_gradient),
+conv_weight = primitive("conv_weight", Contract(conv_weight_numpy, lambda g, x, shape, **_: tuple(shape),
+                                                conv_weight_gradient),
                         lambda g, x, shape, stride, padding, dilation, groups: 0,
-                        doc="The transpose of conv in its weight: g: [n, o, *out], x: [n, c, *space] -> shape [o, c / groups, *kernel].")
+                        doc="The transpose of conv in its weight: g: [n, o, *out], x: [n, c, *space] -> shape [o, c / "
+                            "groups, *kernel].")
 def channels_at_end(x):
     return P.permute(x, dims=(0, *range(2, len(x.shape)), 1))
 
@@ -836,22 +887,30 @@ def conv_last_gradient(g, y, x, w, **geometry):
 
 
 def conv_last_input_gradient(g, y, grad, w, shape, **geometry):
-    back, of_weight = conv_input_gradient(channels_in_front(g), y, channels_in_front(grad), w, (shape[0], shape[-1], *shape[1:-1]), **geometry)
+    back, of_weight = conv_input_gradient(channels_in_front(g), y, channels_in_front(grad), w,
+                                          (shape[0], shape[-1], *shape[1:-1]), **geometry)
     return [channels_at_end(back), of_weight]
 
 
 conv_last = primitive("conv_last", Contract(
     lambda x, w, **geometry: np.moveaxis(conv_numpy(np.moveaxis(x, -1, 1), w, **geometry), 1, -1),
-    lambda x, w, stride, padding, dilation, groups: (x.shape[0], *places(x.shape[1:-1], w.shape[2:], stride, padding, dilation), w.shape[0]), conv_last_gradient),
-    lambda x, w, stride, padding, dilation, groups: 0, doc="conv with channels last. x: [n, *space, c], w: [o, c / groups, *kernel] -> [n, *out, o].")
+    lambda x, w, stride, padding, dilation, groups: (x.shape[0], *places(x.shape[1:-1], w.shape[2:], stride, padding,
+                                                                         dilation), w.shape[0]), conv_last_gradient),
+    lambda x, w, stride, padding, dilation, groups: 0,
+                      doc="conv with channels last. x: [n, *space, c], w: [o, c / groups, *kernel] -> [n, *out, o].")
 conv_last_input = primitive("conv_last_input", Contract(
-    lambda g, w, shape, **geometry: np.moveaxis(conv_input_numpy(np.moveaxis(g, -1, 1), w, (shape[0], shape[-1], *shape[1:-1]), **geometry), 1, -1),
+    lambda g, w, shape, **geometry: np.moveaxis(conv_input_numpy(np.moveaxis(g, -1, 1), w,
+                                                                 (shape[0], shape[-1], *shape[1:-1]), **geometry), 1,
+                                                -1),
     lambda g, w, shape, **_: tuple(shape), conv_last_input_gradient),
-    lambda g, w, shape, stride, padding, dilation, groups: 0, doc="The transpose of conv_last in its input: g: [n, *out, o] -> shape [n, *space, c].")
+    lambda g, w, shape, stride, padding, dilation, groups: 0,
+                            doc="The transpose of conv_last in its input: g: [n, *out, o] -> shape [n, *space, c].")
 int_conv = primitive("int_conv", Contract(int_conv_numpy, int_conv_shape, lambda g, y, x, w, **_: [None, None], int32),
                      lambda x, w, stride, padding, dilation, groups, border: 0,
-                     doc="Cross-correlation of bytes with channels last, exactly. x: uint8 or int8 [n, *space, c], around which stands the number border, "
+                     doc="Cross-correlation of bytes with channels last, exactly. x: uint8 or int8 [n, *space, c], "
+                         "around which stands the number border, "
                          "w: int8 [o, c / groups, *kernel] -> int32 [n, *out, o].")
 
-item = primitive("item", Foreign(lambda values, index: values[index], lambda metas, index: metas[index]), lambda values, index: 0, arity=1,
+item = primitive("item", Foreign(lambda values, index: values[index], lambda metas, index: metas[index]),
+                 lambda values, index: 0, arity=1,
                  doc="One of several results of an operator.")

@@ -31,7 +31,9 @@ def as_dtype(value, dtype: dtypes.dtype):
     if dtype.category == dtypes.COMPLEX:
         return complex(value)
     if isinstance(value, complex):
-        raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow: take its real part, or convert the tensor to a complex dtype")
+        raise RuntimeError(
+            f"value {value} cannot be converted to type {dtype.name} without overflow: take its real part, or convert "
+            "the tensor to a complex dtype")
     value = estimated(value)
     if isinstance(value, (str, bytes, list, tuple, dict)) or value is None:
         raise TypeError(f"argument 'other' must be Tensor or a number, not {type(value).__name__}")
@@ -46,10 +48,12 @@ def real(value):
 
 
 def check_number(value, dtype, computed=False):
-    """RuntimeError for a Python number that a tensor is to hold and cannot; where it is computed with, halves are float32."""
+    """RuntimeError for a Python number that a tensor is to hold and cannot; where it is computed with, halves are
+    float32."""
     dtype = dtypes.float32 if computed and dtype.is_half else dtype
     if isinstance(value, RunTime):
-        if value.dtype is dtype or dtype is dtypes.bool_ or not value.dtype.is_inexact and dtype.is_inexact and dtype is not dtypes.float16:
+        if (value.dtype is dtype or dtype is dtypes.bool_ or not value.dtype.is_inexact and dtype.is_inexact
+            and dtype is not dtypes.float16):
             return
         if value.dtype.is_inexact is dtype.is_inexact and value.within(*dtypes.limits_of(dtype)):
             return
@@ -57,7 +61,8 @@ def check_number(value, dtype, computed=False):
     elif type(value) in (int, float):
         dtypes.check_range(value, value, dtype)
     elif type(value) is complex and value.imag and not dtype.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value} has an imaginary part")
+        raise RuntimeError(
+            f"value cannot be converted to type {dtype.name} without overflow: {value} has an imaginary part")
 
 
 def needs(lowest, name, x, highest=dtypes.COMPLEX):
@@ -76,7 +81,8 @@ def check_factor(value, dtype):
 
 
 def held(value, dtype: dtypes.dtype, computed=False):
-    """``as_dtype`` of what a tensor of that dtype is to hold, or is multiplied with: RuntimeError for a number that it cannot hold."""
+    """``as_dtype`` of what a tensor of that dtype is to hold, or is multiplied with: RuntimeError for a number that it
+    cannot hold."""
     check_number(value, dtype, computed)
     return as_dtype(value, dtype)
 

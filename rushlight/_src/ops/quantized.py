@@ -1,7 +1,9 @@
-"""Quantization: whole numbers of few bits that stand for others, x = (q - zero point) * scale, and contractions of them (Jacob and others 2018).
+"""Quantization: whole numbers of few bits that stand for others, x = (q - zero point) * scale, and contractions of them
+(Jacob and others 2018).
 
-Quantize and dequantize are elementwise, and fuse with what is around them.  A product or a convolution is one of whole numbers, exact in 32 bits; what makes a quantized
-result of its sums (``requantized``) is elementwise again, and so becomes its epilogue.
+Quantize and dequantize are elementwise, and fuse with what is around them.  A product or a convolution is one of whole
+numbers, exact in 32 bits; what makes a quantized result of its sums (``requantized``) is elementwise again, and so
+becomes its epilogue.
 """
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def scheme_of(x) -> PerTensor:
     """The scheme of a quantized tensor that has one scale.  RuntimeError for others."""
     found = x._meta.dtype.scheme
     if type(found) is not PerTensor:
-        raise RuntimeError(f"Expected a tensor quantized by one scale and one zero point (torch.per_tensor_affine), got {found.kind if found else x.dtype}")
+        raise RuntimeError(
+            "Expected a tensor quantized by one scale and one zero point (torch.per_tensor_affine), got "
+            f"{found.kind if found else x.dtype}")
     return found
 
 
@@ -46,7 +50,8 @@ def cut(x, low, high, dtype):
 
 def steps(x, scale, zero_point, base):
     """A float32 tensor as whole numbers of one scale and zero point."""
-    inverse, wide = reciprocal(scale), float64 if base is qint32 else float32  # float32 does not hold the bounds of 32 bits
+    # float32 does not hold the bounds of 32 bits
+    inverse, wide = reciprocal(scale), float64 if base is qint32 else float32
     x = P.mul(x, inverse) if wide is float32 else P.convert(P.mul(x, inverse), dtype=wide)
     return cut(P.round(P.add(x, float(zero_point)) if zero_point else x), *BOUNDS[base], WHOLE[base])
 
@@ -56,7 +61,8 @@ def value(x):
     scheme = scheme_of(x)
     q = P.convert(whole(x), dtype=int32)
     if x.dtype is qint32:  # differences of 32 bits could overflow
-        return P.mul(P.convert(P.sub(P.convert(q, dtype=float64), float(scheme.zero_point)), dtype=float32), scheme.scale)
+        return P.mul(P.convert(P.sub(P.convert(q, dtype=float64), float(scheme.zero_point)), dtype=float32),
+                     scheme.scale)
     return P.mul(P.convert(P.sub(q, scheme.zero_point) if scheme.zero_point else q, dtype=float32), scheme.scale)
 
 
@@ -73,7 +79,8 @@ def quantize_tensor(input, scale, zero_point, dtype):
 
 @op(method=False, autocast=None, name="_quantized_channels")
 def quantize_channels(input, scales, zero_points, scheme, dtype):
-    """A float32 tensor quantized by a scale and a zero point each channel, [n] of float32 each; ``scheme``: the parts of the PerChannel."""
+    """A float32 tensor quantized by a scale and a zero point each channel, [n] of float32 each; ``scheme``: the parts
+    of the PerChannel."""
     scheme = PerChannel(*scheme)
     shape = tuple(input.shape[k] if k == scheme.axis else 1 for k in range(len(input.shape)))
     scales, zero_points = P.reshape(scales, shape=shape), P.reshape(zero_points, shape=shape)
@@ -114,9 +121,10 @@ def with_meanings(input, scheme, dtype):
     return meaning(input, quantized(dtype, PerChannel(*scheme)))
 
 
-# --- contractions -----------------------------------------------------------------------------------------------------------------------
+# --- contractions -----------------------------------------------------------------------------------------------------
 def requantized(sums, shift, multiplier, offset, zero_point, low, base):
-    """Sums of products as whole numbers: round((sums + shift) * multiplier + offset) + zero_point, between ``low`` and the most that ``base`` holds.
+    """Sums of products as whole numbers: round((sums + shift) * multiplier + offset) + zero_point, between ``low`` and
+    the most that ``base`` holds.
 
     int32 [*, n]; int32, float32 and float32 [n], of which shift and offset may be None.
     """
@@ -127,7 +135,8 @@ def requantized(sums, shift, multiplier, offset, zero_point, low, base):
 
 @op(method=False, autocast=None, name="_int8_operand")
 def int8_operand(weight):
-    """The whole weights [n, k] of a linear layer as the second factor of a product, int8 [k, n], and their sums, int32 [n]."""
+    """The whole weights [n, k] of a linear layer as the second factor of a product, int8 [k, n], and their sums, int32
+    [n]."""
     return P.permute(weight, dims=(1, 0)), totals(weight)
 
 
@@ -144,21 +153,24 @@ def totals(weight):
 
 @op(method=False, autocast=None, name="_requantizing")
 def requantizing(total, scales, bias, x_scale, x_zero_point, scale):
-    """(shift, multiplier, offset) of ``requantized``: for weights of these sums and scales, [o] of int32 and float32, and a bias [o] or None."""
+    """(shift, multiplier, offset) of ``requantized``: for weights of these sums and scales, [o] of int32 and float32,
+    and a bias [o] or None."""
     shift = P.mul(total, -x_zero_point)
     multiplier = P.div(P.mul(scales, x_scale), scale)
     return shift, multiplier, P.div(bias, scale) if bias is not None else P.mul(multiplier, 0.0)
 
 
 def unfolded(x, kernel, stride, padding, dilation, fill):
-    """The patches of images [n, *space, c], with ``fill`` around them: (a list of [n, *out, c], one a tap; the sizes of out)."""
+    """The patches of images [n, *space, c], with ``fill`` around them: (a list of [n, *out, c], one a tap; the sizes of
+    out)."""
     rank = len(kernel)
     if any(padding):
         ends = (0, *padding, 0)
         x = P.pad(x, low=ends, high=ends, inner=(0,) * (rank + 2), value=fill)
     out = tuple((size - d * (k - 1) - 1) // s + 1 for size, k, s, d in zip(x.shape[1:-1], kernel, stride, dilation))
     shape, step = (x.shape[0], *out, x.shape[-1]), (1, *stride, 1)
-    taps = [P.slice(x, starts=(0, *(a * d for a, d in zip(at, dilation)), 0), steps=step, shape=shape) for at in np.ndindex(*kernel)]
+    taps = [P.slice(x, starts=(0, *(a * d for a, d in zip(at, dilation)), 0), steps=step, shape=shape)
+            for at in np.ndindex(*kernel)]
     return taps, out
 
 
@@ -188,16 +200,19 @@ def depthwise_sums(taps, weight):
 
 
 def whole_convolution(x, weight, stride, padding, dilation, groups, border):
-    """The convolution of whole numbers: uint8 or int8 [n, *space, c], around which stands a number, and int8 [o, c / groups, *kernel] -> int32 [n, *out, o]."""
+    """The convolution of whole numbers: uint8 or int8 [n, *space, c], around which stands a number, and int8 [o, c /
+    groups, *kernel] -> int32 [n, *out, o]."""
     if groups == x.shape[-1] == weight.shape[0]:
         return depthwise_sums(unfolded(x, weight.shape[2:], stride, padding, dilation, border)[0], weight)
-    return P.int_conv(x, weight, stride=tuple(stride), padding=tuple(padding), dilation=tuple(dilation), groups=groups, border=border)
+    return P.int_conv(x, weight, stride=tuple(stride), padding=tuple(padding), dilation=tuple(dilation), groups=groups,
+                      border=border)
 
 
 @op(method=False, autocast=None, name="_quantized_convolution")
-def quantized_convolution(input, weight, shift, multiplier, offset, stride, padding, dilation, groups, scale, zero_point, low, dtype):
-    """The convolution of a quantized tensor [n, c, *space] by whole weights as one of ``dtype`` [n, o, *out], channels last in memory; other values as
-    ``requantizing`` gives them."""
+def quantized_convolution(input, weight, shift, multiplier, offset, stride, padding, dilation, groups, scale,
+                          zero_point, low, dtype):
+    """The convolution of a quantized tensor [n, c, *space] by whole weights as one of ``dtype`` [n, o, *out], channels
+    last in memory; other values as ``requantizing`` gives them."""
     x, zero = whole(input), scheme_of(input).zero_point
     sums = whole_convolution(channels_last(x), weight, stride, padding, dilation, groups, zero)
     q = requantized(sums, shift if zero else None, multiplier, offset, zero_point, low, dtype)
@@ -206,7 +221,8 @@ def quantized_convolution(input, weight, shift, multiplier, offset, stride, padd
 
 @op(method=False, autocast=None, name="_quantized_linear")
 def quantized_linear(input, factor, shift, multiplier, offset, scale, zero_point, low, dtype):
-    """The linear layer of a quantized tensor [*, k] as one of ``dtype`` [*, n]; other values as ``int8_operand`` and ``requantizing`` give them."""
+    """The linear layer of a quantized tensor [*, k] as one of ``dtype`` [*, n]; other values as ``int8_operand`` and
+    ``requantizing`` give them."""
     x, zero = whole(input), scheme_of(input).zero_point
     depth, columns = factor.shape
     sums = P.int_matmul(P.reshape(x, shape=(product(x.shape[:-1]), depth)), factor)
@@ -214,10 +230,11 @@ def quantized_linear(input, factor, shift, multiplier, offset, scale, zero_point
     return meaning(P.reshape(q, shape=(*x.shape[:-1], columns)), quantized(dtype, PerTensor(scale, zero_point)))
 
 
-# --- pairs, and scales that are known at run time -------------------------------------------------------------------------------------------
+# --- pairs, and scales that are known at run time ---------------------------------------------------------------------
 @op(method=False, autocast=None, name="_quantized_pair")
 def quantized_pair(input, other, operator, relu, scale, zero_point, dtype):
-    """The sum ("add") or product ("mul") of two quantized tensors as one of ``dtype``; below ``zero_point`` nothing with ``relu``."""
+    """The sum ("add") or product ("mul") of two quantized tensors as one of ``dtype``; below ``zero_point`` nothing
+    with ``relu``."""
     turned = lies_channels_last(input) and lies_channels_last(other)  # memory of its own is then in that order, too
     a, b = (value(channels_last(one) if turned else one) for one in (input, other))
     x = P.add(a, b) if operator == "add" else P.mul(a, b)
@@ -227,7 +244,8 @@ def quantized_pair(input, other, operator, relu, scale, zero_point, dtype):
 
 @op(method=False, autocast=None, name="_quantized_matmul")
 def quantized_matmul(input, other, scale, zero_point, dtype):
-    """The matrix product of two quantized tensors [*, m, k] @ [*, k, n] as one of ``dtype``: zero points are taken off the sums."""
+    """The matrix product of two quantized tensors [*, m, k] @ [*, k, n] as one of ``dtype``: zero points are taken off
+    the sums."""
     a, b = scheme_of(input), scheme_of(other)
     x, y = whole(input), whole(other)
     sums = P.int_matmul(x, y)
@@ -242,8 +260,8 @@ def quantized_matmul(input, other, scale, zero_point, dtype):
 
 
 def of_extremes(x, reduce_range):
-    """(1 / scale, scale, zero point) as float32 tensors of one element for the extremes of a float32 tensor and bytes from 0 to 255 (127 with a reduced range),
-    as FBGEMM chooses them."""
+    """(1 / scale, scale, zero point) as float32 tensors of one element for the extremes of a float32 tensor and bytes
+    from 0 to 255 (127 with a reduced range), as FBGEMM chooses them."""
     rank = len(x.shape)
     most = 127.0 if reduce_range else 255.0
     low = P.minimum(P.amin(x, tuple(range(rank))), 0.0)
@@ -264,7 +282,8 @@ def of_extremes(x, reduce_range):
 
 @op(method=False, autocast=None, name="_dynamic_linear")
 def dynamic_linear(input, factor, total, scales, bias, reduce_range):
-    """The linear layer of a float32 tensor [*, k], quantized by its own extremes: float32 [*, n]; other values as ``int8_operand`` gives them."""
+    """The linear layer of a float32 tensor [*, k], quantized by its own extremes: float32 [*, n]; other values as
+    ``int8_operand`` gives them."""
     inverse, scale, zero = of_extremes(input, reduce_range)
     q = cut(P.round(P.add(P.mul(input, inverse), zero)), 0, 255, uint8)
     depth, columns = factor.shape

@@ -35,15 +35,18 @@ def real(x):
 def scheme_of(x) -> PerTensor:
     found = x._meta.dtype.scheme
     if type(found) is not PerTensor:
-        raise RuntimeError(f"expected a tensor quantized by one scale and one zero point, got {x.dtype if found is None else found.kind}")
+        raise RuntimeError(
+            "expected a tensor quantized by one scale and one zero point, got "
+            f"{x.dtype if found is None else found.kind}")
     return found
 
 
-# --- weights ------------------------------------------------------------------------------------------------------------------------------
+# --- weights ----------------------------------------------------------------------------------------------------------
 class PackedWeight(NamedTuple):
     """A layer's quantized weight and its bias, with what products read of them.
 
-    ``factor``: [k, n] of a linear layer, [o, c / groups, *kernel] of a convolution, int8; ``total``: its sums, ``scales``: [o]; None where zero points are not 0, and products are computed in float32.
+    ``factor``: [k, n] of a linear layer, [o, c / groups, *kernel] of a convolution, int8; ``total``: its sums,
+      ``scales``: [o]; None where zero points are not 0, and products are computed in float32.
     ``known``: what ``requantizing`` found for scales of inputs and results.
     """
 
@@ -89,24 +92,30 @@ class PackedWeight(NamedTuple):
         return self.transposed
 
     def __deepcopy__(self, memo):
-        return packed(self.qweight.clone(), self.bias_values, self.strides, self.paddings, self.output_paddings, self.dilations, self.group_count, self.transposed)
+        return packed(self.qweight.clone(), self.bias_values, self.strides, self.paddings, self.output_paddings,
+                      self.dilations, self.group_count, self.transposed)
 
     def __reduce__(self):
-        return packed, (self.qweight, self.bias_values, self.strides, self.paddings, self.output_paddings, self.dilations, self.group_count, self.transposed)
+        return packed, (self.qweight, self.bias_values, self.strides, self.paddings, self.output_paddings,
+                        self.dilations, self.group_count, self.transposed)
 
 
-def packed(weight, bias, strides=(), paddings=(), output_paddings=(), dilations=(), groups=1, transposed=False) -> PackedWeight:
+def packed(weight, bias, strides=(), paddings=(), output_paddings=(), dilations=(), groups=1,
+           transposed=False) -> PackedWeight:
     """A PackedWeight.  RuntimeError for a weight that is not qint8."""
     if not isinstance(weight, Tensor) or weight.dtype is not qint8:
-        raise RuntimeError(f"a quantized layer wants a weight of torch.qint8, got {getattr(weight, 'dtype', type(weight).__name__)}")
+        raise RuntimeError(
+            f"a quantized layer wants a weight of torch.qint8, got {getattr(weight, 'dtype', type(weight).__name__)}")
     scheme, out, factor = weight._meta.dtype.scheme, weight.size(1 if transposed else 0), (None, None, None)
     tensor_wide = type(scheme) is PerTensor
     if not transposed and (scheme.zero_point == 0 if tensor_wide else scheme.axis == 0 and not any(scheme.zero_points)):
         scales = numbers_of((scheme.scale,) * out if tensor_wide else scheme.scales, float32)
         whole = OPS["int_repr"](weight)
-        factor = (*OPS["_int8_operand"](whole), scales) if weight.dim() == 2 else (whole, OPS["_weight_sums"](whole), scales)
+        factor = (*OPS["_int8_operand"](whole), scales) if weight.dim() == 2 else (whole, OPS["_weight_sums"](whole),
+                                                                                   scales)
     bias = None if bias is None else bias.detach().to(float32)
-    return PackedWeight(weight, bias, *factor, {}, tuple(strides), tuple(paddings), tuple(output_paddings), tuple(dilations), groups, transposed)
+    return PackedWeight(weight, bias, *factor, {}, tuple(strides), tuple(paddings), tuple(output_paddings),
+                        tuple(dilations), groups, transposed)
 
 
 MOST_KNOWN = 64
@@ -131,7 +140,8 @@ def linear_prepack(W, B=None):
     return packed(W, B)
 
 
-@entry("linear_unpack", "conv1d_unpack", "conv2d_unpack", "conv3d_unpack", "conv_transpose1d_unpack", "conv_transpose2d_unpack", "conv_transpose3d_unpack")
+@entry("linear_unpack", "conv1d_unpack", "conv2d_unpack", "conv3d_unpack", "conv_transpose1d_unpack",
+       "conv_transpose2d_unpack", "conv_transpose3d_unpack")
 def unpack(W_prepack):
     """(weight, bias) of a prepared weight."""
     return W_prepack.unpack()
@@ -148,7 +158,8 @@ def linear_of(relu):
         if W_prepack.factor is None:
             out = OPS[F + "linear"](real(X), real(W_prepack.qweight), W_prepack.bias_values)
             return quantize(OPS["relu"](out) if relu else out, scale, zero_point, X.dtype)
-        return OPS["_quantized_linear"](X, W_prepack.factor, *requantizing(W_prepack, X, scale), scale, zero_point, least(X.dtype, zero_point, relu), X.dtype)
+        return OPS["_quantized_linear"](X, W_prepack.factor, *requantizing(W_prepack, X, scale), scale, zero_point,
+                                        least(X.dtype, zero_point, relu), X.dtype)
     linear.__doc__ = f"The linear layer{' and relu' if relu else ''} of a quantized tensor: [*, k] -> [*, n]."
     return linear
 
@@ -168,9 +179,12 @@ def dynamic_of(relu):
         if W_prepack.factor is None:
             out = OPS[F + "linear"](X, real(W_prepack.qweight), W_prepack.bias_values)
         else:
-            out = OPS["_dynamic_linear"](X, W_prepack.factor, W_prepack.total, W_prepack.scales, W_prepack.bias_values, bool(reduce_range))
+            out = OPS["_dynamic_linear"](X, W_prepack.factor, W_prepack.total, W_prepack.scales, W_prepack.bias_values,
+                                         bool(reduce_range))
         return OPS["relu"](out) if relu else out
-    linear_dynamic.__doc__ = f"The linear layer{' and relu' if relu else ''} of a float32 tensor that is quantized by its own extremes: [*, k] -> [*, n]."
+    linear_dynamic.__doc__ = (
+        f"The linear layer{' and relu' if relu else ''} of a float32 tensor that is quantized by its own extremes: "
+        "[*, k] -> [*, n].")
     return linear_dynamic
 
 
@@ -194,27 +208,35 @@ def float_convolution(x, weight: PackedWeight):
     """The convolution of a float32 tensor by what a weight stands for."""
     rank = len(weight.strides)
     if weight.transposed:
-        return OPS[f"{F}conv_transpose{rank}d"](x, real(weight.qweight), weight.bias_values, weight.strides, weight.paddings, weight.output_paddings,
+        return OPS[f"{F}conv_transpose{rank}d"](x, real(weight.qweight), weight.bias_values, weight.strides,
+                                                weight.paddings, weight.output_paddings,
                                                 weight.group_count, weight.dilations)
-    return OPS[f"{F}conv{rank}d"](x, real(weight.qweight), weight.bias_values, weight.strides, weight.paddings, weight.dilations, weight.group_count)
+    return OPS[f"{F}conv{rank}d"](x, real(weight.qweight), weight.bias_values, weight.strides, weight.paddings,
+                                  weight.dilations, weight.group_count)
 
 
 def convolution_of(rank, relu):
     def convolution(qx, packed_weight, output_scale, output_zero_point):
         scale, zero_point, weight = float(output_scale), int(output_zero_point), packed_weight
         if qx.dim() not in (rank + 1, rank + 2):
-            raise RuntimeError(f"quantized::conv{rank}d: expected an input of {rank + 2} dimensions, got {list(qx.shape)}")
+            raise RuntimeError(
+                f"quantized::conv{rank}d: expected an input of {rank + 2} dimensions, got {list(qx.shape)}")
         if weight.factor is None:
             out = float_convolution(real(qx), weight)
             return quantize(OPS["relu"](out) if relu else out, scale, zero_point, qx.dtype)
         single = qx.dim() == rank + 1
         if qx.size(0 if single else 1) != weight.qweight.size(1) * weight.group_count:
-            raise RuntimeError(f"quantized::conv{rank}d: expected {weight.qweight.size(1) * weight.group_count} channels, got an input of {list(qx.shape)}")
+            raise RuntimeError(
+                f"quantized::conv{rank}d: expected {weight.qweight.size(1) * weight.group_count} channels, got an "
+                f"input of {list(qx.shape)}")
         x = qx.unsqueeze(0) if single else qx
-        out = OPS["_quantized_convolution"](x, weight.factor, *requantizing(weight, qx, scale), weight.strides, weight.paddings, weight.dilations, weight.group_count, scale,
+        out = OPS["_quantized_convolution"](x, weight.factor, *requantizing(weight, qx, scale), weight.strides,
+                                            weight.paddings, weight.dilations, weight.group_count, scale,
                                             zero_point, least(qx.dtype, zero_point, relu), qx.dtype)
         return out.squeeze(0) if single else out
-    convolution.__doc__ = f"The convolution over {rank} dimensions{' and relu' if relu else ''} of a quantized tensor, channels last in memory: [n, c, *space] -> [n, o, *out]."
+    convolution.__doc__ = (
+        f"The convolution over {rank} dimensions{' and relu' if relu else ''} of a quantized tensor, channels last in "
+        "memory: [n, c, *space] -> [n, o, *out].")
     return convolution
 
 
@@ -232,25 +254,30 @@ def dynamic_convolution(x, packed_weight, reduce_range=True):
 
 def enter_convolutions():
     for rank in (1, 2, 3):
-        LIBRARY.update({f"conv{rank}d": convolution_of(rank, False), f"conv{rank}d_relu": convolution_of(rank, True), f"conv{rank}d_prepack": prepack_of(rank, False),
-                        f"conv_transpose{rank}d": transpose_of(rank), f"conv_transpose{rank}d_prepack": prepack_of(rank, True),
-                        f"conv{rank}d_dynamic": dynamic_convolution, f"conv_transpose{rank}d_dynamic": dynamic_convolution})
+        LIBRARY.update({f"conv{rank}d": convolution_of(rank, False), f"conv{rank}d_relu": convolution_of(rank, True),
+                        f"conv{rank}d_prepack": prepack_of(rank, False),
+                        f"conv_transpose{rank}d": transpose_of(rank),
+                        f"conv_transpose{rank}d_prepack": prepack_of(rank, True),
+                        f"conv{rank}d_dynamic": dynamic_convolution,
+                        f"conv_transpose{rank}d_dynamic": dynamic_convolution})
 
 
 enter_convolutions()
 
 
-# --- elementwise, and what is computed in float32 ------------------------------------------------------------------------------------------
+# --- elementwise, and what is computed in float32 ---------------------------------------------------------------------
 def combined(operator, relu):
     def run(qa, qb, scale=None, zero_point=None):
         if not isinstance(qb, Tensor):
             return scalar_of(operator, relu)(qa, qb)
         return OPS["_quantized_pair"](qa, qb, operator, bool(relu), float(scale), int(zero_point), qa.dtype)
-    run.__doc__ = f"{operator} of two quantized tensors, or of one and a number,{' and relu' if relu else ''} quantized."
+    run.__doc__ = (
+        f"{operator} of two quantized tensors, or of one and a number,{' and relu' if relu else ''} quantized.")
     return run
 
 
-LIBRARY.update({name + ("_relu" if relu else ""): combined(name, relu) for name in ("add", "mul") for relu in (False, True)})
+LIBRARY.update({name + ("_relu" if relu else ""): combined(name, relu) for name in ("add", "mul")
+                for relu in (False, True)})
 
 
 @entry("matmul")
@@ -268,7 +295,8 @@ def scalar_of(operator, relu):
         else:
             out = shifted(qa, found, round(number / found.scale), low, high)
         return OPS["relu"](out) if relu else out
-    run.__doc__ = f"{operator} of a quantized tensor and a number{' and relu' if relu else ''}: another scale or zero point."
+    run.__doc__ = (
+        f"{operator} of a quantized tensor and a number{' and relu' if relu else ''}: another scale or zero point.")
     return run
 
 
@@ -291,15 +319,18 @@ def shifted(qa, found, steps, low, high):
     return quantize(real(qa) + steps * found.scale, span / (high - low) * found.scale, edge, qa.dtype)
 
 
-LIBRARY.update({f"{name}_scalar{'_relu' if relu else ''}": scalar_of(name, relu) for name in ("add", "mul") for relu in (False, True)})
+LIBRARY.update({f"{name}_scalar{'_relu' if relu else ''}": scalar_of(name, relu) for name in ("add", "mul")
+                for relu in (False, True)})
 
 
 def joined(relu):
     def cat(qx, dim, scale=None, zero_point=None):
         found = scheme_of(qx[0])
-        scale, zero_point = found.scale if scale is None else float(scale), found.zero_point if zero_point is None else int(zero_point)
+        scale, zero_point = found.scale if scale is None else float(
+            scale), found.zero_point if zero_point is None else int(zero_point)
         wanted = PerTensor(scale, zero_point)
-        parts = [x if scheme_of(x) == wanted and x.dtype is qx[0].dtype else quantize(real(x), scale, zero_point, qx[0].dtype) for x in qx]
+        parts = [x if scheme_of(x) == wanted and x.dtype is qx[0].dtype
+                 else quantize(real(x), scale, zero_point, qx[0].dtype) for x in qx]
         out = OPS["cat"](parts, dim)
         return OPS["relu"](out) if relu else out
     cat.__doc__ = f"Quantized tensors side by side{' and relu' if relu else ''}, quantized in one way."
@@ -310,18 +341,21 @@ LIBRARY.update(cat=joined(False), cat_relu=joined(True))
 
 
 def through(name, operator, order=()):
-    """An operator of quantized tensors that is computed in float32; its scale and zero point stand last, or at ``order``."""
+    """An operator of quantized tensors that is computed in float32; its scale and zero point stand last, or at
+    ``order``."""
     def run(input, *args, **kwargs):
         args = list(args)
         scale = kwargs.pop("output_scale", None) if "output_scale" in kwargs else args.pop(order[0] if order else -2)
-        zero_point = kwargs.pop("output_zero_point", None) if "output_zero_point" in kwargs else args.pop(order[0] if order else -1)
+        zero_point = kwargs.pop("output_zero_point",
+                                None) if "output_zero_point" in kwargs else args.pop(order[0] if order else -1)
         return quantize(OPS[operator](real(input), *args, **kwargs), scale, zero_point, input.dtype)
     run.__doc__ = f"{name} of a quantized tensor, quantized."
     return run
 
 
 LIBRARY.update({name: through(name, operator, order) for name, operator, order in (
-    ("hardswish", F + "hardswish", ()), ("sigmoid", "sigmoid", ()), ("elu", F + "elu", (0,)), ("celu", F + "celu", (0,)), ("softmax", F + "softmax", ()),
+    ("hardswish", F + "hardswish", ()), ("sigmoid", "sigmoid", ()), ("elu", F + "elu", (0,)),
+    ("celu", F + "celu", (0,)), ("softmax", F + "softmax", ()),
     ("layer_norm", F + "layer_norm", ()), ("group_norm", F + "group_norm", ()), ("prelu", F + "prelu", ()))})
 
 
@@ -357,8 +391,10 @@ def normalized(relu):
         shape = [1, -1] + [1] * (qx.dim() - 2)
         out = real(qx) * scale.reshape(shape) + shift.reshape(shape)
         return quantize(OPS["relu"](out) if relu else out, output_scale, output_zero_point, qx.dtype)
-    batch_norm.__doc__ = f"A batch norm by known statistics{' and relu' if relu else ''} of a quantized tensor, quantized."
+    batch_norm.__doc__ = (
+        f"A batch norm by known statistics{' and relu' if relu else ''} of a quantized tensor, quantized.")
     return batch_norm
 
 
-LIBRARY.update({f"batch_norm{rank}{'_relu' if relu else ''}": normalized(relu) for rank in ("", "1d", "2d", "3d") for relu in (False, True)})
+LIBRARY.update({f"batch_norm{rank}{'_relu' if relu else ''}": normalized(relu) for rank in ("", "1d", "2d", "3d")
+                for relu in (False, True)})

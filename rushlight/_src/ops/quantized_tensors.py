@@ -1,6 +1,7 @@
 """Quantized tensors for users: made, asked and read again; and what operators do with them.
 
-An operator's rule for quantized tensors stands in ``rules["quantized"]`` and is traced in place of its body.  Those that only move numbers need none.
+An operator's rule for quantized tensors stands in ``rules["quantized"]`` and is traced in place of its body.  Those
+that only move numbers need none.
 """
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from .inplace import instead
 from .pool import geometry
 from .quantized import channels_first, channels_last, meaning, reciprocal, scheme_of, steps, unfolded, value, whole
 
-WITHOUT = "Could not run 'aten::{}' with a tensor that is not quantized: make one with quantize_per_tensor() or quantize_per_channel()"
+WITHOUT = ("Could not run 'aten::{}' with a tensor that is not quantized: make one with quantize_per_tensor() or "
+           "quantize_per_channel()")
 
 
 def scheme(tensor, name):
@@ -33,7 +35,9 @@ def scheme(tensor, name):
 def per_channel(tensor, name) -> PerChannel:
     found = scheme(tensor, name)
     if type(found) is not PerChannel:
-        raise RuntimeError(f"{name}: Expected quantizer->qscheme() == kPerChannelAffine || quantizer->qscheme() == kPerChannelAffineFloatQParams to be true, but got false.")
+        raise RuntimeError(
+            f"{name}: Expected quantizer->qscheme() == kPerChannelAffine || quantizer->qscheme() == "
+            "kPerChannelAffineFloatQParams to be true, but got false.")
     return found
 
 
@@ -42,7 +46,7 @@ def numbers_of(values, dtype):
     return from_numpy(np.array(values, dtype.numpy))
 
 
-# --- asking -------------------------------------------------------------------------------------------------------------------------------
+# --- asking -----------------------------------------------------------------------------------------------------------
 Tensor.is_quantized = property(lambda self: self._meta.dtype.scheme is not None)
 
 
@@ -84,10 +88,12 @@ def q_per_channel_axis(self) -> int:
     return per_channel(self, "q_per_channel_axis").axis
 
 
-# --- making, and reading --------------------------------------------------------------------------------------------------------------------
+# --- making, and reading ----------------------------------------------------------------------------------------------
 def check_base(dtype):
     if dtype not in BOUNDS:
-        raise RuntimeError(f"Creation of quantized tensor requires quantized dtype like torch.quint8; ScalarType {dtype} is not supported in new_qtensor.")
+        raise RuntimeError(
+            f"Creation of quantized tensor requires quantized dtype like torch.quint8; ScalarType {dtype} is not "
+            "supported in new_qtensor.")
 
 
 def check_input(name, input):
@@ -98,7 +104,8 @@ def check_input(name, input):
 def check_zero_point(zero_point, dtype, name):
     low, high = BOUNDS[dtype]
     if not low <= zero_point <= high:
-        raise RuntimeError(f"{name} zero_point {zero_point} is {'below lower' if zero_point < low else 'above upper'} bound.")
+        raise RuntimeError(
+            f"{name} zero_point {zero_point} is {'below lower' if zero_point < low else 'above upper'} bound.")
 
 
 def plain(number):
@@ -108,9 +115,11 @@ def plain(number):
 
 @op(composite=True, method=False)
 def quantize_per_tensor(input, scale, zero_point, dtype):
-    """A float32 tensor as whole numbers: round(input / scale) + zero_point, cut off at what ``dtype`` (quint8, qint8 or qint32) holds.  [*] -> [*].
+    """A float32 tensor as whole numbers: round(input / scale) + zero_point, cut off at what ``dtype`` (quint8, qint8 or
+    qint32) holds.  [*] -> [*].
 
-    Of a list of tensors with a tensor of scales and one of zero points: a tuple.  RuntimeError for other dtypes and zero points that ``dtype`` does not hold.
+    Of a list of tensors with a tensor of scales and one of zero points: a tuple.  RuntimeError for other dtypes and
+    zero points that ``dtype`` does not hold.
 
     >>> import rushlight as torch
     >>> torch.quantize_per_tensor(torch.tensor([0.26, 3.3, -9.0]), 0.1, 3, torch.quint8).int_repr()
@@ -127,7 +136,8 @@ def quantize_per_tensor(input, scale, zero_point, dtype):
 
 @op(composite=True, method=False)
 def quantize_per_channel(input, scales, zero_points, axis, dtype):
-    """As ``quantize_per_tensor`` with a scale and a zero point for each index of dimension ``axis``.  [*], [n], [n] -> [*].
+    """As ``quantize_per_tensor`` with a scale and a zero point for each index of dimension ``axis``.  [*], [n], [n] ->
+    [*].
 
     Zero points that are floating point are added before rounding (torch.per_channel_affine_float_qparams).
 
@@ -140,11 +150,16 @@ def quantize_per_channel(input, scales, zero_points, axis, dtype):
     check_base(dtype)
     axis = axis % input.dim() if -input.dim() <= axis < input.dim() else axis
     if not 0 <= axis < input.dim():
-        raise RuntimeError(f"Channel axis out of range in per channel affine quantization. Got: {axis} Expected: [0, {input.dim()})")
-    if scales.dim() != 1 or zero_points.dim() != 1 or scales.numel() != zero_points.numel() or scales.numel() != input.size(axis):
-        raise RuntimeError(f"quantize_per_channel: needs a scale and a zero point for each of {input.size(axis)} channels, got {list(scales.shape)} and {list(zero_points.shape)}")
+        raise RuntimeError(
+            f"Channel axis out of range in per channel affine quantization. Got: {axis} Expected: [0, {input.dim()})")
+    if (scales.dim() != 1 or zero_points.dim() != 1 or scales.numel() != zero_points.numel() or scales.numel()
+        != input.size(axis)):
+        raise RuntimeError(
+            f"quantize_per_channel: needs a scale and a zero point for each of {input.size(axis)} channels, got "
+            f"{list(scales.shape)} and {list(zero_points.shape)}")
     floating = zero_points.is_floating_point()
-    given = PerChannel(tuple(scales.to(float32 if floating else float64).tolist()), tuple(zero_points.tolist()), axis, floating)
+    given = PerChannel(tuple(scales.to(float32 if floating else float64).tolist()), tuple(zero_points.tolist()), axis,
+                       floating)
     if not floating:
         for zero_point in set(given.zero_points):
             check_zero_point(zero_point, dtype, "quantize_tensor_per_channel_affine")
@@ -153,7 +168,8 @@ def quantize_per_channel(input, scales, zero_points, axis, dtype):
 
 @op(composite=True)
 def dequantize(input):
-    """What a quantized tensor stands for, float32; other tensors as float32, lists and tuples one by one.  [*] -> [*]."""
+    """What a quantized tensor stands for, float32; other tensors as float32, lists and tuples one by one.  [*] ->
+    [*]."""
     if isinstance(input, (list, tuple)):
         return tuple(map(dequantize, input))
     found = input._meta.dtype.scheme
@@ -161,7 +177,8 @@ def dequantize(input):
         return input.to(float32)
     if type(found) is PerTensor:
         return OPS["_dequantized"](input)
-    return OPS["_dequantized_channels"](input, numbers_of(found.scales, float32), numbers_of(found.zero_points, float32))
+    return OPS["_dequantized_channels"](input, numbers_of(found.scales, float32),
+                                        numbers_of(found.zero_points, float32))
 
 
 @op(composite=True)
@@ -184,7 +201,8 @@ LEAST_SCALE = float(np.float32(6.1e-5))
 
 def chosen(low, high, dtype, reduce_range):
     """The scale and zero point for values from ``low`` to ``high``, as FBGEMM chooses them."""
-    qmin, qmax = (-64, 63) if dtype is qint8 and reduce_range else (0, 127) if dtype is quint8 and reduce_range else BOUNDS[dtype]
+    qmin, qmax = (-64, 63) if dtype is qint8 and reduce_range else (
+        0, 127) if dtype is quint8 and reduce_range else BOUNDS[dtype]
     low, high = np.float32(min(low, 0.0)), np.float32(max(high, 0.0))
     scale = (float(high) - float(low)) / (qmax - qmin)
     if np.float32(scale) == 0 or np.isinf(np.float32(1) / np.float32(scale)):
@@ -205,7 +223,8 @@ def chosen(low, high, dtype, reduce_range):
 
 @op(composite=True, method=False)
 def _make_per_tensor_quantized_tensor(input, scale, zero_point):
-    """Whole numbers (uint8, int8 or int32) as a quantized tensor with this scale and zero point, a copy.  [*] -> [*]."""
+    """Whole numbers (uint8, int8 or int32) as a quantized tensor with this scale and zero point, a copy.  [*] ->
+    [*]."""
     base = next((base for base, found in WHOLE.items() if found is input.dtype), None)
     if base is None:
         raise RuntimeError(f"_make_per_tensor_quantized_tensor: expected uint8, int8 or int32, got {input.dtype}")
@@ -224,14 +243,17 @@ def _make_per_channel_quantized_tensor(input, scale, zero_point, axis):
 
 
 @op(composite=True, method=False)
-def _empty_affine_quantized(size, *, dtype, scale=1.0, zero_point=0, layout=None, device=None, pin_memory=False, memory_format=None):
+def _empty_affine_quantized(size, *, dtype, scale=1.0, zero_point=0, layout=None, device=None, pin_memory=False,
+                            memory_format=None):
     """A quantized tensor of this size whose numbers are 0."""
     check_base(dtype)
-    return OPS["_with_meaning"](OPS["zeros"](tuple(size), dtype=WHOLE[dtype], device=device), float(scale), int(zero_point), dtype)
+    return OPS["_with_meaning"](OPS["zeros"](tuple(size), dtype=WHOLE[dtype], device=device), float(scale),
+                                int(zero_point), dtype)
 
 
 @op(composite=True, method=False)
-def _empty_per_channel_affine_quantized(size, *, scales, zero_points, axis, dtype, layout=None, device=None, pin_memory=False, memory_format=None):
+def _empty_per_channel_affine_quantized(size, *, scales, zero_points, axis, dtype, layout=None, device=None,
+                                        pin_memory=False, memory_format=None):
     """A tensor quantized each channel, of this size, whose numbers are 0."""
     check_base(dtype)
     given = tuple(scales.to(float64).tolist()), tuple(zero_points.tolist()), int(axis), zero_points.is_floating_point()
@@ -239,13 +261,14 @@ def _empty_per_channel_affine_quantized(size, *, scales, zero_points, axis, dtyp
 
 
 @op(composite=True, method=False)
-def empty_quantized(size, qtensor, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
+def empty_quantized(size, qtensor, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+                    memory_format=None):
     """A tensor of this size quantized as another one is."""
     found = scheme_of(qtensor)
     return _empty_affine_quantized(size, dtype=dtype or qtensor.dtype, scale=found.scale, zero_point=found.zero_point)
 
 
-# --- what operators do ----------------------------------------------------------------------------------------------------------------------
+# --- what operators do ------------------------------------------------------------------------------------------------
 def rule(*names):
     """Enters what operators of these names do with quantized tensors."""
     def enter(function):
@@ -310,10 +333,13 @@ def of_whole_numbers(operator):
 def quantized_max_pool(input, rank, kernel_size, stride, padding, dilation, ceil_mode):
     """The maximum of every window, channels last in memory: tap by tap."""
     x, single = unbatched(whole(input), rank, f"max_pool{rank}d")
-    kernel, stride, padding, dilation, out, high = geometry(f"max_pool{rank}d", x, rank, kernel_size, stride, padding, dilation, ceil_mode)
-    x = P.pad(channels_last(x), low=(0, *padding, 0), high=(0, *high, 0), inner=(0,) * (rank + 2), value=BOUNDS[input.dtype][0])
+    kernel, stride, padding, dilation, out, high = geometry(f"max_pool{rank}d", x, rank, kernel_size, stride, padding,
+                                                            dilation, ceil_mode)
+    x = P.pad(channels_last(x), low=(0, *padding, 0), high=(0, *high, 0), inner=(0,) * (rank + 2),
+              value=BOUNDS[input.dtype][0])
     taps, _ = unfolded(x, kernel, stride, (0,) * rank, dilation, 0)
-    found = functools.reduce(P.maximum, (P.slice(tap, starts=(0,) * (rank + 2), steps=(1,) * (rank + 2), shape=(x.shape[0], *out, x.shape[-1])) for tap in taps))
+    found = functools.reduce(P.maximum, (P.slice(tap, starts=(0,) * (rank + 2), steps=(1,) * (rank + 2),
+                                                 shape=(x.shape[0], *out, x.shape[-1])) for tap in taps))
     return alike(input, rebatched(channels_first(found), single))
 
 
@@ -328,18 +354,22 @@ def max_pool(operator):
     return body
 
 
-@rule("nn.functional.avg_pool1d", "nn.functional.avg_pool2d", "nn.functional.avg_pool3d", "nn.functional.adaptive_avg_pool1d", "nn.functional.adaptive_avg_pool2d",
-      "nn.functional.adaptive_avg_pool3d", "mean", "nn.functional.interpolate", "nn.functional.leaky_relu", "nn.functional.elu", "nn.functional.celu", "nn.functional.threshold",
+@rule("nn.functional.avg_pool1d", "nn.functional.avg_pool2d", "nn.functional.avg_pool3d",
+      "nn.functional.adaptive_avg_pool1d", "nn.functional.adaptive_avg_pool2d",
+      "nn.functional.adaptive_avg_pool3d", "mean", "nn.functional.interpolate", "nn.functional.leaky_relu",
+      "nn.functional.elu", "nn.functional.celu", "nn.functional.threshold",
       "nn.functional.hardswish", "nn.functional.pad")
 def in_floats(operator):
     """Computed from what the whole numbers stand for, and quantized again in the same way."""
     def body(input, *args, **kwargs):
         found = scheme_of(input)
-        return OPS["_quantized"](operator.body(OPS["_dequantized"](input), *args, **kwargs), found.scale, found.zero_point, input.dtype)
+        return OPS["_quantized"](operator.body(OPS["_dequantized"](input), *args, **kwargs), found.scale,
+                                 found.zero_point, input.dtype)
     return body
 
 
-RANGES = {"sigmoid": (0.0, 256), "nn.functional.hardsigmoid": (0.0, 256), "tanh": (-1.0, 128)}  # the least result, and steps within 1
+# the least result, and steps within 1
+RANGES = {"sigmoid": (0.0, 256), "nn.functional.hardsigmoid": (0.0, 256), "tanh": (-1.0, 128)}
 
 
 @rule(*RANGES)
@@ -349,7 +379,8 @@ def of_known_range(operator):
 
     def body(input, *args, **kwargs):
         zero = BOUNDS[input.dtype][0] - int(least * parts)
-        return OPS["_quantized"](operator.body(OPS["_dequantized"](input), *args, **kwargs), 1.0 / parts, zero, input.dtype)
+        return OPS["_quantized"](operator.body(OPS["_dequantized"](input), *args, **kwargs), 1.0 / parts, zero,
+                                 input.dtype)
     return body
 
 
@@ -357,7 +388,8 @@ def of_known_range(operator):
 def compared(operator):
     """Comparisons of what the numbers stand for."""
     def body(input, other):
-        return operator.body(*(OPS["_dequantized"](x) if isinstance(x, Tensor) and x.is_quantized else x for x in (input, other)))
+        return operator.body(*(OPS["_dequantized"](x) if isinstance(x, Tensor) and x.is_quantized else x
+                               for x in (input, other)))
     return body
 
 
@@ -367,7 +399,9 @@ def cat(operator):
     def body(tensors, dim=0):
         first = tensors[0]
         found = scheme_of(first)
-        alike_ = [x if x._meta.dtype is first._meta.dtype else OPS["_quantized"](OPS["_dequantized"](x), found.scale, found.zero_point, first.dtype) for x in tensors]
+        alike_ = [x if x._meta.dtype is first._meta.dtype
+                  else OPS["_quantized"](OPS["_dequantized"](x), found.scale, found.zero_point, first.dtype)
+                  for x in tensors]
         return operator.body(alike_, dim)
     return body
 
@@ -378,7 +412,8 @@ def in_order(operator):
     def body(input, *args, **kwargs):
         found = scheme_of(input)
         results = operator.body(OPS["_whole_numbers"](input), *args, **kwargs)
-        numbers = lambda x: OPS["_with_meaning"](x, found.scale, found.zero_point, input.dtype) if x.dtype is WHOLE[input.dtype] else x
+        numbers = lambda x: OPS["_with_meaning"](x, found.scale, found.zero_point,
+                                                 input.dtype) if x.dtype is WHOLE[input.dtype] else x
         return numbers(results) if isinstance(results, Tensor) else type(results)(list(map(numbers, results)))
     return body
 
@@ -386,13 +421,15 @@ def in_order(operator):
 @rule("fill_", "zero_")
 def unwritten(operator):
     def body(*args, **kwargs):
-        raise NotImplementedError(f"Could not run 'aten::{operator.name}' with quantized tensors: there is no quantized form of it")
+        raise NotImplementedError(
+            f"Could not run 'aten::{operator.name}' with quantized tensors: there is no quantized form of it")
     return body
 
 
 @rule("copy_")
 def copied(operator):
-    """Into a quantized tensor other ones are quantized as it is; what is quantized otherwise is read as what it stands for."""
+    """Into a quantized tensor other ones are quantized as it is; what is quantized otherwise is read as what it stands
+    for."""
     def body(input, src, non_blocking=False):
         if not is_quantized(input):
             return operator.body(input, value(src))
@@ -407,7 +444,8 @@ def copied(operator):
 @rule("equal")
 def equal(operator):
     def body(input, other):
-        return input._meta.dtype is other._meta.dtype and operator.body(OPS["_whole_numbers"](input), OPS["_whole_numbers"](other))
+        return input._meta.dtype is other._meta.dtype and operator.body(OPS["_whole_numbers"](input),
+                                                                        OPS["_whole_numbers"](other))
     return body
 
 
@@ -416,6 +454,8 @@ def converted(operator):
     def body(input, *args, **kwargs):
         wanted = [one for one in (*args, *kwargs.values()) if isinstance(one, type(qint8)) and one is not input.dtype]
         if wanted:
-            raise RuntimeError("Creation of quantized tensor requires quantized dtype like torch.quint8: read this one with dequantize(), or int_repr()")
+            raise RuntimeError(
+                "Creation of quantized tensor requires quantized dtype like torch.quint8: read this one with "
+                "dequantize(), or int_repr()")
         return operator.body(input, *args, **kwargs)
     return body

@@ -118,7 +118,8 @@ def located(size, dtype, device, make):
 
 
 def sampled(name, make, doc):
-    def body(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
+    def body(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+             pin_memory=False, names=None):
         dtype = dtype or dtypes.Defaults.floating
         if not dtype.is_inexact:
             raise RuntimeError(f'"{name}" is not implemented for {dtype}')
@@ -141,7 +142,8 @@ randn = sampled("randn", normal_tensor, "Standard normal.")
 
 
 @op(composite=True, method=False)
-def randint(low=0, high=None, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def randint(low=0, high=None, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None,
+            requires_grad=False, pin_memory=False):
     """Integers in [low, high); ``randint(high, size)`` starts at 0."""
     if size is None and isinstance(high, (tuple, list)):
         low, high, size = 0, low, high
@@ -149,7 +151,8 @@ def randint(low=0, high=None, size=None, *, generator=None, out=None, dtype=None
         low, high = 0, low
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    made = located(checked_sizes((size,)), dtype or int64, device, lambda size, dtype: integer_tensor(whole(low), whole(high), size, dtype, generator))
+    made = located(checked_sizes((size,)), dtype or int64, device,
+                   lambda size, dtype: integer_tensor(whole(low), whole(high), size, dtype, generator))
     return finished(made, requires_grad)
 
 
@@ -160,16 +163,20 @@ def stream_for(count: int, generator):
 
 
 @op(composite=True, method=False)
-def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False, pin_memory=False):
+def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False,
+             pin_memory=False):
     """The integers below n in random order."""
     from .shape import to_dtype
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
-    return located((n,), dtype, device, lambda size, dtype: to_dtype(OPS["argsort"](integer_tensor(0, 1 << 62, size, int64, generator)), dtype))
+    return located((n,), dtype, device,
+                   lambda size, dtype: to_dtype(OPS["argsort"](integer_tensor(0, 1 << 62, size, int64, generator)),
+                                                dtype))
 
 
 def as_like(name, make):
-    def body(input, *args, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None, pin_memory=False, **more):
+    def body(input, *args, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
+             generator=None, pin_memory=False, **more):
         dtype = dtype or input.dtype
         device = device or input.device
         drawn = make(*args, size=tuple(input.shape), dtype=dtype, device=device, generator=generator, **more)
@@ -183,7 +190,9 @@ def as_like(name, make):
 
 rand_like = as_like("rand_like", lambda size, **named: rand(size, **named))
 randn_like = as_like("randn_like", lambda size, **named: randn(size, **named))
-randint_like = as_like("randint_like", lambda low, high=None, *, size, **named: randint(low if high is not None else 0, high if high is not None else low, size, **named))
+randint_like = as_like("randint_like", lambda low, high=None, *, size, **named: randint(low if high is not None else 0,
+                                                                                        high if high is not None
+                                                                                        else low, size, **named))
 
 
 @op(composite=True, out_any=True)
@@ -193,7 +202,8 @@ def bernoulli(input, p=None, *, generator=None, out=None):
         raise RuntimeError(f"bernoulli is not implemented for {input.dtype}")
     chance = input if p is None else p
     if isinstance(chance, Tensor):
-        refuse_where(~((chance >= 0) & (chance <= 1)), RuntimeError("bernoulli expects probabilities in [0, 1], but found one outside"))
+        refuse_where(~((chance >= 0) & (chance <= 1)),
+                     RuntimeError("bernoulli expects probabilities in [0, 1], but found one outside"))
     elif not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={chance}")
     uniform = uniform_tensor(tuple(input.shape), float32, generator)
@@ -247,12 +257,14 @@ def normal_(input, mean=0.0, std=1.0, *, generator=None):
 
 
 @op(composite=True, method=False)
-def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, device=None, requires_grad=False,
+           layout=None, pin_memory=False):
     """Normal with the given means and standard deviations (tensors or numbers)."""
     if size is not None:
         if std < 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-        made = located(checked_sizes((size,)), dtype or dtypes.Defaults.floating, device, lambda size, dtype: normal_tensor(size, dtype, generator) * std + mean)
+        made = located(checked_sizes((size,)), dtype or dtypes.Defaults.floating, device,
+                       lambda size, dtype: normal_tensor(size, dtype, generator) * std + mean)
         return finished(made, requires_grad)
     from ..core.meta import broadcast
     wrong = RuntimeError("normal expects all elements of std >= 0.0")
@@ -272,8 +284,11 @@ def random_(input, a=None, b=None, *, generator=None, **named):
     """In place: integers in [from, to), by default all that the dtype holds exactly."""
     a, b = named.get("from", a), named.get("to", b)
     if b is None:
-        a, b = (0, a) if a is not None else (0, 2 if input.dtype is bool_ else 1 << {"float32": 24, "float64": 53, "float16": 11, "bfloat16": 8}[input.dtype.name]
-                                            if input.dtype.is_floating_point else min(iinfo(input.dtype).max, (1 << 62)))
+        a, b = (0, a) if a is not None else (0, 2 if input.dtype is bool_
+                                             else 1 << {"float32": 24, "float64": 53, "float16": 11,
+                                                        "bfloat16": 8}[input.dtype.name]
+                                            if input.dtype.is_floating_point
+                                             else min(iinfo(input.dtype).max, (1 << 62)))
     if a >= b:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={a} >= to={b}")
     return unrecorded(input, integer_tensor(int(a), int(b), tuple(input.shape), int64, generator))
@@ -284,7 +299,8 @@ def transformed(name, make):
         wide = float64 if input.dtype is float64 else float32
         u = uniform_tensor(tuple(input.shape), wide, generator)
         return unrecorded(input, make(u, *args, **kwargs))
-    body.__name__, body.__doc__ = name, f"In place: random numbers of the {name.strip('_').replace('_', ' ')} distribution."
+    body.__name__, body.__doc__ = (
+        name, f"In place: random numbers of the {name.strip('_').replace('_', ' ')} distribution.")
     return op(body, composite=True, inplace=True)
 
 
@@ -309,14 +325,17 @@ def geometric_of(u, p):
     return ((1 - u).log() / math.log1p(-p)).floor() + 1
 
 
-exponential_, cauchy_, geometric_ = (transformed(n, f) for n, f in (("exponential_", exponential_of), ("cauchy_", cauchy_of), ("geometric_", geometric_of)))
+exponential_, cauchy_, geometric_ = (transformed(n, f) for n, f in (("exponential_", exponential_of),
+                                                                    ("cauchy_", cauchy_of),
+                                                                    ("geometric_", geometric_of)))
 
 
 @op(composite=True, inplace=True)
 def log_normal_(input, mean=1.0, std=2.0, *, generator=None):
     """In place: exp of a normal variable."""
     positive("log_normal_", "std", std)
-    return unrecorded(input, (normal_tensor(tuple(input.shape), float64 if input.dtype is float64 else float32, generator) * std + mean).exp())
+    return unrecorded(input, (normal_tensor(tuple(input.shape), float64 if input.dtype is float64 else float32,
+                                            generator) * std + mean).exp())
 
 
 @op(composite=True)
@@ -331,7 +350,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     if not replacement and num_samples > input.size(-1):
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     p = input.detach()
-    refuse_where(~((p >= 0) & (p < math.inf)), RuntimeError("probability tensor contains either `inf`, `nan` or element < 0"))
+    refuse_where(~((p >= 0) & (p < math.inf)),
+                 RuntimeError("probability tensor contains either `inf`, `nan` or element < 0"))
     refuse_where(p.sum(-1) == 0, RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)"))
     if replacement:
         edges = p.double().cumsum(-1)

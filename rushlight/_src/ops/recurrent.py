@@ -34,7 +34,8 @@ def advanced(mode, gates_x, alive, h, c, w_hh, b_hh, w_hr=None):
 
 @op(composite=True, planned=True, method=False, autocast="parts")
 def _recurrent_steps(mode, gates, alive, h, c, w_hh, b_hh=None, w_hr=None):
-    """Several steps of a cell: gates [steps, batch, gates] -> (hidden states [steps, batch, size], the last hidden and, of an LSTM, cell state)."""
+    """Several steps of a cell: gates [steps, batch, gates] -> (hidden states [steps, batch, size], the last hidden and,
+    of an LSTM, cell state)."""
     found = []
     for k in range(gates.shape[0]):
         h, c = advanced(mode, gates[k], None if alive is None else alive[k], h, c, w_hh, b_hh, w_hr)

@@ -37,7 +37,8 @@ def drop(x, dims, keepdim):
 
 
 def reduced(primitive, x, dims, keepdim):
-    return drop(primitive(x, dims), dims, keepdim) if dims else P.mul(x, 1) if x.dtype is not bool_ else P.logical_and(x, True)
+    return drop(primitive(x, dims), dims,
+                keepdim) if dims else P.mul(x, 1) if x.dtype is not bool_ else P.logical_and(x, True)
 
 
 def count_of(input, dims):
@@ -65,7 +66,9 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
     """The arithmetic mean over dimensions."""
     dtype = dtype or input.dtype
     if not dtype.is_inexact:
-        raise RuntimeError(f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {dtype}")
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {dtype}")
     x = wide(input if input.dtype is dtype else P.convert(input, dtype=dtype))
     dims = dims_of(input, dim)
     out = P.div(reduced(P.sum, x, dims, keepdim), count_of(input, dims))
@@ -94,10 +97,13 @@ def vjp(g, y, x, dims):
     moved, back, shape = flatten_dims(x, dims)
     last = len(moved.shape) - 1
     left = P.cumprod(P.cat((ones_slice(moved), P.slice(moved, starts=(0,) * (last + 1), steps=(1,) * (last + 1),
-                                                       shape=(*moved.shape[:-1], moved.shape[-1] - 1))), dim=last), dim=last)
+                                                       shape=(*moved.shape[:-1], moved.shape[-1] - 1))), dim=last),
+                     dim=last)
     turned = P.flip(moved, dims=(last,))
-    right = P.flip(P.cumprod(P.cat((ones_slice(turned), P.slice(turned, starts=(0,) * (last + 1), steps=(1,) * (last + 1),
-                                                                shape=(*moved.shape[:-1], moved.shape[-1] - 1))), dim=last), dim=last), dims=(last,))
+    right = P.flip(P.cumprod(P.cat((ones_slice(turned),
+                                    P.slice(turned, starts=(0,) * (last + 1), steps=(1,) * (last + 1),
+                                            shape=(*moved.shape[:-1], moved.shape[-1] - 1))), dim=last), dim=last),
+                   dims=(last,))
     others = P.mul(left, right)
     if others.dtype.is_complex:
         others = P.conj(others)
@@ -147,7 +153,8 @@ def xor_numpy(x, dims):
     return np.asarray(np.bitwise_xor.reduce(x.view(np.uint64), axis=dims, keepdims=True))
 
 
-primitive("xor", Foreign(xor_numpy, lambda x, dims: x.like(tuple(1 if d in dims else s for d, s in enumerate(x.shape)), None, uint64)), lambda x, dims: 0, arity=1)
+primitive("xor", Foreign(xor_numpy, lambda x, dims: x.like(tuple(1 if d in dims else s for d, s in enumerate(x.shape)),
+                                                           None, uint64)), lambda x, dims: 0, arity=1)
 
 
 @op
@@ -164,14 +171,16 @@ def hash_tensor(input, dim=(), *, keepdim=False, mode=0):
         raise NotImplementedError(f"hash_tensor() is not implemented for {input.dtype}")
     dims = dims_of(input, dim)
     nonempty("hash_tensor", input, dims)
-    bits = input if input.dtype is uint64 else P.convert(input, dtype=float64 if input.dtype.is_floating_point else int64)
+    bits = input if input.dtype is uint64 else P.convert(input, dtype=float64 if input.dtype.is_floating_point
+                                                         else int64)
     return drop(P.xor(bits, dims), dims, keepdim)
 
 
 @op(composite=True, out_exact=True)
 def aminmax(input, *, dim=None, keepdim=False):
     """The smallest and the largest element."""
-    return named("aminmax", min=amin(input, () if dim is None else dim, keepdim), max=amax(input, () if dim is None else dim, keepdim))
+    return named("aminmax", min=amin(input, () if dim is None else dim, keepdim),
+                 max=amax(input, () if dim is None else dim, keepdim))
 
 
 def position(name, primitive):
@@ -181,7 +190,9 @@ def position(name, primitive):
         rank = len(input.shape)
         if dim is None:
             if type(input.numel()) is int and input.numel() == 0:
-                raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+                raise IndexError(
+                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
+                    "dim with the 'dim' argument.")
             out = primitive(P.reshape(input, shape=(input.numel(),)), (0,))
             return P.reshape(out, shape=(1,) * rank if keepdim else ())
         at = wrapped(dim, rank)
@@ -189,7 +200,8 @@ def position(name, primitive):
             return P.reshape(primitive(P.reshape(input, shape=(1,)), (0,)), shape=())
         nonempty(name, input, (at,))
         return drop(primitive(input, (at,)), (at,), keepdim)
-    body.__name__, body.__doc__ = name, f"The index of the first {name[3:]}imum, as int64 (over all elements without ``dim``)."
+    body.__name__, body.__doc__ = (
+        name, f"The index of the first {name[3:]}imum, as int64 (over all elements without ``dim``).")
     return op(body, samples=SAMPLES[:2])
 
 
@@ -223,12 +235,15 @@ def overloaded(name, largest):
             raise RuntimeError(f"{name}(): does not support complex input")
         values, indices = extreme_along(input, other, keepdim, largest)
         return named(name, values=values, indices=indices)
-    body.__name__, body.__doc__ = name, f"The {name}imum of all elements, along a dimension (values, indices), or of two tensors."
+    body.__name__, body.__doc__ = (
+        name, f"The {name}imum of all elements, along a dimension (values, indices), or of two tensors.")
     return op(body, composite=True)
 
 
 def empty_error(name):
-    raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+    raise RuntimeError(
+        f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+        "'dim' argument.")
 
 
 max, min = overloaded("max", True), overloaded("min", False)
@@ -258,9 +273,11 @@ def moments(x, dims, correction):
     count = count_of(x, dims)
     center = P.div(P.sum(x, dims) if dims else x, count)
     away = P.sub(x, center)
-    square = P.mul(away, away) if not x.dtype.is_complex else P.convert(P.real(P.mul(away, P.conj(away))), dtype=x.dtype.to_real())
+    square = P.mul(away, away) if not x.dtype.is_complex else P.convert(P.real(P.mul(away, P.conj(away))),
+                                                                        dtype=x.dtype.to_real())
     total = P.sum(square, dims) if dims else square
-    few = count <= correction if correction > 0 else correction < 0 and count == 0  # decided for each size, as it is where the caller warns
+    # decided for each size, as it is where the caller warns
+    few = count <= correction if correction > 0 else correction < 0 and count == 0
     return center, P.div(total, 0.0 if few else count - correction if correction else count)
 
 
@@ -272,13 +289,16 @@ def variance(name, finish):
             raise RuntimeError(f"{name} only support floating point and complex dtypes")
         correction = correction if correction is not None else 0 if unbiased is False else 1
         dims = dims_of(input, dim)
-        if count_of(input, dims) <= correction and product(input.shape[d] for d in range(len(input.shape)) if d not in dims) > 0:
-            warn(f"{name}(): degrees of freedom is <= 0: {count_of(input, dims)} elements are fewer than needed with a correction of {correction}, and the result is NaN or infinite.")
+        if count_of(input, dims) <= correction and product(input.shape[d] for d in range(len(input.shape))
+                                                           if d not in dims) > 0:
+            warn(f"{name}(): degrees of freedom is <= 0: {count_of(input, dims)} elements are fewer than needed with "
+                 f"a correction of {correction}, and the result is NaN or infinite.")
         center, spread = moments(wide(input), dims, correction)
         out = [drop(v, dims, keepdim) for v in finish(spread, center)]
         out = [P.convert(v, dtype=input.dtype) if input.dtype.is_half else v for v in out]
         return out[0] if len(out) == 1 else tuple(out)
-    body.__name__, body.__doc__ = name, f"{name.replace('_', ' and ')} over dimensions, dividing by the count less ``correction`` (1)."
+    body.__name__, body.__doc__ = (
+        name, f"{name.replace('_', ' and ')} over dimensions, dividing by the count less ``correction`` (1).")
     return op(body, samples=SAMPLES[:3], lone_bool=True)
 
 
@@ -299,7 +319,8 @@ def logsumexp(input, dim, keepdim=False):
     if not dims and not x.dtype.is_complex:
         return P.mul(x, 1)
     size = P.real(x) if x.dtype.is_complex else x
-    high = P.amax(size, dims) if builtin_all(not (type(x.shape[d]) is int and x.shape[d] == 0) for d in dims) else P.sum(size, dims)
+    high = P.amax(size, dims) if builtin_all(not (type(x.shape[d]) is int and x.shape[d] == 0)
+                                             for d in dims) else P.sum(size, dims)
     high = as_dtype(P.where(P.eq(P.abs(high), math.inf), 0.0, high), x.dtype)
     return drop(P.add(P.log(P.sum(P.exp(P.sub(x, high)), dims)), high), dims, keepdim)
 
@@ -385,11 +406,14 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
         matrix_norm = OPS["linalg.matrix_norm"]
         return matrix_norm(input, "nuc", dim or (-2, -1), keepdim, dtype=dtype)
     ord = 2.0 if p in ("fro", None) else real(p)
-    dims = tuple(range(input.dim())) if dim is None else tuple(sorted(wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)))
+    dims = tuple(range(input.dim())) if dim is None else tuple(sorted(wrapped(d, input.dim())
+                                                                      for d in ((dim,) if isinstance(dim, int)
+                                                                                else dim)))
     if not input.dim():
         dims = ()
     if dtype is None and not input.dtype.is_inexact:
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype}")
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype}")
     return vector_norm(input, ord, dims, keepdim, dtype)
 
 

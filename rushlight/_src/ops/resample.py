@@ -43,7 +43,8 @@ def whole(points, last, low=0.0):
 
 @op(method=False, name="_taps")
 def taps_of(size, count, scale, mode, align_corners):
-    """What each of ``count`` outputs reads along one dimension: positions, and where they differ from one their weights, in turn.
+    """What each of ``count`` outputs reads along one dimension: positions, and where they differ from one their
+    weights, in turn.
 
     ``scale``: input pixels for each output pixel (None: what the sizes say).
     """
@@ -59,7 +60,8 @@ def taps_of(size, count, scale, mode, align_corners):
         t = P.sub(points, low)
         return whole(low, last), P.sub(1.0, t), whole(P.add(low, 1.0), last), t
     low = P.floor(points)
-    return tuple(v for k, w in enumerate(cubic_weights(P.sub(points, low))) for v in (whole(P.add(low, k - 1.0), last), w))
+    return tuple(v for k, w in enumerate(cubic_weights(P.sub(points, low)))
+                 for v in (whole(P.add(low, k - 1.0), last), w))
 
 
 @op(method=False, name="_resampled")
@@ -89,7 +91,8 @@ def antialiased(size, count, scale, cubic):
         d = np.abs((np.arange(first, last) - center + 0.5) / stretch)
         if cubic:
             a = -0.5
-            w = np.where(d < 1, ((a + 2) * d - (a + 3)) * d * d + 1, np.where(d < 2, (((d - 5) * d + 8) * d - 4) * a, 0))
+            w = np.where(d < 1, ((a + 2) * d - (a + 3)) * d * d + 1,
+                         np.where(d < 2, (((d - 5) * d + 8) * d - 4) * a, 0))
         else:
             w = np.maximum(0, 1 - d)
         matrix[k, first:last] = w / w.sum()
@@ -108,7 +111,8 @@ def merged(taps):
     for k in range(1, len(weights)):
         for j in range(k):
             same = P.eq(positions[j], positions[k])
-            weights[j], weights[k] = P.where(same, P.add(weights[j], weights[k]), weights[j]), P.where(same, 0.0, weights[k])
+            weights[j], weights[k] = P.where(same, P.add(weights[j], weights[k]),
+                                             weights[j]), P.where(same, 0.0, weights[k])
     return tuple(v for pair in zip(positions, weights) for v in pair)
 
 
@@ -128,7 +132,8 @@ def bytes_of(total, unit):
 
 
 def of_bytes(x, weights, apply):
-    """What ``apply`` makes of bytes and weights, to the bit as imaging libraries do it: in whole numbers, of which float64 loses none."""
+    """What ``apply`` makes of bytes and weights, to the bit as imaging libraries do it: in whole numbers, of which
+    float64 loses none."""
     *fixed, unit = fixed_point(tuple(weights))
     return bytes_of(apply(x.double(), fixed), unit)
 
@@ -142,8 +147,10 @@ def scaled(size, factor):
 
 
 @op(composite=True, namespace=F)
-def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
-    """Resampled to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.  Images with channels last stay so."""
+def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
+                antialias=False):
+    """Resampled to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.  Images
+    with channels last stay so."""
     out = of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     if suggests_channels_last(input._meta):
         return out.contiguous(memory_format=channels_last if input.dim() == 4 else channels_last_3d)
@@ -154,26 +161,39 @@ def of_another_size(input, size, scale_factor, mode, align_corners, recompute_sc
     """What ``interpolate`` computes."""
     rank = input.dim() - 2
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
-        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
     if (size is None) == (scale_factor is None):
-        raise ValueError("only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined")
+        raise ValueError("only one of size or scale_factor should be defined" if size is not None
+                         else "either size or scale_factor should be defined")
     for given in (size, scale_factor):
         if isinstance(given, (list, tuple)) and len(given) != rank:
-            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(input.shape[2:])} and output size of {given}.")
+            raise ValueError(
+                "Input and output must have the same number of spatial dimensions, but got input with spatial "
+                f"dimensions of {list(input.shape[2:])} and output size of {given}.")
     wanted = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}.get(mode)
-    if mode not in ("nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "trilinear") or rank not in (1, 2, 3) or (wanted and wanted != rank):
-        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})")
+    if mode not in ("nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic",
+                    "trilinear") or rank not in (1, 2, 3) or (wanted and wanted != rank):
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: nearest | "
+            f"linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})")
     if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
-        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     space = tuple(input.shape[2:])
-    factors = None if scale_factor is None else tuple(scale_factor) if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * rank
+    factors = None if scale_factor is None else tuple(scale_factor) if isinstance(scale_factor,
+                                                                                  (list, tuple)) else (scale_factor,
+                                                                                                       ) * rank
     if size is None:
         sizes = tuple(map(scaled, space, factors))
     else:
-        sizes = tuple(s if isinstance(s, Expr) else int(s) for s in (spread(size, rank, "size") if isinstance(size, (int, Expr)) else size))
+        sizes = tuple(s if isinstance(s, Expr) else int(s)
+                      for s in (spread(size, rank, "size") if isinstance(size, (int, Expr)) else size))
     if any(s <= 0 for s in sizes):
-        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input (H: {space[0]}) output (H: {sizes[0]})")
-    if mode == "nearest" and rank == 2 and factors is not None:  # PyTorch takes as many pixels, or twice as many, whatever the factor
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input (H: {space[0]}) output (H: {sizes[0]})")
+    # PyTorch takes as many pixels, or twice as many, whatever the factor
+    if mode == "nearest" and rank == 2 and factors is not None:
         factors = tuple(count // n if count == n or count == 2 * n else f for n, count, f in zip(space, sizes, factors))
     if mode == "area":
         return OPS[f"{F}.adaptive_avg_pool{rank}d"](input, sizes)
@@ -191,10 +211,12 @@ def of_another_size(input, size, scale_factor, mode, align_corners, recompute_sc
 
 
 def weighted(input, sizes, scales, mode, align_corners, antialias):
-    """Images resampled to ``sizes``, one dimension after the other, the last one first; bytes are rounded after each."""
+    """Images resampled to ``sizes``, one dimension after the other, the last one first; bytes are rounded after
+    each."""
     stored = input.dtype is uint8 and mode in ("bilinear", "bicubic")
     if not stored and not input.dtype.is_inexact:
-        raise NotImplementedError(f"interpolate in mode {mode} is not implemented for {input.dtype}: convert the input with .float()")
+        raise NotImplementedError(
+            f"interpolate in mode {mode} is not implemented for {input.dtype}: convert the input with .float()")
     out, kind = input.float() if input.dtype.is_half else input, "cubic" if mode == "bicubic" else "linear"
     for at in reversed(range(2, input.dim())):
         size, count, scale = input.shape[at], sizes[at - 2], scales[at - 2]

@@ -1,4 +1,5 @@
-"""Values rounded to what a few bits can hold, in floating point: how networks learn to be stored as integers (Jacob and others 2018)."""
+"""Values rounded to what a few bits can hold, in floating point: how networks learn to be stored as integers (Jacob and
+others 2018)."""
 from __future__ import annotations
 
 from ..core.dtypes import int32
@@ -34,7 +35,8 @@ def vjp(g, y, input, scale, zero_point, quant_min, quant_max):
 
 @op(composite=True, method=False)
 def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max):
-    """Elements rounded to whole steps of ``scale`` and cut off at ``quant_min`` and ``quant_max`` steps from ``zero_point``.  [*] -> [*].
+    """Elements rounded to whole steps of ``scale`` and cut off at ``quant_min`` and ``quant_max`` steps from
+    ``zero_point``.  [*] -> [*].
 
     The gradient goes straight through, but for what was cut off.  RuntimeError where the bounds leave nothing.
 
@@ -43,20 +45,25 @@ def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_m
     tensor([ 0.3000, -1.0000])
     """
     check_range("fake_quantize_per_tensor_affine", quant_min, quant_max)
-    scale, zero_point = (v.to(input.dtype) if isinstance(v, Tensor) and not is_number(v) else real(v) for v in (scale, zero_point))
+    scale, zero_point = (v.to(input.dtype) if isinstance(v, Tensor) and not is_number(v) else real(v)
+                         for v in (scale, zero_point))
     return rounded_to_steps(input, scale, zero_point, quant_min, quant_max)
 
 
 @op(composite=True, method=False)
 def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max):
-    """As ``fake_quantize_per_tensor_affine``, with a scale and a zero point for each index of dimension ``axis``.  [*], [n], [n] -> [*]."""
+    """As ``fake_quantize_per_tensor_affine``, with a scale and a zero point for each index of dimension ``axis``.  [*],
+    [n], [n] -> [*]."""
     name = "fake_quantize_per_channel_affine"
     check_range(name, quant_min, quant_max)
     axis = wrapped(axis, input.dim())
     if scale.dim() != 1 or tuple(scale.shape) != tuple(zero_point.shape) or scale.size(0) != input.size(axis):
-        raise RuntimeError(f"{name}(): scale and zero-point need one element for each of the {input.size(axis)} indices of dimension {axis}, "
-                           f"got {list(scale.shape)} and {list(zero_point.shape)}")
+        raise RuntimeError(
+            f"{name}(): scale and zero-point need one element for each of the {input.size(axis)} indices of dimension "
+            f"{axis}, "
+            f"got {list(scale.shape)} and {list(zero_point.shape)}")
     if zero_point.dtype is not int32 and not zero_point.is_floating_point():
         raise RuntimeError(f"{name}(): zero-point must be Int32, Float or Half, found {zero_point.dtype}")
     sizes = [-1 if k == axis else 1 for k in range(input.dim())]
-    return rounded_to_steps(input, scale.to(input.dtype).reshape(sizes), zero_point.to(input.dtype).reshape(sizes), quant_min, quant_max)
+    return rounded_to_steps(input, scale.to(input.dtype).reshape(sizes), zero_point.to(input.dtype).reshape(sizes),
+                            quant_min, quant_max)

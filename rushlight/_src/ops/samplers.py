@@ -34,15 +34,17 @@ def standard_gamma(input, generator=None):
     sample = drawn(lambda stream: np.maximum(stream.standard_gamma(shapes), tiny), input, generator)
     if not input.requires_grad:
         return sample
-    return sample + standard_gamma_grad(input.detach(), sample) * (input - input.detach())  # of the same value, and moving with the shape
+    # of the same value, and moving with the shape
+    return sample + standard_gamma_grad(input.detach(), sample) * (input - input.detach())
 
 
 @op(composite=True, method=False, name="_standard_gamma_grad")
 def standard_gamma_grad(input, output):
-    """How a gamma variable at ``output`` moves with its shape ``input``: minus the derivative of the distribution function by the shape, over the density.
+    """How a gamma variable at ``output`` moves with its shape ``input``: minus the derivative of the distribution
+    function by the shape, over the density.
 
-    Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).  The derivative is a five-point difference in
-    float64 of the smaller tail, which keeps its relative precision.
+    Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).  The derivative is a five-point
+    difference in float64 of the smaller tail, which keeps its relative precision.
     """
     from .shape import to_dtype
     from ..core.dtypes import float64
@@ -63,9 +65,11 @@ def standard_gamma_grad(input, output):
 
 @op(composite=True, method=False, name="_sample_dirichlet")
 def sample_dirichlet(input, generator=None):
-    """Dirichlet variables with concentrations ``input`` [*, k] -> [*, k]: gamma variables over their sum, rounded to numbers above 0 and below 1.
+    """Dirichlet variables with concentrations ``input`` [*, k] -> [*, k]: gamma variables over their sum, rounded to
+    numbers above 0 and below 1.
 
-    A gamma variable of a shape a below 1 is one of the shape a + 1 times U ** (1 / a), which may be less than any float: shares are computed from logarithms.
+    A gamma variable of a shape a below 1 is one of the shape a + 1 times U ** (1 / a), which may be less than any
+    float: shares are computed from logarithms.
     """
     from ..core.dtypes import finfo, float64
     from .random import uniform_tensor
@@ -86,11 +90,12 @@ def sample_dirichlet(input, generator=None):
 
 @op(composite=True, method=False, name="_dirichlet_grad")
 def dirichlet_grad(x, alpha, total):
-    """How a share ``x`` moves with its concentration ``alpha``, over 1 - x: [*], [*], [*] -> [*]; the concentrations' sum is ``total``.
+    """How a share ``x`` moves with its concentration ``alpha``, over 1 - x: [*], [*], [*] -> [*]; the concentrations'
+    sum is ``total``.
 
-    A share is a beta variable of ``alpha`` and total - alpha.  The result is minus the derivative of its distribution function by
-    ``alpha`` at a fixed rest, over the density and over 1 - x; the function's smaller tail is a series of positive terms, which is
-    differentiated term by term in float64.
+    A share is a beta variable of ``alpha`` and total - alpha.  The result is minus the derivative of its distribution
+    function by ``alpha`` at a fixed rest, over the density and over 1 - x; the function's smaller tail is a series of
+    positive terms, which is differentiated term by term in float64.
     """
     from ..core.dtypes import float64
     from ..core.exchange import computed, values_of
@@ -104,14 +109,16 @@ def dirichlet_grad(x, alpha, total):
         low, high = (logs + rise for rise in rises)
         lower = share * whole < first
         series = tail_series(
-            np.where(lower, share, 1 - share), np.where(lower, first, rest) + 1, whole, np.where(lower, low, high), lower
+            np.where(lower, share, 1 - share), np.where(lower, first, rest) + 1, whole, np.where(lower, low, high),
+            lower
         )
         slope = np.where(lower, -share / first, share / rest) * series
     return computed(slope, x.dtype)
 
 
 def tail_series(ratio, below, whole, weight, lower):
-    """The sum over n of t[n] * (weight + w[n]), t[n] = ratio ** n (whole)_n / (below)_n, all float64 arrays of one shape.
+    """The sum over n of t[n] * (weight + w[n]), t[n] = ratio ** n (whole)_n / (below)_n, all float64 arrays of one
+    shape.
 
     w[n] is how the logarithm of t[n] grows with ``whole``, and where ``lower`` holds with ``below`` as well.
     """

@@ -32,7 +32,8 @@ def cumprod_gradient(g, y, x, dim):
         after = tuple(size - k - 1 if d == dim else s for d, s in enumerate(x.shape))
         unit = tuple(1 if d == dim else s for d, s in enumerate(x.shape))
         steps = (1,) * rank
-        left = P.prod(P.slice(x, starts=(0,) * rank, steps=steps, shape=before), (dim,)) if k else P.full(shape=unit, value=1, dtype=x.dtype)
+        left = P.prod(P.slice(x, starts=(0,) * rank, steps=steps, shape=before),
+                      (dim,)) if k else P.full(shape=unit, value=1, dtype=x.dtype)
         tail = [left]
         if k + 1 < size:
             rest = P.slice(x, starts=tuple(k + 1 if d == dim else 0 for d in range(rank)), steps=steps, shape=after)
@@ -40,14 +41,17 @@ def cumprod_gradient(g, y, x, dim):
         around = P.cat(tuple(tail), dim=dim) if len(tail) > 1 else left
         if around.dtype.is_complex:
             around = P.conj(around)
-        later = P.slice(g, starts=one, steps=steps, shape=tuple(size - k if d == dim else s for d, s in enumerate(x.shape)))
+        later = P.slice(g, starts=one, steps=steps,
+                        shape=tuple(size - k if d == dim else s for d, s in enumerate(x.shape)))
         part = P.sum(P.mul(later, around), (dim,))
         total = part if total is None else P.cat((total, part), dim=dim)
     return [total if total is not None else g]
 
 
-P_cumsum = primitive("cumsum", Scan(lambda x, dim: np.cumsum(x, dim, dtype=x.dtype), "add", same_meta, cumsum_gradient), lambda x, dim: 0, arity=1)
-P_cumprod = primitive("cumprod", Scan(lambda x, dim: np.cumprod(x, dim, dtype=x.dtype), "mul", same_meta, cumprod_gradient), lambda x, dim: 0, arity=1)
+P_cumsum = primitive("cumsum", Scan(lambda x, dim: np.cumsum(x, dim, dtype=x.dtype), "add", same_meta, cumsum_gradient),
+                     lambda x, dim: 0, arity=1)
+P_cumprod = primitive("cumprod", Scan(lambda x, dim: np.cumprod(x, dim, dtype=x.dtype), "mul", same_meta,
+                                      cumprod_gradient), lambda x, dim: 0, arity=1)
 
 
 def running_places(x, y, dim):
@@ -65,8 +69,10 @@ def extreme_gradient(g, y, x, dim):
     return [P.scatter(zeros, running_places(x, y, dim), g, dim=dim, combine="add")]
 
 
-P_cummax = primitive("cummax", Scan(lambda x, dim: np.maximum.accumulate(x, dim), "max", same_meta, extreme_gradient), lambda x, dim: 0, arity=1)
-P_cummin = primitive("cummin", Scan(lambda x, dim: np.minimum.accumulate(x, dim), "min", same_meta, extreme_gradient), lambda x, dim: 0, arity=1)
+P_cummax = primitive("cummax", Scan(lambda x, dim: np.maximum.accumulate(x, dim), "max", same_meta, extreme_gradient),
+                     lambda x, dim: 0, arity=1)
+P_cummin = primitive("cummin", Scan(lambda x, dim: np.minimum.accumulate(x, dim), "min", same_meta, extreme_gradient),
+                     lambda x, dim: 0, arity=1)
 
 
 def running(name, primitive_):
@@ -101,7 +107,8 @@ def running_log_sum(x, dim):
     """log of the running sum of exp(x), carried in float64, so that a long sum loses nothing."""
     if x.dtype.kind == "c":
         rows = np.moveaxis(x, dim, 0).astype(np.complex128)
-        return np.moveaxis(np.stack(list(itertools.accumulate(rows, sum_of_logs))), 0, dim).astype(x.dtype) if len(rows) else x
+        return np.moveaxis(np.stack(list(itertools.accumulate(rows, sum_of_logs))), 0,
+                           dim).astype(x.dtype) if len(rows) else x
     return np.logaddexp.accumulate(x, dim, dtype=np.float64).astype(x.dtype)
 
 
@@ -124,12 +131,15 @@ def weighed_sum_gradient(g, out, v, x, y, dim, later):
     return [back, own, P.neg(other)] if later else [back, other, P.neg(own)]
 
 
-P_weighed_sum = primitive("weighed_sum", Foreign(weighed_sum_numpy, lambda v, x, y, dim, later: v.like(tuple(v.shape)), weighed_sum_gradient),
+P_weighed_sum = primitive("weighed_sum", Foreign(weighed_sum_numpy, lambda v, x, y, dim, later: v.like(tuple(v.shape)),
+                                                 weighed_sum_gradient),
                           lambda v, x, y, dim, later: 0, arity=3,
-                          doc="out[i] = sum of v[j] exp(x[i] - y[j]) over j >= i (later), or of v[j] exp(x[j] - y[i]) over j <= i.")
+                          doc="out[i] = sum of v[j] exp(x[i] - y[j]) over j >= i (later), or of v[j] exp(x[j] - y[i]) "
+                              "over j <= i.")
 
 
-P_logcumsumexp = primitive("logcumsumexp", Foreign(running_log_sum, same_meta, logcumsumexp_gradient), lambda x, dim: 0, arity=1)
+P_logcumsumexp = primitive("logcumsumexp", Foreign(running_log_sum, same_meta, logcumsumexp_gradient), lambda x, dim: 0,
+                           arity=1)
 
 
 @op(samples=(sample((3, 4), 1), sample((3,), 0)))
@@ -150,7 +160,8 @@ def running_extreme_(input, dim, largest):
     at = wrapped(dim, len(input.shape))
     x = input if input.shape else P.reshape(input, shape=(1,))
     if x.dtype.is_complex:
-        raise NotImplementedError(f"a running extreme needs elements in an order, and {x.dtype} has none; use .abs() or .real first")
+        raise NotImplementedError(
+            f"a running extreme needs elements in an order, and {x.dtype} has none; use .abs() or .real first")
     values = (P.cummax if largest else P.cummin)(x, dim=at)
     indices = running_places(x, values, at)
     if input.shape:
@@ -187,8 +198,10 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
         for d in range(len(input.shape)) if part is not None else ():
             if d != at and part.shape[d] != input.shape[d]:
-                raise RuntimeError("diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension; "
-                                   f"input.size({d}) = {input.shape[d]}, but got tensor.size({d}) = {part.shape[d]}")
+                raise RuntimeError(
+                    "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                    "differencing dimension; "
+                    f"input.size({d}) = {input.shape[d]}, but got tensor.size({d}) = {part.shape[d]}")
     parts = [p for p in (prepend, input, append) if p is not None]
     x = P.cat(tuple(promoted(*parts)), dim=at) if len(parts) > 1 and n else input
     rank = len(x.shape)

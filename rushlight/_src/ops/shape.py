@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from ..core.advice import warn
 from ..core.dtypes import INTEGER, bool_, dtype as dtype_class, int64
-from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, OutOfMemoryError, ReshapeError, StorageBoundsError, ViewError
+from ..core.errors import (ExpandError, IndexRangeError, JoinError, NegativeSizeError, OutOfMemoryError, ReshapeError,
+                           StorageBoundsError, ViewError)
 from ..core.expr import Expr
 from ..core.interpret import top
 from ..core.kinds import P
@@ -21,16 +22,20 @@ def sizes_of(size):
 def inferred(shape, numel):
     """A shape with its -1 worked out."""
     if any(type(s) is int and s < -1 for s in shape):
-        raise NegativeSizeError(f"invalid shape dimension in {list(shape)}", "sizes of 0 or more, or one -1 for what is left")
+        raise NegativeSizeError(f"invalid shape dimension in {list(shape)}",
+                                "sizes of 0 or more, or one -1 for what is left")
     if -1 not in [s for s in shape if type(s) is int]:
         if product(shape) != numel:
             raise wrong_count(shape, numel)
         return tuple(shape)
     rest = product(s for s in shape if not (type(s) is int and s == -1))
     if sum(1 for s in shape if type(s) is int and s == -1) > 1:
-        raise ReshapeError(f"only one dimension can be inferred, but {list(shape)} has several", "a single -1", "work the other sizes out")
+        raise ReshapeError(f"only one dimension can be inferred, but {list(shape)} has several", "a single -1",
+                           "work the other sizes out")
     if rest == 0:
-        raise ReshapeError(f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any value and is ambiguous")
+        raise ReshapeError(
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 "
+            "can be any value and is ambiguous")
     if numel % rest != 0:
         raise wrong_count(shape, numel)
     return tuple(numel // rest if type(s) is int and s == -1 else s for s in shape)
@@ -38,7 +43,8 @@ def inferred(shape, numel):
 
 def wrong_count(shape, numel) -> ReshapeError:
     """What is raised for a shape with another number of elements."""
-    return ReshapeError(f"shape '{list(shape)}' is invalid for input of size {numel}", f"sizes whose product is {numel}", "put -1 for one size to have it worked out")
+    return ReshapeError(f"shape '{list(shape)}' is invalid for input of size {numel}",
+                        f"sizes whose product is {numel}", "put -1 for one size to have it worked out")
 
 
 @op(view=True, samples=(sample((2, 6), (3, 4)), sample((2, 6), (-1,))))
@@ -60,7 +66,10 @@ def bytes_as(input, dtype):
 
 def view_bytes(x, dtype):
     if x._turned and dtype is not x.dtype:
-        raise RuntimeError(f"torch.Tensor.view is not supported for {'conjugate view tensors' if x.is_conj() else 'tensors with negative bit set'} when converting to a different dtype.")
+        raise RuntimeError(
+            "torch.Tensor.view is not supported for "
+            f"{'conjugate view tensors' if x.is_conj() else 'tensors with negative bit set'} when converting to a "
+            "different dtype.")
     old, new = x.itemsize, dtype.itemsize
     placed = x._storage is not None and top() is None
     shape, strides, offset = list(x.shape), list(x._meta.strides), x.storage_offset() if placed else 0
@@ -70,11 +79,13 @@ def view_bytes(x, dtype):
             raise RuntimeError(f"self.dim() cannot be 0 {told} a 0-dim tensor")
         if strides[-1] != 1:
             raise RuntimeError(f"self.stride(-1) must be 1 {told} {strides[-1]}")
-        counted = {"self.size(-1)": shape[-1], "self.storage_offset()": offset, **{f"self.stride({k})": s for k, s in enumerate(strides[:-1])}}
+        counted = {"self.size(-1)": shape[-1], "self.storage_offset()": offset,
+                   **{f"self.stride({k})": s for k, s in enumerate(strides[:-1])}}
         for what, count in counted.items():
             if count * old % new:
                 raise RuntimeError(f"{what} must be divisible by {new // old} {told} {count}")
-        shape[-1], strides[:-1], offset = shape[-1] * old // new, [s * old // new for s in strides[:-1]], offset * old // new
+        shape[-1], strides[:-1], offset = shape[-1] * old // new, [s * old // new
+                                                                   for s in strides[:-1]], offset * old // new
     if not placed:
         return bytes_as(x, dtype)
     return reread(x, x._meta.like(tuple(shape), tuple(strides), dtype), offset)
@@ -84,20 +95,25 @@ def reread(x, meta, offset):
     """The memory of a tensor as numbers of another dtype."""
     from ..core.tensor import alias as alias_memory
     made = alias_memory(x, meta, offset)
-    made._base = x if meta.dtype.is_inexact and not x._needs_grad else None  # what has no gradient is no part of a history
+    # what has no gradient is no part of a history
+    made._base = x if meta.dtype.is_inexact and not x._needs_grad else None
     return made
 
 
 @op(view=True, samples=(sample((2, 6), 3, 4),), otherwise=as_other_dtype)
 def view(input, *shape):
-    """A view in another shape (or, given a dtype, of the same bytes as that dtype).  RuntimeError where only a copy would do."""
+    """A view in another shape (or, given a dtype, of the same bytes as that dtype).  RuntimeError where only a copy
+    would do."""
     if len(shape) == 1 and isinstance(shape[0], dtype_class):
         return view_bytes(input, shape[0])
     shape = inferred(sizes_of(shape), input.numel())
     if reshaped_strides(input._meta.shape, input._meta.strides, shape) is None:
-        raise ViewError(f"view size is not compatible with input tensor's size and stride: {list(input.shape)} with strides {list(input._meta.strides)} seen as "
-                        f"{list(shape)} (at least one dimension spans across two contiguous subspaces)", "dimensions joined only where they follow each other in memory",
-                        "Use .reshape(...) instead, which copies where it must")
+        raise ViewError(
+            f"view size is not compatible with input tensor's size and stride: {list(input.shape)} with strides "
+            f"{list(input._meta.strides)} seen as "
+            f"{list(shape)} (at least one dimension spans across two contiguous subspaces)",
+            "dimensions joined only where they follow each other in memory",
+            "Use .reshape(...) instead, which copies where it must")
     return P.reshape(input, shape=shape)
 
 
@@ -118,7 +134,9 @@ def permute(input, *order, dims=None):
     """The dimensions in another order."""
     dims = sizes_of(order) if dims is None else tuple(dims)
     if len(dims) != len(input.shape):
-        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = {len(input.shape)} is not equal to len(dims) = {len(dims)}")
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {len(input.shape)} is not equal to len(dims) = {len(dims)}")
     order = tuple(wrapped(d, len(input.shape)) for d in dims)
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
@@ -141,7 +159,8 @@ def t(input):
     """A matrix transposed; vectors as they are."""
     if len(input.shape) > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {len(input.shape)}D")
-    return transpose.body(input, 0, 1) if len(input.shape) == 2 else P.permute(input, dims=tuple(range(len(input.shape))))
+    return transpose.body(input, 0, 1) if len(input.shape) == 2 else P.permute(
+        input, dims=tuple(range(len(input.shape))))
 
 
 @op(view=True)
@@ -164,7 +183,9 @@ def movedim(input, source, destination):
     source = [wrapped(d, rank) for d in ((source,) if isinstance(source, int) else source)]
     destination = [wrapped(d, rank) for d in ((destination,) if isinstance(destination, int) else destination)]
     if len(source) != len(destination):
-        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of dims as destination ({destination} dims)")
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of "
+            f"dims as destination ({destination} dims)")
     if len(set(source)) != len(source) or len(set(destination)) != len(destination):
         raise RuntimeError("movedim: repeated dim in `source` or `destination`")
     rest = [d for d in range(rank) if d not in source]
@@ -217,24 +238,32 @@ def unflatten(input, dim, sizes):
     try:
         sizes = inferred(tuple(sizes), input.shape[at])
     except RuntimeError:
-        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({input.shape[at]}) in the input tensor") from None
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({input.shape[at]}) "
+            "in the input tensor") from None
     return P.reshape(input, shape=(*input.shape[:at], *sizes, *input.shape[at + 1:]))
 
 
 def expanded(shape, wanted):
     lead = len(wanted) - len(shape)
     if lead < 0:
-        raise ExpandError(f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})")
+        raise ExpandError(
+            f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({len(shape)})")
     out = []
     for k, size in enumerate(wanted):
         own = shape[k - lead] if k >= lead else 1
         if type(size) is int and size == -1 and k >= lead:
             size = own
         if type(size) is int and size < 0:
-            raise ExpandError(f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {k}")
+            raise ExpandError(
+                f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {k}")
         if not is_one(own) and own != size:
-            raise ExpandError(f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton dimension {k}.  "
-                              f"Target sizes: {list(wanted)}.  Tensor sizes: {list(shape)}", "sizes equal to the tensor's where that is not 1", "use repeat() to have copies")
+            raise ExpandError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton "
+                f"dimension {k}.  "
+                f"Target sizes: {list(wanted)}.  Tensor sizes: {list(shape)}",
+                "sizes equal to the tensor's where that is not 1", "use repeat() to have copies")
         out.append(size)
     return tuple(out)
 
@@ -286,7 +315,8 @@ def narrow(input, dim, start, length):
 def sliced(input, at, start, step, length):
     """A strided range of one dimension."""
     rank = len(input.shape)
-    return P.slice(input, starts=tuple(start if k == at else 0 for k in range(rank)), steps=tuple(step if k == at else 1 for k in range(rank)),
+    return P.slice(input, starts=tuple(start if k == at else 0 for k in range(rank)),
+                   steps=tuple(step if k == at else 1 for k in range(rank)),
                    shape=tuple(length if k == at else s for k, s in enumerate(input.shape)))
 
 
@@ -298,14 +328,17 @@ def select(input, dim, index):
     at = wrapped(dim, len(input.shape))
     size = input.shape[at]
     if not -size <= index < size:
-        raise IndexRangeError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {at}", f"an index from {-size} to {size - 1}")
+        raise IndexRangeError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {at}",
+            f"an index from {-size} to {size - 1}")
     part = sliced(input, at, index + size if index < 0 else index, 1, 1)
     return P.reshape(part, shape=(*input.shape[:at], *input.shape[at + 1:]))
 
 
 @op(view=True, method=False)
 def index_basic(input, index):
-    """Indexing by integers, slices (as ("slice", start, stop, step)), None and Ellipsis, already one entry a dimension."""
+    """Indexing by integers, slices (as ("slice", start, stop, step)), None and Ellipsis, already one entry a
+    dimension."""
     out, dim, own = input, 0, 0  # own: the dimension of the input
     for entry in index:
         if entry is None:
@@ -320,7 +353,8 @@ def index_basic(input, index):
         else:
             size = out.shape[dim]
             if not -size <= entry < size:
-                raise IndexRangeError(f"index {entry} is out of bounds for dimension {own} with size {size}", f"an index from {-size} to {size - 1}")
+                raise IndexRangeError(f"index {entry} is out of bounds for dimension {own} with size {size}",
+                                      f"an index from {-size} to {size - 1}")
             out = sliced(out, dim, entry % size, 1, 1)
             out = P.reshape(out, shape=(*out.shape[:dim], *out.shape[dim + 1:]))
             own += 1
@@ -393,11 +427,14 @@ def as_strided(input, size, stride, storage_offset=None):
     own = input._offset if known else 0
     start = own if storage_offset is None else storage_offset
     if start < 0:
-        raise StorageBoundsError(f"as_strided: the start {start} lies before the storage", "a storage_offset of 0 or more")
+        raise StorageBoundsError(f"as_strided: the start {start} lies before the storage",
+                                 "a storage_offset of 0 or more")
     needed = (start + span(size, stride)) * input.itemsize if product(size) else 0
     if known and needed > input._storage.nbytes:
-        raise StorageBoundsError(f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} need {needed} bytes, out of bounds for a "
-                                 f"storage of {input._storage.nbytes} bytes", "sizes, strides and start within the storage")
+        raise StorageBoundsError(
+            f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} need {needed} bytes, out of "
+            "bounds for a "
+            f"storage of {input._storage.nbytes} bytes", "sizes, strides and start within the storage")
     return strided(input, size, stride, start - own)
 
 
@@ -408,7 +445,8 @@ def strided(input, size, stride, start):
 
 
 def region(tensor, meta, start):
-    """A view of what lies ``start`` elements (of its dtype) behind a tensor's first one, of its dtype or of the numbers that share its memory."""
+    """A view of what lies ``start`` elements (of its dtype) behind a tensor's first one, of its dtype or of the numbers
+    that share its memory."""
     return turning(memory_region(turning(tensor, tensor._turned), meta, start), meta.turned)
 
 
@@ -472,7 +510,8 @@ def flipud(input):
 def list_of_tensors(name, tensors) -> list:
     """The items of a sequence; TypeError where it is a tensor, or an item is none."""
     if not isinstance(tensors, (list, tuple)):
-        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
     for k, item in enumerate(tensors):
         if not isinstance(item, Tensor):
             raise TypeError(f"{name}(): expected Tensor as element {k} in argument 0, but got {type(item).__name__}")
@@ -504,12 +543,16 @@ def cat(tensors, dim=0):
     at = wrapped(dim, len(real[0].shape))
     for k, x in enumerate(real[1:], 1):
         if len(x.shape) != len(real[0].shape):
-            raise JoinError(f"Tensors must have same number of dimensions: got {len(real[0].shape)} and {len(x.shape)}", "one rank", "unsqueeze the smaller ones, or stack()")
+            raise JoinError(f"Tensors must have same number of dimensions: got {len(real[0].shape)} and {len(x.shape)}",
+                            "one rank", "unsqueeze the smaller ones, or stack()")
         for d, (a, b) in enumerate(zip(real[0].shape, x.shape)):
             if d != at and a != b:
-                raise JoinError(f"Sizes of tensors must match except in dimension {at}. Expected size {a} but got size {b} for tensor number {k} in the list.",
-                                f"shapes like {list(real[0].shape)} but for dimension {at}", "join along another dimension, or pad")
-    return joined(real, at) if len(real) > 1 else P.mul(real[0], 1) if real[0].dtype.name != "bool" else P.logical_and(real[0], True)
+                raise JoinError(
+                    f"Sizes of tensors must match except in dimension {at}. Expected size {a} but got size {b} for "
+                    f"tensor number {k} in the list.",
+                    f"shapes like {list(real[0].shape)} but for dimension {at}", "join along another dimension, or pad")
+    return joined(real, at) if len(real) > 1 else P.mul(real[0], 1) if real[0].dtype.name != "bool" else P.logical_and(
+        real[0], True)
 
 
 def promoted_dtype(tensors):
@@ -524,7 +567,9 @@ def stack(tensors, dim=0):
     at = wrapped(dim, len(tensors[0].shape) + 1)
     for k, x in enumerate(tensors):
         if tuple(x.shape) != tuple(tensors[0].shape):
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(x.shape)} at entry {k}")
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and "
+                f"{list(x.shape)} at entry {k}")
     tensors = list(promoted(*tensors)) if len(tensors) > 1 else tensors
     return joined([P.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:])) for x in tensors], at)
 
@@ -542,7 +587,8 @@ def repeat(input, *times, repeats=None):
     x = P.reshape(input, shape=tuple(v for s in shape for v in (1, s)))
     x = P.expand(x, shape=tuple(v for r, s in zip(repeats, shape) for v in (r, s)))
     out = P.reshape(x, shape=tuple(r * s for r, s in zip(repeats, shape)))
-    merged = all(r == 1 or s == 1 for r, s in zip(repeats, shape))  # such a reshape is a view, which the result must not be
+    # such a reshape is a view, which the result must not be
+    merged = all(r == 1 or s == 1 for r, s in zip(repeats, shape))
     return P.copy(out) if merged else out
 
 
@@ -587,7 +633,9 @@ def roll(input, shifts, dims=None):
 def rot90(input, k=1, dims=(0, 1)):
     """Turned by 90 degrees k times in the plane of two dimensions."""
     if len(dims) != 2 or len(input.shape) < 2:
-        raise RuntimeError(f"expected total rotation dims == 2 and total dims >= 2, but got dims = {len(dims)} and total dims = {len(input.shape)}")
+        raise RuntimeError(
+            f"expected total rotation dims == 2 and total dims >= 2, but got dims = {len(dims)} and total dims = "
+            f"{len(input.shape)}")
     a, b = (wrapped(d, len(input.shape)) for d in dims)
     if a == b:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}")
@@ -670,12 +718,16 @@ def pad(input, pad, mode="constant", value=None):
     count = len(pad) // 2
     rank = len(input.shape)
     if count > rank:
-        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding length {len(pad)} and input of dimension {rank}")
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {rank}")
     low = [0] * (rank - count) + [pad[2 * k] for k in reversed(range(count))]
     high = [0] * (rank - count) + [pad[2 * k + 1] for k in reversed(range(count))]
     for size, a, b in zip(input.shape, low, high):
         if size + a + b < 0:
-            raise RuntimeError(f"The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension sizes.")
+            raise RuntimeError(
+                f"The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which "
+                "is invalid. Check dimension sizes.")
     if mode == "constant":
         check_number(value, input.dtype)
         around = {"low": tuple(low), "high": tuple(high), "inner": (0,) * rank}
@@ -690,7 +742,9 @@ def pad(input, pad, mode="constant", value=None):
     if count not in (rank - 1, rank - 2):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
     if mode != "circular" and any(type(s) is int and s == 0 for s in input.shape[rank - count - 1:]):
-        raise RuntimeError(f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
+        raise RuntimeError(
+            f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {list(input.shape)}")
     out = input
     for at in reversed(range(rank)):  # whole rows at last
         if (low[at], high[at]) != (0, 0):
@@ -711,7 +765,9 @@ def border(x, at, low, high, mode):
         low, high = max(low, 0), max(high, 0)
     size = x.shape[at]
     if mode == "reflect" and max(low, high) >= size:
-        raise RuntimeError(f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({low}, {high}) at dimension {at} of input {list(x.shape)}")
+        raise RuntimeError(
+            "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({low}, {high}) at dimension {at} of input {list(x.shape)}")
     if mode == "circular" and max(low, high) > size:
         raise RuntimeError("Padding value causes wrapping around more than once.")
     middle = sliced(x, at, max(-low, 0), 1, size + min(low, 0) + min(high, 0))
@@ -733,8 +789,9 @@ def edge(x, at, mode, width, first):
     return P.flip(sliced(x, at, 1 if first else size - 1 - width, 1, width), dims=(at,))
 
 
-# --- several results: composed of the views above ---------------------------------------------------------------------------------
-@op(composite=True, aliases={"tensor": "input", "split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections"})
+# --- several results: composed of the views above ---------------------------------------------------------------------
+@op(composite=True, aliases={"tensor": "input", "split_size": "split_size_or_sections",
+                             "split_sizes": "split_size_or_sections"})
 def split(input, split_size_or_sections, dim=0):
     """Consecutive parts along a dimension: of one size, or of the given sizes."""
     at = wrapped(dim, input.dim())
@@ -749,7 +806,9 @@ def split(input, split_size_or_sections, dim=0):
         count = int(-(-total // sizes)) if sizes and total else 1
         sizes = [*[sizes] * (count - 1), total - sizes * (count - 1)] if count > 1 else [total]
     elif sum(sizes) != total or any(s < 0 for s in sizes):
-        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension {at}), but got split_sizes={list(sizes)}")
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension {at}), "
+            f"but got split_sizes={list(sizes)}")
     out, start = [], 0
     for size in sizes:
         out.append(narrow(input, at, start, size))
@@ -795,7 +854,8 @@ def tensor_split(input, indices_or_sections, dim=0):
     total, cuts = input.size(dim), indices_or_sections
     if isinstance(cuts, Tensor):
         if not cuts.device.provider.on_host or cuts.dtype is not int64 or cuts.dim() > 1:
-            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a 0-d or 1-d int64 tensor on the cpu")
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a 0-d or 1-d int64 tensor on the cpu")
         cuts = cuts.tolist()
     if isinstance(cuts, int):
         if cuts <= 0:
@@ -811,10 +871,14 @@ def tensor_split(input, indices_or_sections, dim=0):
 def cut_by(name, at, least):
     def body(input, indices_or_sections):
         if input.dim() < least:
-            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a tensor with {input.dim()} dimensions!")
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a tensor "
+                f"with {input.dim()} dimensions!")
         dim = 0 if name == "hsplit" and input.dim() == 1 else at
         if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or input.size(dim) % indices_or_sections):
-            raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.size(dim)} is not divisible by the split_size {indices_or_sections}!")
+            raise RuntimeError(
+                f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+                f"{input.size(dim)} is not divisible by the split_size {indices_or_sections}!")
         return tensor_split(input, indices_or_sections, dim)
     body.__name__, body.__doc__ = name, f"tensor_split along dimension {at}."
     return op(body, composite=True, aliases=CUTS)
@@ -846,7 +910,8 @@ def meshgrid(*tensors, indexing=None):
     if any(x.dtype is not tensors[0].dtype for x in tensors):
         raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     if indexing is None:
-        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument: 'ij' as here, or 'xy'.")
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument: 'ij' as "
+             "here, or 'xy'.")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     swap = indexing == "xy" and len(tensors) > 1

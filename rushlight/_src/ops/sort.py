@@ -35,7 +35,8 @@ def ordered_bits(x):
 
 
 def order_of(x, descending):
-    """The stable order along the last dimension of elements of at most 32 bits: each sorted as one integer with its position."""
+    """The stable order along the last dimension of elements of at most 32 bits: each sorted as one integer with its
+    position."""
     packed = ordered_bits(x)
     if descending:
         np.invert(packed, out=packed)
@@ -102,7 +103,8 @@ def sorted_(input, dim, descending):
 
 
 def in_rows(input, dim, run):
-    """``run(x, last dimension)`` on a tensor whose last dimension this is, and its results with the dimension back at its place."""
+    """``run(x, last dimension)`` on a tensor whose last dimension this is, and its results with the dimension back at
+    its place."""
     last = len(input.shape) - 1
     if dim == last:
         return run(input, last)
@@ -174,7 +176,8 @@ def kth(input, k, dim, keepdim):
 def along_slice(x, dim, start):
     """One element along a dimension, which stays."""
     rank = len(x.shape)
-    return P.slice(x, starts=tuple(start if d == dim else 0 for d in range(rank)), steps=(1,) * rank, shape=tuple(1 if d == dim else n for d, n in enumerate(x.shape)))
+    return P.slice(x, starts=tuple(start if d == dim else 0 for d in range(rank)), steps=(1,) * rank,
+                   shape=tuple(1 if d == dim else n for d, n in enumerate(x.shape)))
 
 
 def without(x, dim, keepdim):
@@ -228,7 +231,8 @@ def nanmedian(input, dim=None, keepdim=False):
     count = (~input.isnan()).sum(at, keepdim=True)
     middle = ((count - 1).clamp(min=0)) // 2
     out = [t.gather(at, middle) for t in (values, indices)]
-    return named("nanmedian", values=out[0] if keepdim else out[0].squeeze(at), indices=out[1] if keepdim else out[1].squeeze(at))
+    return named("nanmedian", values=out[0] if keepdim else out[0].squeeze(at), indices=out[1] if keepdim
+                 else out[1].squeeze(at))
 
 
 @op(composite=True, moves=True)
@@ -240,7 +244,8 @@ def mode(input, dim=-1, keepdim=False):
     at = wrapped(dim, input.dim())
     where = commonest(input.movedim(at, -1)).unsqueeze(at)
     values = input.gather(at, where)
-    return named("mode", values=values if keepdim else values.squeeze(at), indices=where if keepdim else where.squeeze(at))
+    return named("mode", values=values if keepdim else values.squeeze(at), indices=where if keepdim
+                 else where.squeeze(at))
 
 
 def like_the_one_before(x):
@@ -265,7 +270,8 @@ def commonest(input):
 
 @op(composite=True, dynamic=True)
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct elements (or slices along ``dim``) in order, with their places and counts on request.  No gradient can flow through them: RuntimeError where one does."""
+    """The distinct elements (or slices along ``dim``) in order, with their places and counts on request.  No gradient
+    can flow through them: RuntimeError where one does."""
     return without_derivative("unique", input, distinct_of(input, return_inverse, return_counts, dim))
 
 
@@ -275,7 +281,8 @@ def distinct_of(input, return_inverse, return_counts, dim):
     data = values_of(input.detach())
     out = np.unique(data, return_inverse=True, return_counts=True, axis=dim)
     inverse = computed(out[1].reshape(data.shape if dim is None else (-1,)).astype(np.int64))
-    results = [as_kind(out[0], input)] + [inverse] * bool(return_inverse) + [computed(out[2].astype(np.int64))] * bool(return_counts)
+    results = [as_kind(out[0], input)] + [inverse] * bool(return_inverse) + [computed(out[2].astype(np.int64))] * bool(
+        return_counts)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -319,7 +326,8 @@ def lengths_between(starts, size):
 
 
 def runs(flat, shape, return_inverse, return_counts):
-    """The first of each run of equal elements, with the number of each element's run and the lengths of runs on request."""
+    """The first of each run of equal elements, with the number of each element's run and the lengths of runs on
+    request."""
     begins = begins_run(flat) if flat.numel() else flat.bool()
     results = [flat[begins]]
     if return_inverse:
@@ -340,7 +348,8 @@ def distinct(count, input, return_inverse, return_counts, dim):
     at = None if dim is None else wrapped(dim, len(shape))
     values = Meta.of((count,) if at is None else (*shape[:at], count, *shape[at + 1:]), input.dtype, input.device)
     inverse = Meta.of(shape if at is None else (shape[at],), int64, input.device)
-    results = (values, *[inverse] * bool(return_inverse), *[Meta.of((count,), int64, input.device)] * bool(return_counts))
+    results = (values, *[inverse] * bool(return_inverse),
+               *[Meta.of((count,), int64, input.device)] * bool(return_counts))
     return results if len(results) > 1 else values
 
 
@@ -351,7 +360,8 @@ def as_kind(array, like):
 
 @op(composite=True, dynamic=True)
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """Runs of equal elements (or slices) reduced to one each.  No gradient can flow through them: RuntimeError where one does."""
+    """Runs of equal elements (or slices) reduced to one each.  No gradient can flow through them: RuntimeError where
+    one does."""
     return without_derivative("unique_consecutive", input, runs_of(input, return_inverse, return_counts, dim))
 
 
@@ -382,23 +392,29 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
-        raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
     if not isinstance(input, Tensor):
         if sorted_sequence.dim() != 1:
-            raise RuntimeError("torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1")
+            raise RuntimeError(
+                "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1")
         input = sorted_sequence.new_full((), input, dtype=promoted_dtype(sorted_sequence, input))
     if sorted_sequence.dim() != 1 and tuple(sorted_sequence.shape[:-1]) != tuple(input.shape[:-1]):
-        raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match")
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            "tensor and input value tensor must match")
     for name, values in (("boundary", sorted_sequence), ("input value", input), ("sorter", sorter)):
         if values is not None and not values.is_contiguous():
-            warn(f"torch.searchsorted(): {name} tensor is non-contiguous, which costs a copy: call contiguous() once if it is used often.")
+            warn(f"torch.searchsorted(): {name} tensor is non-contiguous, which costs a copy: call contiguous() once "
+                 "if it is used often.")
     edges = sorted_sequence.detach() if sorter is None else sorted_sequence.detach().gather(-1, sorter)
     return search(edges, input.detach(), side == "right" if side else right, out_int32)
 
 
 @op(method=False, name="_search")
 def search(edges, input, right, out_int32):
-    """The first place in a row of sorted edges [n] or [*, n] that is not below an element (or, right, that is above it), by halving."""
+    """The first place in a row of sorted edges [n] or [*, n] that is not below an element (or, right, that is above
+    it), by halving."""
     edges, x = promoted(edges, input)
     size = operator.index(edges.shape[-1])
     at, last = P.full(shape=tuple(x.shape), value=0, dtype=int64), max(size - 1, 0)
@@ -422,7 +438,8 @@ def unmeasured(some, sorted_sequence, input, *, out_int32=False, right=False, si
 def bucketize(input, boundaries, *, out_int32=False, right=False):
     """The bucket, between sorted boundaries, that each value falls in."""
     if boundaries.dim() != 1:
-        raise RuntimeError(f"torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})")
+        raise RuntimeError(
+            f"torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
@@ -454,7 +471,8 @@ def occurrences(input, weights, size):
 
 @rule(bincount)
 def unmeasured(some, input, weights=None, minlength=0):  # noqa: F811
-    return Meta.of((some(),), int64 if weights is None else float32 if weights.dtype is float32 else float64, input.device)
+    return Meta.of((some(),), int64 if weights is None else float32 if weights.dtype is float32 else float64,
+                   input.device)
 
 
 @op(composite=True)
@@ -499,7 +517,8 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError("isin(): expected at least one of elements and test_elements to be a tensor")
     like = elements if isinstance(elements, Tensor) else test_elements
-    a, b = (v.detach() if isinstance(v, Tensor) else like.new_full((), v, dtype=promoted_dtype(like, v)) for v in (elements, test_elements))
+    a, b = (v.detach() if isinstance(v, Tensor) else like.new_full((), v, dtype=promoted_dtype(like, v))
+            for v in (elements, test_elements))
     if not b.numel():
         return a.new_full(tuple(a.shape), bool(invert), dtype=bool_)
     return occurs(a, b.reshape(-1), bool(invert))
@@ -517,7 +536,8 @@ def occurs(input, among, invert):
 
 @rule(isin)
 def unmeasured(some, elements, test_elements, *, assume_unique=False, invert=False):  # noqa: F811
-    return Meta.of(tuple(getattr(elements, "shape", ())), bool_, getattr(elements, "device", None) or test_elements.device)
+    return Meta.of(tuple(getattr(elements, "shape", ())), bool_, getattr(elements, "device", None)
+                   or test_elements.device)
 
 
 @op(composite=True, autocast="float32")
@@ -536,7 +556,9 @@ def quantiles(input, q, dim, keepdim, interpolation, skip_nan):
     if input.dtype.name not in ("float32", "float64"):
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise RuntimeError(f"quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+        raise RuntimeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            f"{interpolation}")
     if input.numel() == 0:
         raise RuntimeError("quantile() input tensor must be non-empty")
     points = q if isinstance(q, Tensor) else input.new_full((), q)
@@ -545,7 +567,8 @@ def quantiles(input, q, dim, keepdim, interpolation, skip_nan):
     if points.dtype is not input.dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     refuse_where(~((points >= 0) & (points <= 1)), RuntimeError("quantile() q values must be in the range [0, 1]"))
-    return interpolated(input, points, None if dim is None else wrapped(dim, input.dim()), bool(keepdim), interpolation, skip_nan)
+    return interpolated(input, points, None if dim is None else wrapped(dim, input.dim()), bool(keepdim), interpolation,
+                        skip_nan)
 
 
 @op(method=False, name="_interpolated")
@@ -553,7 +576,8 @@ def interpolated(input, points, dim, keepdim, interpolation, skip_nan):
     """Quantiles at these points, a number or a vector, of the elements in order."""
     x = input.reshape(-1) if dim is None else input.movedim(dim, -1) if input.dim() else input.reshape(1)
     order, _ = sorted_(x, -1, False)
-    count = (~order.isnan()).sum(-1, keepdim=True) if skip_nan else order.new_full((*order.shape[:-1], 1), order.size(-1))
+    count = (~order.isnan()).sum(-1, keepdim=True) if skip_nan else order.new_full((*order.shape[:-1], 1),
+                                                                                   order.size(-1))
     rank = points.reshape(-1) * (count - 1).clamp(min=0).to(input.dtype)
     if interpolation == "lower":
         rank = rank.floor()

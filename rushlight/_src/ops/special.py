@@ -1,4 +1,5 @@
-"""Special functions: Bessel functions, tails of the normal distribution, incomplete gamma functions, orthogonal polynomials."""
+"""Special functions: Bessel functions, tails of the normal distribution, incomplete gamma functions, orthogonal
+polynomials."""
 from __future__ import annotations
 
 import math
@@ -22,7 +23,7 @@ def over(x, y, at_zero):
     return P.where(P.eq(x, 0), at_zero, P.div(y, P.where(P.eq(x, 0), 1.0, x)))
 
 
-# --- functions of one argument -----------------------------------------------------------------------------------------------
+# --- functions of one argument ----------------------------------------------------------------------------------------
 unary("i0", meaning("i0"), lambda y, x: P.i1(x))
 unary("i0e", meaning("i0e"), lambda y, x: P.sub(P.i1e(x), P.mul(P.sign(x), y)))
 unary("i1", meaning("i1"), lambda y, x: P.sub(P.i0(x), over(x, y, 0.5)))
@@ -31,7 +32,8 @@ unary("erfcx", meaning("erfcx"), lambda y, x: P.sub(P.mul(P.mul(x, 2.0), y), 2 /
 unary("log_ndtr", meaning("log_ndtr"), lambda y, x: P.div(math.sqrt(2 / math.pi), P.erfcx(P.mul(x, -math.sqrt(0.5)))))
 unary("ndtri", meaning("ndtri"), lambda y, x: P.mul(P.exp(P.mul(P.mul(y, y), 0.5)), math.sqrt(2 * math.pi)))
 
-PLAIN = {"j0": "bessel_j0", "j1": "bessel_j1", "y0": "bessel_y0", "y1": "bessel_y1", "k0": "modified_bessel_k0", "k1": "modified_bessel_k1",
+PLAIN = {"j0": "bessel_j0", "j1": "bessel_j1", "y0": "bessel_y0", "y1": "bessel_y1", "k0": "modified_bessel_k0",
+         "k1": "modified_bessel_k1",
          "k0e": "scaled_modified_bessel_k0", "k1e": "scaled_modified_bessel_k1"}
 for _name in PLAIN:
     unary(_name, meaning(_name))
@@ -44,7 +46,8 @@ unary("spherical_j0", meaning("spherical_j0"))
 def of_one(name, primitive_, doc, samples=ONE, **facts):
     def body(input):
         if input.dtype.is_complex:
-            raise NotImplementedError(f"special.{name} is not defined for complex tensors: PyTorch has it for real numbers alone")
+            raise NotImplementedError(
+                f"special.{name} is not defined for complex tensors: PyTorch has it for real numbers alone")
         return getattr(P, primitive_)(floating(input))
     body.__name__, body.__doc__ = name, doc
     return op(body, namespace=NAMESPACE, samples=samples, **facts)
@@ -62,10 +65,11 @@ of_one("ndtri", "ndtri", "The inverse of the normal distribution function.", ())
 of_one("airy_ai", "airy_ai", "The Airy function Ai.", ())
 of_one("spherical_bessel_j0", "spherical_j0", "sin(x) / x.", ())
 for _name, _public in PLAIN.items():
-    of_one(_public, _name, f"The Bessel function {_public.split('bessel_')[1]}{' times exp(x)' if 'scaled' in _public else ''}.", ())
+    of_one(_public, _name,
+           f"The Bessel function {_public.split('bessel_')[1]}{' times exp(x)' if 'scaled' in _public else ''}.", ())
 
 
-# --- functions of two ----------------------------------------------------------------------------------------------------------
+# --- functions of two -------------------------------------------------------------------------------------------------
 def gamma_density(a, x):
     """x^(a - 1) exp(-x) / Gamma(a): the slope of the regularised incomplete gamma function."""
     return P.exp(P.sub(P.sub(P.mul(P.sub(a, 1.0), P.log(x)), x), P.lgamma(a)))
@@ -111,9 +115,10 @@ def multigammaln(input, p):
     return P.add(P.reshape(P.sum(terms, (rank,)), shape=tuple(x.shape)), math.log(math.pi) * p * (p - 1) / 4)
 
 
-# --- orthogonal polynomials ------------------------------------------------------------------------------------------------------
+# --- orthogonal polynomials -------------------------------------------------------------------------------------------
 def by_recurrence(first, step):
-    """The NumPy meaning of p_n(x): ``first(x)`` is p_1, ``step(x, n, p, q)`` is p_(n + 1) from p = p_n and q = p_(n - 1)."""
+    """The NumPy meaning of p_n(x): ``first(x)`` is p_1, ``step(x, n, p, q)`` is p_(n + 1) from p = p_n and q = p_(n -
+    1)."""
     def run(x, n):
         x, n = np.broadcast_arrays(x, n)
         order = np.trunc(np.where(np.isfinite(n), n, -1)).astype(np.int64)
@@ -136,10 +141,13 @@ def shifted(first):
 
 
 POLYNOMIALS = {
-    "chebyshev_polynomial_t": by_recurrence(lambda x: x, twice), "chebyshev_polynomial_u": by_recurrence(lambda x: 2 * x, twice),
-    "chebyshev_polynomial_v": by_recurrence(lambda x: 2 * x - 1, twice), "chebyshev_polynomial_w": by_recurrence(lambda x: 2 * x + 1, twice),
+    "chebyshev_polynomial_t": by_recurrence(lambda x: x, twice),
+    "chebyshev_polynomial_u": by_recurrence(lambda x: 2 * x, twice),
+    "chebyshev_polynomial_v": by_recurrence(lambda x: 2 * x - 1, twice),
+    "chebyshev_polynomial_w": by_recurrence(lambda x: 2 * x + 1, twice),
     "shifted_chebyshev_polynomial_t": shifted(lambda x: x), "shifted_chebyshev_polynomial_u": shifted(lambda x: 2 * x),
-    "shifted_chebyshev_polynomial_v": shifted(lambda x: 2 * x - 1), "shifted_chebyshev_polynomial_w": shifted(lambda x: 2 * x + 1),
+    "shifted_chebyshev_polynomial_v": shifted(lambda x: 2 * x - 1),
+    "shifted_chebyshev_polynomial_w": shifted(lambda x: 2 * x + 1),
     "hermite_polynomial_h": by_recurrence(lambda x: 2 * x, lambda x, n, p, q: 2 * x * p - 2 * n * q),
     "hermite_polynomial_he": by_recurrence(lambda x: x, lambda x, n, p, q: x * p - n * q),
     "laguerre_polynomial_l": by_recurrence(lambda x: 1 - x, lambda x, n, p, q: ((2 * n + 1 - x) * p - n * q) / (n + 1)),
@@ -151,7 +159,8 @@ def polynomial(name, run):
 
     def body(input, n: Scalar):
         return getattr(P, name)(*promoted(input, n, floating=True))
-    body.__name__, body.__doc__ = name, f"The {name.replace('_', ' ')} of degree n, by its three-term recurrence (Abramowitz & Stegun 22.7)."
+    body.__name__, body.__doc__ = (
+        name, f"The {name.replace('_', ' ')} of degree n, by its three-term recurrence (Abramowitz & Stegun 22.7).")
     return op(body, namespace=NAMESPACE, number_first=True)
 
 

@@ -1,4 +1,5 @@
-"""One layer of a transformer's encoder as a single operator: for inference, where nothing is kept for a backward pass."""
+"""One layer of a transformer's encoder as a single operator: for inference, where nothing is kept for a backward
+pass."""
 from __future__ import annotations
 
 import math
@@ -16,11 +17,14 @@ AUTOCAST = "half"
 def encoder_layer(src, starts, allowed, attention, feed, norms, heads, epsilons, gelu, norm_first, longest):
     """Self-attention and a feed-forward network with residuals and norms (Vaswani et al. 2017).
 
-    src: [batch, s, e], or [rows, e] whose sequences begin at ``starts``; ``allowed``: [batch, 1, 1 or s, s] bools or numbers to add, or None.
-    attention: weights and biases of the projections in [3 e, e] and out [e, e]; feed: of both linear layers; norms: of both norms.
+    src: [batch, s, e], or [rows, e] whose sequences begin at ``starts``; ``allowed``: [batch, 1, 1 or s, s] bools or
+      numbers to add, or None.
+    attention: weights and biases of the projections in [3 e, e] and out [e, e]; feed: of both linear layers; norms: of
+      both norms.
     """
     def attend(x):
-        return linear.body(self_attention(linear.body(x, *attention[:2]), starts, allowed, heads, longest), *attention[2:])
+        return linear.body(self_attention(linear.body(x, *attention[:2]), starts, allowed, heads, longest),
+                           *attention[2:])
 
     def advance(x):
         x = linear.body(x, *feed[:2])
@@ -45,14 +49,16 @@ def self_attention(projected, starts, allowed, heads, longest):
 
     def part(k):
         rank = len(lead) + 1
-        found = P.slice(projected, starts=(0,) * (rank - 1) + (k * (width // 3),), steps=(1,) * rank, shape=(*lead, width // 3))
+        found = P.slice(projected, starts=(0,) * (rank - 1) + (k * (width // 3),), steps=(1,) * rank,
+                        shape=(*lead, width // 3))
         return P.permute(P.reshape(found, shape=(*lead, heads, size)), dims=order)
 
     q, k, v = map(part, range(3))
     scale = 1.0 / math.sqrt(size)
     if starts is None:
         mask = None if allowed is None else P.expand(allowed, shape=(lead[0], heads, lead[1], lead[1]))
-        out, _ = P.attention(q, k, v, mask, None, (), (), None, None, causal=False, scale=scale, mods=None, drop=0.0, longest=())
+        out, _ = P.attention(q, k, v, mask, None, (), (), None, None, causal=False, scale=scale, mods=None, drop=0.0,
+                             longest=())
     else:
         out = sequences_of(q, k, v, (starts, starts), None, None, causal=False, scale=scale, drop=0.0, longest=longest)
     return P.reshape(P.permute(out, dims=order), shape=(*lead, width // 3))

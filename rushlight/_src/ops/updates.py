@@ -1,6 +1,7 @@
 """What one step of an optimizer does to a parameter and its state: each one kernel that reads and writes them once.
 
-Half precision computes in float32 and rounds what is stored.  Numbers that change from step to step are run-time values.
+Half precision computes in float32 and rounds what is stored.  Numbers that change from step to step are run-time
+values.
 """
 from __future__ import annotations
 
@@ -38,12 +39,14 @@ def with_decay(p, g, shrink, decay, decoupled):
 
 
 @op(method=False, name="_adam_step")
-def adam_step(param, grad, mean, square, highest, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar, weight2: Scalar,
+def adam_step(param, grad, mean, square, highest, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar,
+              weight2: Scalar,
               correction2: Scalar, eps: Scalar, size: Scalar, decoupled):
     """One step of Adam (Kingma & Ba 2014).
 
-    ``shrink`` scales the parameter first (decoupled weight decay), ``decay`` adds to the gradient; ``weight1`` and ``weight2`` are
-    1 - beta; ``correction2`` is the root of the second moment's bias correction, ``size`` the step with the first one's.
+    ``shrink`` scales the parameter first (decoupled weight decay), ``decay`` adds to the gradient; ``weight1`` and
+    ``weight2`` are 1 - beta; ``correction2`` is the root of the second moment's bias correction, ``size`` the step with
+    the first one's.
     """
     p, g, m, v, shrink, decay, weight1, beta2, weight2, correction2, eps, size = entered(
         (shrink, decay, weight1, beta2, weight2, correction2, eps, size), param, grad, mean, square)
@@ -61,7 +64,8 @@ def adam_step(param, grad, mean, square, highest, shrink: Scalar, decay: Scalar,
 
 @op(method=False, name="_sgd_step")
 def sgd_step(param, grad, buffer, size: Scalar, decay: Scalar, momentum: Scalar, weight: Scalar, decayed, nesterov):
-    """One step of gradient descent with momentum (Sutskever et al. 2013); ``weight`` is 1 - dampening, ``size`` the negative step."""
+    """One step of gradient descent with momentum (Sutskever et al. 2013); ``weight`` is 1 - dampening, ``size`` the
+    negative step."""
     p, g, size, decay, momentum, weight = entered((size, decay, momentum, weight), param, grad)
     if decayed:
         g = P.add(g, P.mul(p, decay))
@@ -73,9 +77,11 @@ def sgd_step(param, grad, buffer, size: Scalar, decay: Scalar, momentum: Scalar,
 
 
 @op(method=False, name="_adamax_step")
-def adamax_step(param, grad, mean, largest, decay: Scalar, weight1: Scalar, beta2: Scalar, eps: Scalar, size: Scalar, decayed):
+def adamax_step(param, grad, mean, largest, decay: Scalar, weight1: Scalar, beta2: Scalar, eps: Scalar, size: Scalar,
+                decayed):
     """One step of Adamax (Kingma & Ba 2014, section 7.1): Adam with the infinity norm."""
-    p, g, m, u, decay, weight1, beta2, eps, size = entered((decay, weight1, beta2, eps, size), param, grad, mean, largest)
+    p, g, m, u, decay, weight1, beta2, eps, size = entered((decay, weight1, beta2, eps, size), param, grad, mean,
+                                                           largest)
     p, g = with_decay(p, g, 1.0, decay, False if decayed else None)
     m, u = moved(m, g, weight1), P.maximum(P.mul(u, beta2), P.add(P.abs(g), eps))
     store(mean, m)
@@ -84,9 +90,11 @@ def adamax_step(param, grad, mean, largest, decay: Scalar, weight1: Scalar, beta
 
 
 @op(method=False, name="_nadam_step")
-def nadam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar, weight2: Scalar, correction2: Scalar,
+def nadam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar,
+               weight2: Scalar, correction2: Scalar,
                eps: Scalar, size_grad: Scalar, size_mean: Scalar, decoupled):
-    """One step of Adam with Nesterov momentum (Dozat 2016); the two sizes are those of the gradient and of the mean to come."""
+    """One step of Adam with Nesterov momentum (Dozat 2016); the two sizes are those of the gradient and of the mean to
+    come."""
     p, g, m, v, shrink, decay, weight1, beta2, weight2, correction2, eps, size_grad, size_mean = entered(
         (shrink, decay, weight1, beta2, weight2, correction2, eps, size_grad, size_mean), param, grad, mean, square)
     p, g = with_decay(p, g, shrink, decay, decoupled)
@@ -98,11 +106,14 @@ def nadam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1
 
 
 @op(method=False, name="_radam_step")
-def radam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar, weight2: Scalar, correction1: Scalar,
+def radam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar,
+               weight2: Scalar, correction1: Scalar,
                root2: Scalar, eps: Scalar, rectified: Scalar, plain: Scalar, size: Scalar, decoupled):
-    """One step of rectified Adam (Liu et al. 2019); while the variance cannot be trusted ``rectified`` is 0 and ``plain`` is 1."""
+    """One step of rectified Adam (Liu et al. 2019); while the variance cannot be trusted ``rectified`` is 0 and
+    ``plain`` is 1."""
     p, g, m, v, shrink, decay, weight1, beta2, weight2, correction1, root2, eps, rectified, plain, size = entered(
-        (shrink, decay, weight1, beta2, weight2, correction1, root2, eps, rectified, plain, size), param, grad, mean, square)
+        (shrink, decay, weight1, beta2, weight2, correction1, root2, eps, rectified, plain, size), param, grad, mean,
+        square)
     p, g = with_decay(p, g, shrink, decay, decoupled)
     m, v = moved(m, g, weight1), P.add(P.mul(v, beta2), P.mul(square_of(g), weight2))
     store(mean, m)
@@ -122,7 +133,8 @@ def adagrad_step(param, grad, total, decay: Scalar, eps: Scalar, size: Scalar, d
 
 
 @op(method=False, name="_adadelta_step")
-def adadelta_step(param, grad, square, change, decay: Scalar, rho: Scalar, weight: Scalar, eps: Scalar, size: Scalar, decayed):
+def adadelta_step(param, grad, square, change, decay: Scalar, rho: Scalar, weight: Scalar, eps: Scalar, size: Scalar,
+                  decayed):
     """One step of Adadelta (Zeiler 2012)."""
     p, g, v, d, decay, rho, weight, eps, size = entered((decay, rho, weight, eps, size), param, grad, square, change)
     p, g = with_decay(p, g, 1.0, decay, False if decayed else None)
@@ -134,9 +146,12 @@ def adadelta_step(param, grad, square, change, decay: Scalar, rho: Scalar, weigh
 
 
 @op(method=False, name="_rmsprop_step")
-def rmsprop_step(param, grad, square, average, buffer, decay: Scalar, alpha: Scalar, weight: Scalar, momentum: Scalar, eps: Scalar, size: Scalar, decayed):
-    """One step divided by a running root mean square (Tieleman & Hinton 2012); ``average`` centers it, ``buffer`` carries momentum."""
-    p, g, v, decay, alpha, weight, momentum, eps, size = entered((decay, alpha, weight, momentum, eps, size), param, grad, square)
+def rmsprop_step(param, grad, square, average, buffer, decay: Scalar, alpha: Scalar, weight: Scalar, momentum: Scalar,
+                 eps: Scalar, size: Scalar, decayed):
+    """One step divided by a running root mean square (Tieleman & Hinton 2012); ``average`` centers it, ``buffer``
+    carries momentum."""
+    p, g, v, decay, alpha, weight, momentum, eps, size = entered((decay, alpha, weight, momentum, eps, size), param,
+                                                                 grad, square)
     p, g = with_decay(p, g, 1.0, decay, False if decayed else None)
     v = P.add(P.mul(v, alpha), P.mul(square_of(g), weight))
     store(square, v)
@@ -166,7 +181,8 @@ def rprop_step(param, grad, previous, sizes, down: Scalar, up: Scalar, least: Sc
 
 @op(method=False, name="_asgd_step")
 def asgd_step(param, grad, average, decay: Scalar, shrink: Scalar, size: Scalar, kept: Scalar, weight: Scalar, decayed):
-    """One step of averaged gradient descent (Polyak & Juditsky 1992); ``kept`` is 1 - ``weight`` of the average's move to the parameter."""
+    """One step of averaged gradient descent (Polyak & Juditsky 1992); ``kept`` is 1 - ``weight`` of the average's move
+    to the parameter."""
     p, g, a, decay, shrink, size, kept, weight = entered((decay, shrink, size, kept, weight), param, grad, average)
     p, g = with_decay(p, g, 1.0, decay, False if decayed else None)
     p = P.add(P.mul(p, shrink), P.mul(g, size))

@@ -1,4 +1,5 @@
-"""Windows for spectral analysis (Harris 1978): M points, or with ``sym=False`` the first M of the M + 1 points of a periodic window."""
+"""Windows for spectral analysis (Harris 1978): M points, or with ``sym=False`` the first M of the M + 1 points of a
+periodic window."""
 from __future__ import annotations
 
 import math
@@ -125,19 +126,27 @@ def kaiser(k, size, sym, beta=12.0):
 
 def periodic(name, shaped, doc):
     """The form at the top level: periodic by default."""
-    def body(window_length, periodic=True, *more, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **shape):
+    def body(window_length, periodic=True, *more, dtype=None, layout=None, device=None, pin_memory=False,
+             requires_grad=False, **shape):
         shape.update(zip(shaped, more))
-        return OPS[f"{NAMESPACE}.{name}"](window_length, sym=not periodic, dtype=dtype, requires_grad=requires_grad, **shape)
+        return OPS[f"{NAMESPACE}.{name}"](window_length, sym=not periodic, dtype=dtype, requires_grad=requires_grad,
+                                          **shape)
     body.__name__, body.__doc__ = f"{name}_window", doc
     return op(placing(body), composite=True, method=False)
 
 
-hann_window, blackman_window = periodic("hann", (), "signal.windows.hann, periodic."), periodic("blackman", (), "signal.windows.blackman, periodic.")
-bartlett_window, kaiser_window = periodic("bartlett", (), "signal.windows.bartlett, periodic."), periodic("kaiser", ("beta",), "signal.windows.kaiser, periodic.")
+hann_window, blackman_window = (periodic("hann", (), "signal.windows.hann, periodic."),
+                                periodic("blackman", (), "signal.windows.blackman, periodic."))
+bartlett_window, kaiser_window = periodic("bartlett", (),
+                                          "signal.windows.bartlett, periodic."), periodic("kaiser", ("beta",),
+                                                                                          "signal.windows.kaiser, "
+                                                                                          "periodic.")
 
 
 @op(composite=True, method=False)
 @placing
-def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, layout=None, device=None,
+                   pin_memory=False, requires_grad=False):
     """alpha - beta cos, periodic by default."""
-    return OPS[f"{NAMESPACE}.general_cosine"](window_length, a=(alpha, beta), sym=not periodic, dtype=dtype, requires_grad=requires_grad)
+    return OPS[f"{NAMESPACE}.general_cosine"](window_length, a=(alpha, beta), sym=not periodic, dtype=dtype,
+                                              requires_grad=requires_grad)

@@ -1,8 +1,8 @@
 """Batch: maps a program over a new first dimension (vmap).
 
-A call with batched tensors becomes one call, below, of an operator derived from it, whose body runs the original's body on
-batched values: a primitive is answered by the rule of its kind.  So a batched operator is planned, fused, differentiated
-and batched again like any other.
+A call with batched tensors becomes one call, below, of an operator derived from it, whose body runs the original's body
+on batched values: a primitive is answered by the rule of its kind.  So a batched operator is planned, fused,
+differentiated and batched again like any other.
 """
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class Batched(Wrapped):
         return self.value.requires_grad
 
     def escaped(self):
-        raise RuntimeError("vmap: a tensor from inside of a mapped function was used after vmap had ended: return it from the function instead.")
+        raise RuntimeError(
+            "vmap: a tensor from inside of a mapped function was used after vmap had ended: return it from the "
+            "function instead.")
 
 
 class Unreadable(RuntimeError):
@@ -49,8 +51,10 @@ def differs(value) -> bool:
 def unreadable(name):
     """A method that reads elements, of which each example has its own."""
     def read(self, *args, **kwargs):
-        raise Unreadable(f"vmap: {name}() asks for the elements of a tensor, which differ from example to example. Control flow can't depend on "
-                           "them: use torch.where or another operator on tensors.")
+        raise Unreadable(
+            f"vmap: {name}() asks for the elements of a tensor, which differ from example to example. Control flow "
+            "can't depend on "
+            "them: use torch.where or another operator on tensors.")
 
     read.__name__ = name
     return read
@@ -74,8 +78,10 @@ class Batch(Level):
     def draws(self) -> int:
         """How many times over random operators draw."""
         if self.randomness == "error":
-            raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
-                               "flags on vmap or perform the randomness operation out of vmap")
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness "
+                "flags on vmap or perform the randomness operation out of vmap")
         return self.size if self.randomness == "different" else 1
 
     def always(self, op):
@@ -87,8 +93,10 @@ class Batch(Level):
             return body_of(op, args)(*args, **kwargs)
         except Unreadable:
             if op.facts.get("dynamic"):
-                raise RuntimeError(f"vmap: the shape of what {op.name} returns depends on the elements, which differ from example to example. Use an "
-                                   "operator whose result has a fixed shape, such as torch.where.") from None
+                raise RuntimeError(
+                    f"vmap: the shape of what {op.name} returns depends on the elements, which differ from example to "
+                    "example. Use an "
+                    "operator whose result has a fixed shape, such as torch.where.") from None
             if op.name.endswith("_"):
                 raise
             return self.each(op, args, kwargs)
@@ -96,11 +104,13 @@ class Batch(Level):
     def fresh(self, op, model, *args, **kwargs):
         """One for each example, end to end in memory of their own, each laid out as one by itself is."""
         with self.below():
-            one = op(OPS["select"](model.current().value, 0, 0) if self.size else OPS["empty"](model.shape, dtype=model.dtype), *args, **kwargs)
+            one = op(OPS["select"](model.current().value, 0, 0) if self.size
+                     else OPS["empty"](model.shape, dtype=model.dtype), *args, **kwargs)
             if op.facts["fresh"] == "filled":
                 return Batched(self, OPS["clone"](OPS["expand"](one, (self.size, *one.shape))))
             extent = 1 + sum((n - 1) * s for n, s in zip(one.shape, one.stride())) if one.numel() else 0
-            return Batched(self, OPS["empty_strided"]((self.size, *one.shape), (extent, *one.stride()), dtype=one.dtype, device=one.device))
+            return Batched(self, OPS["empty_strided"]((self.size, *one.shape), (extent, *one.stride()), dtype=one.dtype,
+                                                      device=one.device))
 
     def each(self, op, args, kwargs):
         """The results for each example by itself, stacked."""
@@ -116,8 +126,11 @@ class Batch(Level):
         return map_results(lambda r: Batched(self, r), stacked)
 
     def refuse(self, op, target):
-        raise RuntimeError(f"vmap: inplace arithmetic: {op.name} would write values that differ from example to example into one tensor of shape "
-                           f"{list(target.shape)}. Use the operator that returns a new tensor, or make the written tensor an input that vmap maps over.")
+        raise RuntimeError(
+            f"vmap: inplace arithmetic: {op.name} would write values that differ from example to example into one "
+            "tensor of shape "
+            f"{list(target.shape)}. Use the operator that returns a new tensor, or make the written tensor an input "
+            "that vmap maps over.")
 
     def answer(self, op: Op, tensors, args, kwargs):
         mask = tuple([self.owns(t) for t in tensors])
@@ -208,7 +221,7 @@ def primitive(level, op: Op, bound):
     return RULES[op.kind.name](level, op, args, params)
 
 
-# --- the kinds --------------------------------------------------------------------------------------------------------------------
+# --- the kinds --------------------------------------------------------------------------------------------------------
 def elementwise(level, op, args, params):
     rank = max(len(a.shape) for a in args if is_tensor(a))
 
@@ -243,8 +256,10 @@ def later(v, size, value):
 
 
 SHIFTED = {  # parameters of views, with a first dimension more
-    "shape": first(lambda size, value: size), "strides": first(lambda size, value: value._meta.strides[0]), "starts": first(lambda size, value: 0),
-    "steps": first(lambda size, value: 1), "low": first(lambda size, value: 0), "high": first(lambda size, value: 0), "inner": first(lambda size, value: 0),
+    "shape": first(lambda size, value: size), "strides": first(lambda size, value: value._meta.strides[0]),
+    "starts": first(lambda size, value: 0),
+    "steps": first(lambda size, value: 1), "low": first(lambda size, value: 0), "high": first(lambda size, value: 0),
+    "inner": first(lambda size, value: 0),
     "dims": later, "dim": lambda v, size, value: v + 1}
 
 
@@ -276,7 +291,8 @@ def gather(level, op, args, params):
     dim = params["dim"]
     if op is P.gather:
         if not x.shape:
-            return op(P.reshape(level.stacked(x), shape=(level.size, 1)), P.reshape(level.stacked(index), shape=(level.size, product(index.shape))), dim=1)
+            return op(P.reshape(level.stacked(x), shape=(level.size, 1)),
+                      P.reshape(level.stacked(index), shape=(level.size, product(index.shape))), dim=1)
         return op(level.stacked(x), level.stacked(index), dim=dim + 1)
     if not level.owns(index):
         return op(x.value, index, dim=dim + 1)
@@ -302,7 +318,8 @@ def scatter(level, op, args, params):
     before, after = tuple(x.shape[:dim]), tuple(x.shape[dim + 1:])
     count = product(index.shape)
     spread = P.reshape(level.stacked(source), shape=(level.size, *before, count, *after))
-    return P.scatter(level.stacked(x), rows(level, index, before, after), spread, dim=dim + 1, combine=params["combine"])
+    return P.scatter(level.stacked(x), rows(level, index, before, after), spread, dim=dim + 1,
+                     combine=params["combine"])
 
 
 def create(level, op, args, params):
@@ -327,7 +344,8 @@ def merged(level, x, dim):
     """The batch merged into dimension ``dim`` of a value, in front of it."""
     value, rank = level.stacked(x), len(x.shape)
     order = (*range(1, dim + 1), 0, *range(dim + 1, rank + 1))
-    return P.reshape(P.permute(value, dims=order), shape=(*x.shape[:dim], level.size * x.shape[dim], *x.shape[dim + 1:]))
+    return P.reshape(P.permute(value, dims=order),
+                     shape=(*x.shape[:dim], level.size * x.shape[dim], *x.shape[dim + 1:]))
 
 
 def parted(level, out, dim):
@@ -345,14 +363,17 @@ def conv(level, op, x, w, groups, **geometry):
 
 def conv_input(level, op, g, w, shape, groups, **geometry):
     if not level.owns(w):
-        return parted(level, op(merged(level, g, 0), w, shape=(level.size * shape[0], *shape[1:]), groups=groups, **geometry), 0)
+        return parted(level, op(merged(level, g, 0), w, shape=(level.size * shape[0], *shape[1:]), groups=groups,
+                                **geometry), 0)
     shape = (shape[0], level.size * shape[1], *shape[2:])
-    return parted(level, op(merged(level, g, 1), merged(level, w, 0), shape=shape, groups=groups * level.size, **geometry), 1)
+    return parted(level, op(merged(level, g, 1), merged(level, w, 0), shape=shape, groups=groups * level.size,
+                            **geometry), 1)
 
 
 def conv_weight(level, op, g, x, shape, groups, **geometry):
     shape = (level.size * shape[0], *shape[1:])
-    return parted(level, op(merged(level, g, 1), merged(level, x, 1), shape=shape, groups=groups * level.size, **geometry), 0)
+    return parted(level, op(merged(level, g, 1), merged(level, x, 1), shape=shape, groups=groups * level.size,
+                            **geometry), 0)
 
 
 def conv_last(level, op, x, w, groups, shape=None, **geometry):
@@ -361,14 +382,17 @@ def conv_last(level, op, x, w, groups, shape=None, **geometry):
         more = {} if shape is None else {"shape": (level.size * shape[0], *shape[1:])}
         return parted(level, op(merged(level, x, 0), w, groups=groups, **more, **geometry), 0)
     last, more = len(x.shape) - 1, {} if shape is None else {"shape": (*shape[:-1], level.size * shape[-1])}
-    return parted(level, op(merged(level, x, last), merged(level, w, 0), groups=groups * level.size, **more, **geometry), last)
+    return parted(level, op(merged(level, x, last), merged(level, w, 0), groups=groups * level.size, **more,
+                            **geometry), last)
 
 
-CONVOLUTIONS = {P.int_conv: conv_last, P.conv_last: conv_last, P.conv_last_input: conv_last, P.conv: conv, P.conv_input: conv_input, P.conv_weight: conv_weight}
+CONVOLUTIONS = {P.int_conv: conv_last, P.conv_last: conv_last, P.conv_last_input: conv_last, P.conv: conv,
+                P.conv_input: conv_input, P.conv_weight: conv_weight}
 
 
 def foreign(level, op, args, params):
-    """Along dimensions: along the next ones.  What maps over leading dimensions by itself does.  Anything else: example by example."""
+    """Along dimensions: along the next ones.  What maps over leading dimensions by itself does.  Anything else: example
+    by example."""
     if "dim" in params or "dims" in params or op.facts.get("leading"):
         shifted = {k: SHIFTED[k](v, level.size, None) if k in ("dim", "dims") else v for k, v in params.items()}
         return op(*map(level.stacked, args), **shifted)
@@ -394,5 +418,6 @@ def recast(level, op, args, params):
     return op(args[0].value, **params)
 
 
-RULES = {"bytes": recast, "elementwise": elementwise, "view": views, "recast": recast, "join": join, "reduce": reduce, "gather": gather, "scatter": scatter, "create": create,
+RULES = {"bytes": recast, "elementwise": elementwise, "view": views, "recast": recast, "join": join, "reduce": reduce,
+         "gather": gather, "scatter": scatter, "create": create,
          "contract": contract, "foreign": foreign, "scan": scan}

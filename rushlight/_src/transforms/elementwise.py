@@ -1,4 +1,5 @@
-"""Whether an operator computes each element of its result from the elements at the same place, seen by writing its body down."""
+"""Whether an operator computes each element of its result from the elements at the same place, seen by writing its body
+down."""
 from __future__ import annotations
 
 from ..core.meta import Meta
@@ -10,8 +11,10 @@ known: dict = {}
 
 
 def is_elementwise(operator: Op, args, kwargs, opened=False) -> bool:
-    """Whether a call with such arguments is elementwise in all tensors among them.  ``opened``: composites are looked into, too."""
-    if operator.facts.get("composite") and (not opened or operator.facts.get("fresh")) or operator.facts.get("view") and not operator.facts.get("turns"):
+    """Whether a call with such arguments is elementwise in all tensors among them.  ``opened``: composites are looked
+    into, too."""
+    if operator.facts.get("composite") and (not opened or operator.facts.get("fresh")) or operator.facts.get(
+            "view") and not operator.facts.get("turns"):
         return False
     key = operator, tuple(map(kind_of, args)), tuple((name, kind_of(value)) for name, value in kwargs.items())
     if key not in known:
@@ -22,7 +25,8 @@ def is_elementwise(operator: Op, args, kwargs, opened=False) -> bool:
 def kind_of(value):
     if type(value) in (tuple, list):
         return tuple(map(kind_of, value))
-    return (value.dtype, value.dim()) if isinstance(value, Tensor) else value if isinstance(value, (bool, str)) else type(value)
+    return (value.dtype,
+            value.dim()) if isinstance(value, Tensor) else value if isinstance(value, (bool, str)) else type(value)
 
 
 def standing(value, enter):
@@ -47,7 +51,8 @@ def seen(operator: Op, args, kwargs) -> bool:
         if not operator.facts.get("composite"):
             raise
         return False
-    return isinstance(result, Tensor) and tuple(result.shape) == (LENGTH,) * max(ranks, default=-1) and all_elementwise(trace.nodes)
+    return isinstance(result, Tensor) and tuple(result.shape) == (LENGTH,) * max(ranks, default=-1) and all_elementwise(
+        trace.nodes)
 
 
 def all_elementwise(nodes) -> bool:

@@ -1,8 +1,9 @@
 """Forward: carries a tangent with every value (jvp).
 
-As for Batch, a call becomes one call, below, of a derived operator that computes values and tangents together.  Elementwise
-primitives multiply by their partials; linear ones act on the tangent as on the value.  Whatever else has a vjp rule is
-differentiated by transposing that rule, which is linear in its cotangent: the transpose of ``g -> g J`` is ``t -> J t``.
+As for Batch, a call becomes one call, below, of a derived operator that computes values and tangents together.
+Elementwise primitives multiply by their partials; linear ones act on the tangent as on the value.  Whatever else has a
+vjp rule is differentiated by transposing that rule, which is linear in its cotangent: the transpose of ``g -> g J`` is
+``t -> J t``.
 """
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Dual(Wrapped):
         self.tangent = other.tangent
 
     def replace(self, new: "Dual"):
-        """Takes a new value.  In a ``dual_level`` block it is written into the memory of the old one, and its tangent into that of the old tangent."""
+        """Takes a new value.  In a ``dual_level`` block it is written into the memory of the old one, and its tangent
+        into that of the old tangent."""
         if not self.level.takes_contexts:
             return super().replace(new)
         self.current()
@@ -90,7 +92,8 @@ class Forward(Level):
     kind = Dual
     name = "jvp"
     active = True  # whether tangents are carried on (``fwd_grad`` switches)
-    takes_contexts = False  # whether functions whose ``forward`` gets the context run here: where no other transform can lie below
+    # whether functions whose ``forward`` gets the context run here: where no other transform can lie below
+    takes_contexts = False
 
     def adopt(self, results):
         return map_results(lambda r: Dual(self, r) if not isinstance(r, Dual) else r, results)
@@ -143,10 +146,12 @@ def make_forward(op: Op, mask) -> Op:
         else:
             with level:
                 results = body_of(op, args)(*args, **kwargs)
-            results = [(r.value, r.tangent) if level.owns(r) else (r, None) for r in (results if isinstance(results, (tuple, list)) else [results])]
+            results = [(r.value, r.tangent) if level.owns(r) else (r, None)
+                       for r in (results if isinstance(results, (tuple, list)) else [results])]
         return tuple(value for pair in results for value in with_zeros(*pair))
 
-    return derived(f"forward.{op.name}", body, op, with_parameter(op.signature, name), view=False, into=None, several=True, tangents=name)
+    return derived(f"forward.{op.name}", body, op, with_parameter(op.signature, name), view=False, into=None,
+                   several=True, tangents=name)
 
 
 def with_zeros(value, tangent):
@@ -181,7 +186,7 @@ def tangent(value):
     return value.tangent if isinstance(value, Dual) else None
 
 
-# --- the kinds: ``rule(op, y, args, tangents, params)`` gives the tangent of y, or None where the vjp rule is to be transposed --------
+# --- the kinds: ``rule(op, y, args, tangents, params)`` gives the tangent of y, or None where the vjp rule is to be tra
 def elementwise(op, y, args, tangents, params):
     if not y.dtype.is_inexact:
         return P.full(shape=(), value=0, dtype=y.dtype)
@@ -192,7 +197,8 @@ def elementwise(op, y, args, tangents, params):
         if not is_tensor(t) or p is None:
             continue
         if p is NotImplemented:
-            raise NotImplementedError(f"the derivative of {op.name.rpartition('.')[2]} by this argument is not implemented")
+            raise NotImplementedError(
+                f"the derivative of {op.name.rpartition('.')[2]} by this argument is not implemented")
         part = (t if p == 1 else P.neg(t)) if type(p) is int and p in (1, -1) else P.mul(t, p)
         total = part if total is None else P.add(total, part)
     if total is None:
@@ -207,7 +213,8 @@ def view(op, y, args, tangents, params):
 
 
 def join(op, y, args, tangents, params):
-    return op(tuple(t if t is not None else P.full(shape=tuple(a.shape), value=0, dtype=a.dtype) for t, a in zip(tangents[0], args[0])), **params)
+    return op(tuple(t if t is not None else P.full(shape=tuple(a.shape), value=0, dtype=a.dtype)
+                    for t, a in zip(tangents[0], args[0])), **params)
 
 
 def reduce(op, y, args, tangents, params):
@@ -227,10 +234,11 @@ def contract(op, y, args, tangents, params):
     return total
 
 
-RULES = {"bytes": lambda op, y, args, tangents, params: None, "elementwise": elementwise, "view": view, "recast": view, "join": join, "reduce": reduce, "gather": gather, "contract": contract}
+RULES = {"bytes": lambda op, y, args, tangents, params: None, "elementwise": elementwise, "view": view, "recast": view,
+         "join": join, "reduce": reduce, "gather": gather, "contract": contract}
 
 
-# --- transposition -----------------------------------------------------------------------------------------------------------------
+# --- transposition ----------------------------------------------------------------------------------------------------
 def transposed(op: Op, results, args, duals, params):
     """The tangents of the results, by transposing the operator's vjp rule."""
     from ..aot.joint import differentiate
@@ -253,9 +261,12 @@ def transposed(op: Op, results, args, duals, params):
         wanted = [isinstance(d, Dual) and d.tangent is not None for d in every(duals)]
         pairs = [(a.node, t) for a, t in zip((a for a, w in zip(answers, wanted) if w), moved) if a is not None]
         sources = [cotangents[k].node for k in floating]
-        pushed = differentiate(list(trace.nodes), [n for n, _ in pairs], [t for _, t in pairs], sources) if pairs else [None] * len(floating)
+        pushed = differentiate(list(trace.nodes), [n for n, _ in pairs], [t for _, t in pairs],
+                               sources) if pairs else [None] * len(floating)
     nodes = [p.node for p in pushed if p is not None]
-    values = iter(Graph(trace.inputs, trace.nodes, nodes).prune().run([*every(args), *outputs, *(r for k, r in enumerate(outputs) if k in floating), *given]))
+    values = iter(Graph(trace.inputs, trace.nodes,
+                        nodes).prune().run([*every(args), *outputs,
+                                            *(r for k, r in enumerate(outputs) if k in floating), *given]))
     tangents = [None] * len(outputs)
     for k, p in zip(floating, pushed):
         tangents[k] = next(values) if p is not None else None
@@ -281,4 +292,5 @@ def every(values):
 
 
 def map_every(function, values):
-    return tuple(function(v) if isinstance(v, Tensor) else map_every(function, v) if type(v) in (list, tuple) else v for v in values)
+    return tuple(function(v) if isinstance(v, Tensor) else map_every(function, v) if type(v) in (list, tuple) else v
+                 for v in values)

@@ -21,8 +21,8 @@ ENDED = -2  # the number shown of a level that has ended
 class Wrapped(Tensor):
     """A tensor of one level.  ``value`` is what it stands for below; its Meta is what the function sees.
 
-    A view of another wrapped tensor knows its ``parent`` and how to be made from it again (``replay``), since the values
-    of a level are replaced, never written.
+    A view of another wrapped tensor knows its ``parent`` and how to be made from it again (``replay``), since the
+    values of a level are replaced, never written.
     """
 
     level: "Level"
@@ -69,12 +69,16 @@ class Wrapped(Tensor):
         return f"{self.shown}(lvl={number}, {self.place_shown}value=\n{textwrap.indent(repr(self.value), '    ')}\n)"
 
     def requires_grad_(self, requires_grad=True):
-        raise RuntimeError("requires_grad_() was called on a tensor inside of a function that is being transformed, where gradients are asked for by "
-                           "transforms: use torch.func.grad, vjp, jacrev or hessian there, or call requires_grad_() outside.")
+        raise RuntimeError(
+            "requires_grad_() was called on a tensor inside of a function that is being transformed, where gradients "
+            "are asked for by "
+            "transforms: use torch.func.grad, vjp, jacrev or hessian there, or call requires_grad_() outside.")
 
     def backward(self, *_, **__):
-        raise RuntimeError("backward() was called inside of a function that is being transformed: use torch.func.grad or vjp there, or call backward() "
-                           "outside.")
+        raise RuntimeError(
+            "backward() was called inside of a function that is being transformed: use torch.func.grad or vjp there, "
+            "or call backward() "
+            "outside.")
 
     def __deepcopy__(self, memo):
         return self.clone()
@@ -145,7 +149,8 @@ def reading(name):
     return read
 
 
-READING = ("item", "tolist", "__bool__", "__int__", "__float__", "__complex__", "__index__", "numpy", "__array__", "data_ptr")
+READING = ("item", "tolist", "__bool__", "__int__", "__float__", "__complex__", "__index__", "numpy", "__array__",
+           "data_ptr")
 for _name in READING:
     setattr(Wrapped, _name, reading(_name))
 
@@ -207,15 +212,18 @@ class Level(Interpreter):
     def keywords(self, op: Op, kwargs) -> dict:
         """Keyword arguments in the order of the operator's parameters, without ``out``, which is refused."""
         if kwargs.get("out") is not None:
-            raise RuntimeError(f"{op.name}(): out= can't be used inside of a function that is being transformed by {self.name}; use the value that "
-                               "the operator returns.")
+            raise RuntimeError(
+                f"{op.name}(): out= can't be used inside of a function that is being transformed by {self.name}; use "
+                "the value that "
+                "the operator returns.")
         return ordered(op, {k: v for k, v in kwargs.items() if k != "out"})
 
     def refreshed(self, value):
         return value.current() if self.owns(value) else value
 
     def opened(self, values, tensors: list) -> list:
-        """Arguments with the values of this level as what they stand for below; the tensors among them go to ``tensors``.
+        """Arguments with the values of this level as what they stand for below; the tensors among them go to
+        ``tensors``.
 
         Run-time numbers of a trace are not tensors here.
         """
@@ -248,7 +256,8 @@ class Level(Interpreter):
         return results
 
     def answer(self, op: Op, tensors, args, kwargs):
-        """The result of a call: ``args`` and ``kwargs`` are ``opened``, ``tensors`` their tensors as they were before."""
+        """The result of a call: ``args`` and ``kwargs`` are ``opened``, ``tensors`` their tensors as they were
+        before."""
         raise NotImplementedError
 
     def mutate(self, op: Op, args, kwargs):
@@ -266,8 +275,10 @@ class Level(Interpreter):
         return target
 
     def refuse(self, op: Op, target):
-        raise RuntimeError(f"{op.name}: a function transformed by {self.name} tried to mutate a captured Tensor, one from outside of it. Make the "
-                           "tensor an argument of the function, or use the operator that returns a new tensor.")
+        raise RuntimeError(
+            f"{op.name}: a function transformed by {self.name} tried to mutate a captured Tensor, one from outside of "
+            "it. Make the "
+            "tensor an argument of the function, or use the operator that returns a new tensor.")
 
     def below(self) -> Suspended:
         """A block that runs under the interpreters below this one."""
@@ -290,7 +301,8 @@ def written(op: Op) -> Op:
             target = list(bind(op, args, kwargs).values())[at]
             result = body_of(op, args)(*args, **kwargs)
             if tuple(result.shape) != tuple(target.shape):
-                raise RuntimeError(f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}")
+                raise RuntimeError(
+                    f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}")
             return as_dtype(result, target.dtype) if result is not target else P.copy(target)
 
         found = op.facts["written"] = derived(op.name, body, op, into=None)
@@ -347,7 +359,8 @@ def map_results(function, results):
     return results
 
 
-PASSED_ON = ("view", "random", "detaches", "number_first", "out_of_range", "into", "several")  # facts that hold of derived operators too
+# facts that hold of derived operators too
+PASSED_ON = ("view", "random", "detaches", "number_first", "out_of_range", "into", "several")
 
 
 def derived(name: str, body, op: Op, signature=None, **facts) -> Op:

@@ -76,8 +76,8 @@ def traced(node: Node) -> Traced:
 
 
 class Trace(Interpreter):
-    """Writes a program.  Primitives become nodes; an operator with a gradient rule becomes a node that carries its traced
-    body; every other operator is replaced by its body."""
+    """Writes a program.  Primitives become nodes; an operator with a gradient rule becomes a node that carries its
+    traced body; every other operator is replaced by its body."""
 
     traces = True
 
@@ -102,7 +102,8 @@ class Trace(Interpreter):
             if op.kind.name == "elementwise" and all(isinstance(bound[k], (*NUMBERS, Expr)) for k in names[:count]):
                 if any(isinstance(bound[k], Expr) for k in names[:count]):
                     return computed(op.name.rpartition(".")[2], [bound[k] for k in names[:count]])
-                return op.kind.numpy(*(np.asarray(bound[k]) for k in names[:count]), **{k: bound[k] for k in names[count:]}).item()
+                return op.kind.numpy(*(np.asarray(bound[k]) for k in names[:count]),
+                                     **{k: bound[k] for k in names[count:]}).item()
             if op is P.full and isinstance(bound["value"], Number):
                 return P.copy(P.expand(P.convert(bound["value"], dtype=bound["dtype"]), shape=bound["shape"]))
             given = tuple(bound[k] for k in names[:count])
@@ -138,7 +139,9 @@ class Trace(Interpreter):
             meta = op.kind.meta(op, *metas_of(nodes), **params)
             check_quantized(op, nodes, meta)
             if op.kind.computes and meta.dtype.is_byte:
-                raise NotImplementedError(f"{op.name.rpartition('.')[2]} is not implemented for {meta.dtype}, which stores numbers: convert to float32 to compute, and back")
+                raise NotImplementedError(
+                    f"{op.name.rpartition('.')[2]} is not implemented for {meta.dtype}, which stores numbers: convert "
+                    "to float32 to compute, and back")
         node = Node(self.fresh("t"), op, nodes, params, meta, inside, constant=not is_recording())
         self.nodes.append(node)
         if isinstance(meta, tuple):
@@ -146,8 +149,8 @@ class Trace(Interpreter):
         return traced(node)
 
     def adopted(self, graph, values):
-        """The results of a program of primitives for these arguments, its nodes taken over as they are; None where the arguments are not those that it
-        was written for, or where operators carry their bodies."""
+        """The results of a program of primitives for these arguments, its nodes taken over as they are; None where the
+        arguments are not those that it was written for, or where operators carry their bodies."""
         graph = getattr(graph, "graph", graph)
         known = all(isinstance(v, Traced) and v._meta is n.meta for v, n in zip(values, graph.inputs))
         if not known or any(n.op.kind is None or n.inside is not None for n in graph.nodes):
@@ -155,7 +158,8 @@ class Trace(Interpreter):
         self.simple = not self.nodes
         constant, env = not is_recording(), {n: v.node for n, v in zip(graph.inputs, values)}
         for node in graph.nodes:
-            env[node] = Node(self.fresh("t"), node.op, map_nodes(node.args, env.__getitem__), node.params, node.meta, None, node.where, constant=constant)
+            env[node] = Node(self.fresh("t"), node.op, map_nodes(node.args, env.__getitem__), node.params, node.meta,
+                             None, node.where, constant=constant)
             self.nodes.append(env[node])
         return tuple(traced(env[n]) for n in graph.result_nodes())
 
@@ -190,19 +194,24 @@ class Trace(Interpreter):
 
 
 def check_quantized(op: Op, nodes, meta):
-    """NotImplementedError for a primitive that would compute with the whole numbers of quantized tensors, or fill them in, whatever they mean."""
+    """NotImplementedError for a primitive that would compute with the whole numbers of quantized tensors, or fill them
+    in, whatever they mean."""
     found = [n.dtype for n in nodes_in(nodes) if type(n.meta) is Meta and n.dtype.scheme is not None]
     if not found and (type(meta) is not Meta or meta.dtype.scheme is None):
         return
-    moved = op.kind.name in ("view", "join", "gather") and op is not P.pad and all(type(one.scheme) is PerTensor for one in found)
+    moved = op.kind.name in ("view", "join", "gather") and op is not P.pad and all(type(one.scheme) is PerTensor
+                                                                                   for one in found)
     same = op is P.convert and bool(found) and meta.dtype is found[0]
     if op not in (P.copy, P.meaning) and not moved and not same:
-        raise NotImplementedError(f"Could not run '{op.name.rpartition('.')[2]}' with quantized tensors: it has no quantized form. Compute with dequantize(), or "
-                                  "with the whole numbers, int_repr()")
+        raise NotImplementedError(
+            f"Could not run '{op.name.rpartition('.')[2]}' with quantized tensors: it has no quantized form. Compute "
+            "with dequantize(), or "
+            "with the whole numbers, int_repr()")
 
 
 def fitted(values):
-    """The operands of an elementwise primitive, numbers that are only known at run time in the dtype of what they meet, as constants are."""
+    """The operands of an elementwise primitive, numbers that are only known at run time in the dtype of what they meet,
+    as constants are."""
     weak = [isinstance(v, Traced) and v.weak for v in values]
     if not any(weak):
         return values
@@ -211,7 +220,8 @@ def fitted(values):
         return values
     if any(number and v.dtype.category > met[-1].category for v, number in zip(values, weak)):
         raise ValueNeeded(f"a number of {met[-1].name} is wanted, not of another kind")
-    return tuple(P.convert(v, dtype=met[-1]) if number and v.dtype is not met[-1] else v for v, number in zip(values, weak))
+    return tuple(P.convert(v, dtype=met[-1]) if number and v.dtype is not met[-1] else v
+                 for v, number in zip(values, weak))
 
 
 class Several:

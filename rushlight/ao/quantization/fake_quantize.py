@@ -1,4 +1,5 @@
-"""Modules that round values as their observer says, with gradients that go straight through: how models learn to be quantized."""
+"""Modules that round values as their observer says, with gradients that go straight through: how models learn to be
+quantized."""
 from __future__ import annotations
 
 from ..._src.core import quantized as schemes
@@ -46,7 +47,8 @@ class FakeQuantize(FakeQuantizeBase):
     ``observer``: a class; further arguments are its own.  Buffers: ``scale``, ``zero_point``.
     """
 
-    def __init__(self, observer=MovingAverageMinMaxObserver, quant_min=None, quant_max=None, is_dynamic=False, **observer_kwargs):
+    def __init__(self, observer=MovingAverageMinMaxObserver, quant_min=None, quant_max=None, is_dynamic=False,
+                 **observer_kwargs):
         super().__init__()
         if quant_min is not None and quant_max is not None:
             if quant_min > quant_max:
@@ -58,7 +60,8 @@ class FakeQuantize(FakeQuantizeBase):
         observer_kwargs["is_dynamic"] = is_dynamic
         self.activation_post_process = observer(**observer_kwargs)
         own = self.activation_post_process
-        self.quant_min, self.quant_max, self.is_dynamic, self.dtype, self.qscheme = own.quant_min, own.quant_max, is_dynamic, own.dtype, own.qscheme
+        self.quant_min, self.quant_max, self.is_dynamic, self.dtype, self.qscheme = (own.quant_min, own.quant_max,
+                                                                                     is_dynamic, own.dtype, own.qscheme)
         self.ch_axis, self.is_per_channel = getattr(own, "ch_axis", -1), own.qscheme in BY_CHANNEL
         fractions = self.qscheme is schemes.per_channel_affine_float_qparams
         self.register_buffer("scale", facade().tensor([1.0]))
@@ -76,13 +79,17 @@ class FakeQuantize(FakeQuantizeBase):
             self.scale, self.zero_point = scale.to(float32), zero_point.to(self.zero_point.dtype)
         if self.fake_quant_enabled[0] == 1:
             if self.is_per_channel:
-                return torch.fake_quantize_per_channel_affine(X, self.scale, self.zero_point, self.ch_axis, self.quant_min, self.quant_max)
-            return torch.fake_quantize_per_tensor_affine(X, self.scale.reshape(()), self.zero_point.reshape(()), self.quant_min, self.quant_max)
+                return torch.fake_quantize_per_channel_affine(X, self.scale, self.zero_point, self.ch_axis,
+                                                              self.quant_min, self.quant_max)
+            return torch.fake_quantize_per_tensor_affine(X, self.scale.reshape(()), self.zero_point.reshape(()),
+                                                         self.quant_min, self.quant_max)
         return X
 
     def extra_repr(self):
-        return (f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, quant_min={self.quant_min}, quant_max={self.quant_max}, "
-                f"dtype={self.dtype}, qscheme={self.qscheme}, ch_axis={self.ch_axis}, scale={self.scale}, zero_point={self.zero_point}")
+        return (f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
+                f"quant_min={self.quant_min}, quant_max={self.quant_max}, "
+                f"dtype={self.dtype}, qscheme={self.qscheme}, ch_axis={self.ch_axis}, scale={self.scale}, "
+                f"zero_point={self.zero_point}")
 
     def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
         for name in ("scale", "zero_point"):  # as long as there are channels, which the file knows
@@ -104,7 +111,8 @@ class FixedQParamsFakeQuantize(FakeQuantize):
 
 
 class FusedMovingAvgObsFakeQuantize(FakeQuantize):
-    """A FakeQuantize that observes by moving averages; buffers say ``fake_quant_enabled`` and ``observer_enabled`` as whole numbers."""
+    """A FakeQuantize that observes by moving averages; buffers say ``fake_quant_enabled`` and ``observer_enabled`` as
+    whole numbers."""
 
     def __init__(self, observer=MovingAverageMinMaxObserver, quant_min=0, quant_max=255, **observer_kwargs):
         super().__init__(observer, quant_min, quant_max, **observer_kwargs)
@@ -128,14 +136,24 @@ disable_observer = switching("disable_observer", "Keeps the scale of a FakeQuant
 
 TENSOR = {"dtype": qint8, "qscheme": schemes.per_tensor_symmetric}
 CHANNEL = {"dtype": qint8, "qscheme": schemes.per_channel_symmetric}
-default_fake_quant = FakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=0, quant_max=255, dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=True)
-default_weight_fake_quant = FakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, reduce_range=False, **TENSOR)
-default_dynamic_fake_quant = FakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=0, quant_max=255, is_dynamic=True, dtype=quint8, averaging_constant=1)
-default_fixed_qparams_range_neg1to1_fake_quant = FixedQParamsFakeQuantize.with_args(observer=observers.default_fixed_qparams_range_neg1to1_observer)
-default_fixed_qparams_range_0to1_fake_quant = FixedQParamsFakeQuantize.with_args(observer=observers.default_fixed_qparams_range_0to1_observer)
+default_fake_quant = FakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=0, quant_max=255,
+                                            dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=True)
+default_weight_fake_quant = FakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=-128, quant_max=127,
+                                                   reduce_range=False, **TENSOR)
+default_dynamic_fake_quant = FakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=0, quant_max=255,
+                                                    is_dynamic=True, dtype=quint8, averaging_constant=1)
+default_fixed_qparams_range_neg1to1_fake_quant = FixedQParamsFakeQuantize.with_args(
+    observer=observers.default_fixed_qparams_range_neg1to1_observer)
+default_fixed_qparams_range_0to1_fake_quant = FixedQParamsFakeQuantize.with_args(
+    observer=observers.default_fixed_qparams_range_0to1_observer)
 default_symmetric_fixed_qparams_fake_quant = default_fixed_qparams_range_neg1to1_fake_quant
 default_affine_fixed_qparams_fake_quant = default_fixed_qparams_range_0to1_fake_quant
-default_per_channel_weight_fake_quant = FakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, quant_min=-128, quant_max=127, reduce_range=False, ch_axis=0, **CHANNEL)
-default_fused_act_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=0, quant_max=255, dtype=quint8)
-default_fused_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, **TENSOR)
-default_fused_per_channel_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, quant_min=-128, quant_max=127, **CHANNEL)
+default_per_channel_weight_fake_quant = FakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver,
+                                                               quant_min=-128, quant_max=127, reduce_range=False,
+                                                               ch_axis=0, **CHANNEL)
+default_fused_act_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver,
+                                                                       quant_min=0, quant_max=255, dtype=quint8)
+default_fused_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver,
+                                                                      quant_min=-128, quant_max=127, **TENSOR)
+default_fused_per_channel_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
+    observer=MovingAveragePerChannelMinMaxObserver, quant_min=-128, quant_max=127, **CHANNEL)

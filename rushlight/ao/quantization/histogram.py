@@ -1,4 +1,5 @@
-"""The observer that keeps a histogram, and cuts off what costs less when it is cut off than when all other values are rounded more coarsely for it."""
+"""The observer that keeps a histogram, and cuts off what costs less when it is cut off than when all other values are
+rounded more coarsely for it."""
 from __future__ import annotations
 
 import warnings
@@ -20,7 +21,8 @@ def cube(end, begin):
 
 
 def rounding_error(histogram, low, high, first, last, levels):
-    """The sum of squared errors when bins from ``first`` to ``last`` are rounded to so many levels, others to the nearest of these; values lie evenly in a bin."""
+    """The sum of squared errors when bins from ``first`` to ``last`` are rounded to so many levels, others to the
+    nearest of these; values lie evenly in a bin."""
     single = np.float32
     width = (high - low) / len(histogram)
     step = width * (last - first + 1) / levels
@@ -38,7 +40,8 @@ def rounding_error(histogram, low, high, first, last, levels):
 
 
 def best_range(histogram, low, high, levels):
-    """(first bin, last bin): outer bins are left out by small shares of all values, on the side where that takes more bins, as long as the error gets less."""
+    """(first bin, last bin): outer bins are left out by small shares of all values, on the side where that takes more
+    bins, as long as the error gets less."""
     sums, total = np.cumsum(histogram, dtype=np.float32), float(histogram.sum(dtype=np.float32))
     alpha, beta, first, last, least = 0.0, 1.0, 0, len(histogram) - 1, float("inf")
     while alpha < beta:
@@ -60,15 +63,18 @@ def best_range(histogram, low, high, levels):
 
 
 class HistogramObserver(UniformQuantizationObserverBase):
-    """A histogram of all values seen, ``bins`` long; of the ranges within it that one is chosen which loses least (L2) by rounding.
+    """A histogram of all values seen, ``bins`` long; of the ranges within it that one is chosen which loses least (L2)
+    by rounding.
 
     Buffers: ``histogram`` [bins], ``min_val`` and ``max_val`` [], where it begins and ends.
     """
 
-    def __init__(self, bins=2048, dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=False, quant_min=None, quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False,
+    def __init__(self, bins=2048, dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=False, quant_min=None,
+                 quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False,
                  **kwargs):
         if qscheme not in (schemes.per_tensor_affine, schemes.per_tensor_symmetric):
-            raise NotImplementedError("HistogramObserver's qscheme only support torch.per_tensor_symmetric and torch.per_tensor_affine.")
+            raise NotImplementedError(
+                "HistogramObserver's qscheme only support torch.per_tensor_symmetric and torch.per_tensor_affine.")
         if is_dynamic:
             raise NotImplementedError("HistogramObserver doesn't support dynamic quantization")
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
@@ -114,7 +120,8 @@ class HistogramObserver(UniformQuantizationObserverBase):
     def calculate_qparams(self):
         torch = facade()
         if self.min_val == float("inf") and self.max_val == float("-inf"):
-            warnings.warn("must run observer before calling calculate_qparams. Returning default scale and zero point ", stacklevel=2)
+            warnings.warn("must run observer before calling calculate_qparams. Returning default scale and zero point ",
+                          stacklevel=2)
             return torch.tensor([1.0]), torch.tensor([0])
         first, last = best_range(self.histogram.numpy(), self.min_val.item(), self.max_val.item(), self.dst_nbins)
         width = (self.max_val - self.min_val) / self.bins

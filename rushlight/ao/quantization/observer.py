@@ -13,7 +13,8 @@ from ...nn import Module
 __getattr__ = later(__name__, {".histogram": ("HistogramObserver", "default_histogram_observer")})
 SYMMETRIC = schemes.per_tensor_symmetric, schemes.per_channel_symmetric
 BY_CHANNEL = schemes.per_channel_affine, schemes.per_channel_symmetric, schemes.per_channel_affine_float_qparams
-BITS = {"qint8": (-128, 127), "int8": (-128, 127), "quint8": (0, 255), "uint8": (0, 255), "qint32": (-2**31, 2**31 - 1), "int32": (-2**31, 2**31 - 1), "int16": (-2**15, 2**15 - 1),
+BITS = {"qint8": (-128, 127), "int8": (-128, 127), "quint8": (0, 255), "uint8": (0, 255), "qint32": (-2**31, 2**31 - 1),
+        "int32": (-2**31, 2**31 - 1), "int16": (-2**15, 2**15 - 1),
         "uint16": (0, 2**16 - 1)}
 EPS = 1.1920928955078125e-07
 
@@ -87,7 +88,8 @@ class UniformQuantizationObserverBase(ObserverBase):
 
     _version = 3
 
-    def __init__(self, dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=False, quant_min=None, quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False,
+    def __init__(self, dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=False, quant_min=None,
+                 quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False,
                  **kwargs):
         super().__init__(dtype, is_dynamic)
         if qscheme not in schemes.QSCHEMES:
@@ -95,7 +97,9 @@ class UniformQuantizationObserverBase(ObserverBase):
         if dtype.name not in BITS:
             raise AssertionError(f"Default Observer only works for dtypes {', '.join(BITS)}, got {dtype}")
         if reduce_range:
-            warnings.warn("Please use quant_min and quant_max to specify the range for observers. reduce_range will be deprecated in a future release of PyTorch.", stacklevel=2)
+            warnings.warn(
+                "Please use quant_min and quant_max to specify the range for observers. reduce_range will be "
+                "deprecated in a future release of PyTorch.", stacklevel=2)
         self.qscheme, self.reduce_range = qscheme, reduce_range
         self.register_buffer("eps", facade().tensor([eps]))
         self.has_customized_qrange = quant_min is not None and quant_max is not None
@@ -113,7 +117,8 @@ class UniformQuantizationObserverBase(ObserverBase):
         if self.qscheme in SYMMETRIC:
             scale = torch.maximum(torch.maximum(-low, high) / (steps / 2), self.eps)
             zero = (self.quant_min + self.quant_max) // 2 if self.has_customized_qrange else 128
-            zero_point = torch.full(scale.shape, zero if self.dtype.name in ("quint8", "uint8") else 2**15 if self.dtype.name == "uint16" else 0, dtype=int64)
+            zero_point = torch.full(scale.shape, zero if self.dtype.name in ("quint8", "uint8") else 2**15
+                                    if self.dtype.name == "uint16" else 0, dtype=int64)
         elif self.qscheme is schemes.per_channel_affine_float_qparams:
             scale = (max_val - min_val) / steps
             scale = torch.where(scale > self.eps, scale, torch.ones_like(scale))
@@ -131,9 +136,11 @@ class UniformQuantizationObserverBase(ObserverBase):
 class MinMaxObserver(UniformQuantizationObserverBase):
     """The least and the largest value seen."""
 
-    def __init__(self, dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=False, quant_min=None, quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False, **kwargs):
+    def __init__(self, dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=False, quant_min=None,
+                 quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False, **kwargs):
         if qscheme in BY_CHANNEL:
-            raise NotImplementedError("MinMaxObserver's qscheme only support torch.per_tensor_symmetric and torch.per_tensor_affine.")
+            raise NotImplementedError(
+                "MinMaxObserver's qscheme only support torch.per_tensor_symmetric and torch.per_tensor_affine.")
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self.register_buffer("min_val", facade().tensor(float("inf")))
         self.register_buffer("max_val", facade().tensor(float("-inf")))
@@ -163,26 +170,32 @@ class MinMaxObserver(UniformQuantizationObserverBase):
 class MovingAverageMinMaxObserver(MinMaxObserver):
     """Extremes that follow those of each tensor by the share ``averaging_constant``."""
 
-    def __init__(self, averaging_constant=0.01, dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=False, quant_min=None, quant_max=None, eps=EPS, is_dynamic=False, **kwargs):
+    def __init__(self, averaging_constant=0.01, dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=False,
+                 quant_min=None, quant_max=None, eps=EPS, is_dynamic=False, **kwargs):
         self.averaging_constant = averaging_constant
         if is_dynamic and averaging_constant != 1:
-            raise NotImplementedError("MovingAverageMinMaxObserver doesn't support dynamic quantization for averaging constant != 1")
+            raise NotImplementedError(
+                "MovingAverageMinMaxObserver doesn't support dynamic quantization for averaging constant != 1")
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, None, eps, is_dynamic, **kwargs)
         self.averaging_constant = averaging_constant
 
     def joined(self, low, high):
         if self.min_val == float("inf") and self.max_val == float("-inf"):
             return low, high
-        return self.min_val + self.averaging_constant * (low - self.min_val), self.max_val + self.averaging_constant * (high - self.max_val)
+        return self.min_val + self.averaging_constant * (low - self.min_val), self.max_val + self.averaging_constant * (
+            high - self.max_val)
 
 
 class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
     """The least and the largest value seen of each index of dimension ``ch_axis``."""
 
-    def __init__(self, ch_axis=0, dtype=quint8, qscheme=schemes.per_channel_affine, reduce_range=False, quant_min=None, quant_max=None, factory_kwargs=None, eps=EPS,
+    def __init__(self, ch_axis=0, dtype=quint8, qscheme=schemes.per_channel_affine, reduce_range=False, quant_min=None,
+                 quant_max=None, factory_kwargs=None, eps=EPS,
                  is_dynamic=False, **kwargs):
         if qscheme not in BY_CHANNEL:
-            raise NotImplementedError("PerChannelMinMaxObserver's qscheme only support torch.per_channel_symmetric, torch.per_channel_affine and torch.per_channel_affine_float_qparams.")
+            raise NotImplementedError(
+                "PerChannelMinMaxObserver's qscheme only support torch.per_channel_symmetric, "
+                "torch.per_channel_affine and torch.per_channel_affine_float_qparams.")
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self.ch_axis = ch_axis
         self.reset_min_max_vals()
@@ -213,19 +226,22 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
 class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
     """Extremes of each channel that follow those of each tensor by the share ``averaging_constant``."""
 
-    def __init__(self, averaging_constant=0.01, ch_axis=0, dtype=quint8, qscheme=schemes.per_channel_affine, reduce_range=False, quant_min=None, quant_max=None, eps=EPS, is_dynamic=False,
+    def __init__(self, averaging_constant=0.01, ch_axis=0, dtype=quint8, qscheme=schemes.per_channel_affine,
+                 reduce_range=False, quant_min=None, quant_max=None, eps=EPS, is_dynamic=False,
                  **kwargs):
         super().__init__(ch_axis, dtype, qscheme, reduce_range, quant_min, quant_max, None, eps, is_dynamic, **kwargs)
         self.averaging_constant = averaging_constant
 
     def joined(self, low, high):
-        return self.min_val + self.averaging_constant * (low - self.min_val), self.max_val + self.averaging_constant * (high - self.max_val)
+        return self.min_val + self.averaging_constant * (low - self.min_val), self.max_val + self.averaging_constant * (
+            high - self.max_val)
 
 
 class FixedQParamsObserver(ObserverBase):
     """A scale and a zero point that are known beforehand."""
 
-    def __init__(self, scale, zero_point, dtype=quint8, qscheme=schemes.per_tensor_affine, quant_min=0, quant_max=255, is_dynamic=False, **kwargs):
+    def __init__(self, scale, zero_point, dtype=quint8, qscheme=schemes.per_tensor_affine, quant_min=0, quant_max=255,
+                 is_dynamic=False, **kwargs):
         if is_dynamic:
             raise NotImplementedError("FixedQParamsObserver doesn't support dynamic quantization")
         super().__init__(dtype, is_dynamic)
@@ -243,9 +259,12 @@ class FixedQParamsObserver(ObserverBase):
 class PlaceholderObserver(ObserverBase):
     """Sees nothing: says which dtype is meant, and whether scales are chosen at run time."""
 
-    def __init__(self, dtype=float32, custom_op_name="", compute_dtype=None, quant_min=None, quant_max=None, qscheme=None, eps=None, is_dynamic=False):
+    def __init__(self, dtype=float32, custom_op_name="", compute_dtype=None, quant_min=None, quant_max=None,
+                 qscheme=None, eps=None, is_dynamic=False):
         super().__init__(dtype, is_dynamic)
-        self.qscheme, self.quant_min, self.quant_max, self.eps, self.custom_op = qscheme or schemes.per_tensor_affine, quant_min, quant_max, eps, custom_op_name
+        self.qscheme, self.quant_min, self.quant_max, self.eps, self.custom_op = (qscheme or schemes.per_tensor_affine,
+                                                                                  quant_min, quant_max, eps,
+                                                                                  custom_op_name)
         if compute_dtype:
             self.is_dynamic = True
 
@@ -310,14 +329,25 @@ def _is_activation_post_process(module) -> bool:
 
 _PartialWrapper, _with_args, _ObserverBase = Partial, with_args, UniformQuantizationObserverBase
 default_observer = MinMaxObserver.with_args(quant_min=0, quant_max=127)
-default_placeholder_observer, default_debug_observer, default_reuse_input_observer = PlaceholderObserver, RecordingObserver, ReuseInputObserver
+default_placeholder_observer, default_debug_observer, default_reuse_input_observer = (PlaceholderObserver,
+                                                                                      RecordingObserver,
+                                                                                      ReuseInputObserver)
 default_weight_observer = MinMaxObserver.with_args(dtype=qint8, qscheme=schemes.per_tensor_symmetric)
-weight_observer_range_neg_127_to_127 = MinMaxObserver.with_args(dtype=qint8, qscheme=schemes.per_tensor_symmetric, quant_min=-127, quant_max=127, eps=2**-12)
-default_per_channel_weight_observer = PerChannelMinMaxObserver.with_args(dtype=qint8, qscheme=schemes.per_channel_symmetric)
-per_channel_weight_observer_range_neg_127_to_127 = PerChannelMinMaxObserver.with_args(dtype=qint8, qscheme=schemes.per_channel_symmetric, quant_min=-127, quant_max=127, eps=2**-12)
-default_dynamic_quant_observer = PlaceholderObserver.with_args(dtype=quint8, quant_min=0, quant_max=255, is_dynamic=True)
-default_float_qparams_observer = PerChannelMinMaxObserver.with_args(dtype=quint8, qscheme=schemes.per_channel_affine_float_qparams, ch_axis=0)
-default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(scale=2.0 / 256.0, zero_point=128, dtype=quint8, quant_min=0, quant_max=255)
-default_fixed_qparams_range_0to1_observer = FixedQParamsObserver.with_args(scale=1.0 / 256.0, zero_point=0, dtype=quint8, quant_min=0, quant_max=255)
-default_symmetric_fixed_qparams_observer, default_affine_fixed_qparams_observer = default_fixed_qparams_range_neg1to1_observer, default_fixed_qparams_range_0to1_observer
+weight_observer_range_neg_127_to_127 = MinMaxObserver.with_args(dtype=qint8, qscheme=schemes.per_tensor_symmetric,
+                                                                quant_min=-127, quant_max=127, eps=2**-12)
+default_per_channel_weight_observer = PerChannelMinMaxObserver.with_args(dtype=qint8,
+                                                                         qscheme=schemes.per_channel_symmetric)
+per_channel_weight_observer_range_neg_127_to_127 = PerChannelMinMaxObserver.with_args(dtype=qint8,
+                                                                                      qscheme=schemes.per_channel_symmetric, quant_min=-127, quant_max=127, eps=2**-12)
+default_dynamic_quant_observer = PlaceholderObserver.with_args(dtype=quint8, quant_min=0, quant_max=255,
+                                                               is_dynamic=True)
+default_float_qparams_observer = PerChannelMinMaxObserver.with_args(dtype=quint8,
+                                                                    qscheme=schemes.per_channel_affine_float_qparams,
+                                                                    ch_axis=0)
+default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(scale=2.0 / 256.0, zero_point=128,
+                                                                              dtype=quint8, quant_min=0, quant_max=255)
+default_fixed_qparams_range_0to1_observer = FixedQParamsObserver.with_args(scale=1.0 / 256.0, zero_point=0,
+                                                                           dtype=quint8, quant_min=0, quant_max=255)
+default_symmetric_fixed_qparams_observer, default_affine_fixed_qparams_observer = (
+    default_fixed_qparams_range_neg1to1_observer, default_fixed_qparams_range_0to1_observer)
 

@@ -13,7 +13,8 @@ __getattr__ = later(__name__)
 
 
 class QConfigMapping:
-    """QConfigs for parts of a model: ``set_module_name`` goes before ``set_module_name_regex``, that before ``set_object_type``, that before ``set_global``.
+    """QConfigs for parts of a model: ``set_module_name`` goes before ``set_module_name_regex``, that before
+    ``set_object_type``, that before ``set_global``.
 
     None leaves a part as it is.
 
@@ -24,7 +25,9 @@ class QConfigMapping:
 
     def __init__(self):
         self.global_qconfig = None
-        self.object_type_qconfigs, self.module_name_regex_qconfigs, self.module_name_qconfigs = OrderedDict(), OrderedDict(), OrderedDict()
+        self.object_type_qconfigs, self.module_name_regex_qconfigs, self.module_name_qconfigs = (OrderedDict(),
+                                                                                                 OrderedDict(),
+                                                                                                 OrderedDict())
         self.module_name_object_type_order_qconfigs = OrderedDict()
 
     def set_global(self, global_qconfig):
@@ -65,17 +68,20 @@ class QConfigMapping:
 
     @classmethod
     def from_dict(cls, qconfig_dict):
-        """From PyTorch's older form: "" and lists of pairs under "object_type", "module_name_regex" and "module_name"."""
+        """From PyTorch's older form: "" and lists of pairs under "object_type", "module_name_regex" and
+        "module_name"."""
         made = cls()
         if "" in qconfig_dict:
             made.set_global(qconfig_dict[""])
-        for key, enter in (("object_type", made.set_object_type), ("module_name_regex", made.set_module_name_regex), ("module_name", made.set_module_name)):
+        for key, enter in (("object_type", made.set_object_type), ("module_name_regex", made.set_module_name_regex),
+                           ("module_name", made.set_module_name)):
             for name, qconfig in qconfig_dict.get(key, ()):
                 enter(name, qconfig)
         return made
 
     def to_dict(self):
-        return {"": self.global_qconfig, "object_type": list(self.object_type_qconfigs.items()), "module_name_regex": list(self.module_name_regex_qconfigs.items()),
+        return {"": self.global_qconfig, "object_type": list(self.object_type_qconfigs.items()),
+                "module_name_regex": list(self.module_name_regex_qconfigs.items()),
                 "module_name": list(self.module_name_qconfigs.items())}
 
 
@@ -83,9 +89,11 @@ def fixed_ranges():
     """Operators whose results lie within known bounds, and the observers that say so."""
     torch = facade()
     nn, F = torch.nn, torch.nn.functional
-    unit = (nn.Hardsigmoid, F.hardsigmoid, "hardsigmoid", "hardsigmoid_", nn.Sigmoid, torch.sigmoid, "sigmoid", "sigmoid_", nn.Softmax)
+    unit = (nn.Hardsigmoid, F.hardsigmoid, "hardsigmoid", "hardsigmoid_", nn.Sigmoid, torch.sigmoid, "sigmoid",
+            "sigmoid_", nn.Softmax)
     around = (nn.Tanh, torch.tanh, "tanh", "tanh_")
-    return {**dict.fromkeys(unit, observers.default_fixed_qparams_range_0to1_observer), **dict.fromkeys(around, observers.default_fixed_qparams_range_neg1to1_observer)}
+    return {**dict.fromkeys(unit, observers.default_fixed_qparams_range_0to1_observer),
+            **dict.fromkeys(around, observers.default_fixed_qparams_range_neg1to1_observer)}
 
 
 def mapping_of(is_qat, backend, version) -> QConfigMapping:
@@ -96,7 +104,8 @@ def mapping_of(is_qat, backend, version) -> QConfigMapping:
     transposed = QConfig(activation=qconfig.activation, weight=weight) if backend in ("fbgemm", "x86") else qconfig
     floats = QConfig(activation=qconfig.activation, weight=observers.default_placeholder_observer)
     made = QConfigMapping().set_global(qconfig).set_object_type("reshape", default_reuse_input_qconfig)
-    for kind in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d, F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d):
+    for kind in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d, F.conv_transpose1d, F.conv_transpose2d,
+                 F.conv_transpose3d):
         made.set_object_type(kind, transposed)
     for kind in (F.layer_norm, nn.LayerNorm):
         made.set_object_type(kind, floats)

@@ -24,16 +24,20 @@ def wanted(qconfig_spec) -> dict:
 
 
 def quantize_dynamic(model, qconfig_spec=None, dtype=qint8, mapping=None, inplace=False):
-    """A copy of a model (or itself, ``inplace``) whose linear layers have qint8 weights and quantize their inputs by the extremes of these.
+    """A copy of a model (or itself, ``inplace``) whose linear layers have qint8 weights and quantize their inputs by
+    the extremes of these.
 
-    ``qconfig_spec``: paths and classes of modules, or a dict from them to QConfigs; default: all.  QuantizedError for other dtypes than qint8 and for recurrent layers.
+    ``qconfig_spec``: paths and classes of modules, or a dict from them to QConfigs; default: all.  QuantizedError for
+      other dtypes than qint8 and for recurrent layers.
 
     >>> import rushlight as torch
     >>> torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(4, 2)))(torch.ones(1, 4)).shape
     torch.Size([1, 2])
     """
     if dtype is not qint8 or mapping is not None:
-        raise QuantizedError(f"quantize_dynamic makes weights of torch.qint8 alone, by its own mapping; got dtype={dtype} and mapping={mapping}")
+        raise QuantizedError(
+            f"quantize_dynamic makes weights of torch.qint8 alone, by its own mapping; got dtype={dtype} and "
+            f"mapping={mapping}")
     spec, model = wanted(qconfig_spec), model if inplace else copy.deepcopy(model)
     return replaced(model, "", spec, spec.get(""))
 
@@ -44,7 +48,9 @@ def replaced(module, path, spec, inherited: QConfig | None):
     if chosen is not None and type(module) is Linear:
         return linear.Linear.of(module, chosen.weight(), 1.0, 0)
     if chosen is not None and type(module) in RECURRENT:
-        raise QuantizedError(f"{type(module).__name__} has no quantized form here: name the modules that are to be quantized, as in quantize_dynamic(model, {{nn.Linear}})")
+        raise QuantizedError(
+            f"{type(module).__name__} has no quantized form here: name the modules that are to be quantized, as in "
+            f"quantize_dynamic(model, {{nn.Linear}})")
     for name, child in module.named_children():
         setattr(module, name, replaced(child, f"{path}.{name}" if path else name, spec, chosen))
     return module

@@ -1,6 +1,8 @@
-"""Quantization of traced models: ``prepare_fx`` puts observers into them, ``convert_fx`` makes what they saw whole numbers.
+"""Quantization of traced models: ``prepare_fx`` puts observers into them, ``convert_fx`` makes what they saw whole
+numbers.
 
-A value is observed where a layer that computes with whole numbers makes it, or reads it.  Calls that only pass numbers on share the observer of their input.
+A value is observed where a layer that computes with whole numbers makes it, or reads it.  Calls that only pass numbers
+on share the observer of their input.
 """
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ from .qconfig_mapping import QConfigMapping
 
 __getattr__ = later(__name__)
 POST = "activation_post_process_"
-QUANTIZED = {"Conv1d": conv.Conv1d, "Conv2d": conv.Conv2d, "Conv3d": conv.Conv3d, "Linear": linear.Linear, "ConvReLU1d": conv_relu.ConvReLU1d,
-             "ConvReLU2d": conv_relu.ConvReLU2d, "ConvReLU3d": conv_relu.ConvReLU3d, "LinearReLU": linear_relu.LinearReLU}
+QUANTIZED = {"Conv1d": conv.Conv1d, "Conv2d": conv.Conv2d, "Conv3d": conv.Conv3d, "Linear": linear.Linear,
+             "ConvReLU1d": conv_relu.ConvReLU1d,
+             "ConvReLU2d": conv_relu.ConvReLU2d, "ConvReLU3d": conv_relu.ConvReLU3d,
+             "LinearReLU": linear_relu.LinearReLU}
 
 
 class QuantizationTracer(Tracer):
@@ -32,7 +36,9 @@ class QuantizationTracer(Tracer):
         self.skipped_module_names, self.skipped_module_classes = skipped_module_names, skipped_module_classes
 
     def is_leaf_module(self, m, module_qualified_name):
-        return super().is_leaf_module(m, module_qualified_name) or module_qualified_name in self.skipped_module_names or type(m) in self.skipped_module_classes
+        return super().is_leaf_module(
+            m, module_qualified_name) or module_qualified_name in self.skipped_module_names or type(
+                m) in self.skipped_module_classes
 
 
 def traced(model) -> GraphModule:
@@ -45,7 +51,8 @@ def traced(model) -> GraphModule:
 
 
 def fuse_fx(model, fuse_custom_config=None, backend_config=None) -> GraphModule:
-    """The model with batch norms in the weights before them, and relus beside their layers.  RuntimeError in training mode."""
+    """The model with batch norms in the weights before them, and relus beside their layers.  RuntimeError in training
+    mode."""
     if model.training:
         raise RuntimeError("fuse_fx only works on models in eval mode: call eval() before")
     return fuse(traced(model))
@@ -74,7 +81,9 @@ class Preparation:
                 self.kinds[node], self.qconfigs[node] = kind, qconfig
         for node in nodes:
             after = next(iter(node.users)) if len(node.users) == 1 else None
-            if self.kinds.get(node) == BINARY and table().binary[subject(node, self.modules)] != "matmul" and after is not None and is_relu(after, self.modules) and after in self.kinds:
+            if self.kinds.get(node) == BINARY and table().binary[
+                    subject(node, self.modules)] != "matmul" and after is not None and is_relu(
+                        after, self.modules) and after in self.kinds:
                 self.kinds[after] = "relu of"  # the sum alone is not observed
         for node in nodes:
             if node in self.kinds:
@@ -107,7 +116,8 @@ class Preparation:
 
     def given(self, node):
         """The QConfig for the inputs of a call: what has a range of its own does not say how its input is observed."""
-        return self.qconfigs[node] if self.kinds[node] != FIXED else type(self.qconfigs[node])(self.mapping.global_qconfig.activation, None)
+        return self.qconfigs[node] if self.kinds[node] != FIXED else type(self.qconfigs[node])(
+            self.mapping.global_qconfig.activation, None)
 
     def tensors(self, node) -> list:
         """The values that a call quantizes: its first argument, both of a pair, all of what is joined."""
@@ -144,8 +154,10 @@ class Preparation:
                 node.replace_input_with(used, self.observed[used])
 
 
-def prepare_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=None, _equalization_config=None, backend_config=None) -> GraphModule:
-    """A copy of a model in evaluation mode, with observers: give it data like those that it is for, then call ``convert_fx``.
+def prepare_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=None, _equalization_config=None,
+               backend_config=None) -> GraphModule:
+    """A copy of a model in evaluation mode, with observers: give it data like those that it is for, then call
+    ``convert_fx``.
 
     ``qconfig_mapping``: a QConfigMapping, or its older form as a dict.  RuntimeError in training mode.
 
@@ -159,8 +171,10 @@ def prepare_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=Non
     'LinearReLU'
     """
     if model.training:
-        raise RuntimeError("prepare_fx wants a model in evaluation mode: call eval() before, or prepare_qat_fx to train it")
-    mapping = qconfig_mapping if isinstance(qconfig_mapping, QConfigMapping) else QConfigMapping.from_dict(qconfig_mapping)
+        raise RuntimeError(
+            "prepare_fx wants a model in evaluation mode: call eval() before, or prepare_qat_fx to train it")
+    mapping = qconfig_mapping if isinstance(qconfig_mapping,
+                                            QConfigMapping) else QConfigMapping.from_dict(qconfig_mapping)
     return Preparation(fuse(traced(model)), mapping).run()
 
 
@@ -170,7 +184,8 @@ class Conversion:
     def __init__(self, model: GraphModule):
         self.model, self.graph = model, model.graph
         self.modules, self.about = dict(model.named_modules(remove_duplicate=False)), model.meta["quantization"]
-        self.whole, self.real, self.chosen = {}, {}, {}  # values as whole numbers, and as floats; the scale and zero point of an observer
+        # values as whole numbers, and as floats; the scale and zero point of an observer
+        self.whole, self.real, self.chosen = {}, {}, {}
 
     def run(self) -> GraphModule:
         for node in list(self.graph.nodes):
@@ -183,12 +198,15 @@ class Conversion:
                     if used in self.whole or used in self.real:
                         node.replace_input_with(used, self.as_floats(used))
         for node in reversed(list(self.graph.nodes)):
-            if node.op == "call_module" and _is_activation_post_process(self.modules[node.target]) or node.op == "call_method" and node.target == "dequantize" and not node.users:
+            if node.op == "call_module" and _is_activation_post_process(
+                    self.modules[
+                        node.target]) or node.op == "call_method" and node.target == "dequantize" and not node.users:
                 self.graph.erase_node(node)
         self.graph.lint()
         self.model.recompile()
         self.model.delete_all_unused_submodules()
-        for name in [name for name in self.model._modules if name.startswith(POST)]:  # observers that several share have several names
+        # observers that several share have several names
+        for name in [name for name in self.model._modules if name.startswith(POST)]:
             delattr(self.model, name)
         self.model.meta.pop("quantization")
         return self.model
@@ -202,7 +220,8 @@ class Conversion:
         return found
 
     def observer(self, node):
-        """What is observed is the same value: as whole numbers if its call makes these, or as soon as somebody wants them."""
+        """What is observed is the same value: as whole numbers if its call makes these, or as soon as somebody wants
+        them."""
         source = node.args[0]
         self.whole[node] = self.whole.get(source)
         self.real[node] = None if source in self.whole else source
@@ -228,7 +247,8 @@ class Conversion:
 
     def output(self, node):
         """(scale, zero point) of a call's result."""
-        after = next(user for user in node.users if user.op == "call_module" and user.target in self.modules and _is_activation_post_process(self.modules[user.target]))
+        after = next(user for user in node.users if user.op == "call_module" and user.target in self.modules
+                     and _is_activation_post_process(self.modules[user.target]))
         return self.parameters(self.modules[after.target])
 
     def call(self, node, kind, qconfig):
@@ -247,7 +267,8 @@ class Conversion:
         if kind == WEIGHTED:
             self.layer(node, qconfig)
         elif kind == SCALAR:
-            self.replace(node, getattr(facade().ops.quantized, table().binary[subject(node, self.modules)]), node.args[:2])
+            self.replace(node, getattr(facade().ops.quantized, table().binary[subject(node, self.modules)]),
+                         node.args[:2])
             return
         elif kind == NORM:
             module = self.modules[node.target]
@@ -280,8 +301,10 @@ class Conversion:
         self.graph.erase_node(node)
 
 
-def convert_fx(graph_module, convert_custom_config=None, _remove_qconfig=True, qconfig_mapping=None, backend_config=None, keep_original_weights=False) -> GraphModule:
-    """A copy of a prepared and calibrated model that computes with whole numbers: layers of ``torch.ao.nn.quantized``, ``torch.ops.quantized``.
+def convert_fx(graph_module, convert_custom_config=None, _remove_qconfig=True, qconfig_mapping=None,
+               backend_config=None, keep_original_weights=False) -> GraphModule:
+    """A copy of a prepared and calibrated model that computes with whole numbers: layers of ``torch.ao.nn.quantized``,
+    ``torch.ops.quantized``.
 
     AssertionError for a model that ``prepare_fx`` has not made.
     """

@@ -17,7 +17,8 @@ def opened(value) -> bool:
 
 
 def flatten_state_dict(state_dict) -> tuple[dict[str, Any], FLATTEN_MAPPING]:
-    """(flat name -> value, flat name -> path).  Keys of mappings are text in paths, places in lists are numbers.  ValueError for two values of one flat name.
+    """(flat name -> value, flat name -> path).  Keys of mappings are text in paths, places in lists are numbers.
+    ValueError for two values of one flat name.
 
     >>> flatten_state_dict({"a": {"b": 1}, "c": [2]})
     ({'a.b': 1, 'c': [2]}, {'a.b': ('a', 'b'), 'c': ('c',)})
@@ -26,7 +27,8 @@ def flatten_state_dict(state_dict) -> tuple[dict[str, Any], FLATTEN_MAPPING]:
 
     def visit(path, value):
         if opened(value):
-            for key, inner in ((str(k), v) for k, v in value.items()) if isinstance(value, Mapping) else enumerate(value):
+            for key, inner in ((str(k), v)
+                               for k, v in value.items()) if isinstance(value, Mapping) else enumerate(value):
                 visit((*path, key), inner)
             return
         name = ".".join(map(str, path))

@@ -12,7 +12,8 @@ class Together:
     def __init__(self, group=None, use_dist=True, coordinator_rank=0):
         self.group, self.use_dist, self.coordinator_rank = group, use_dist, coordinator_rank
         self.rank, self.size = (membership.get_rank(group), membership.get_world_size(group)) if use_dist else (0, 1)
-        self.coordinator = membership.get_group_rank(group, coordinator_rank) if use_dist and group is not None else coordinator_rank
+        self.coordinator = membership.get_group_rank(
+            group, coordinator_rank) if use_dist and group is not None else coordinator_rank
         self.is_coordinator = not use_dist or self.rank == self.coordinator
 
     def gathered(self, value) -> list | None:

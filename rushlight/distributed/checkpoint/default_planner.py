@@ -1,4 +1,5 @@
-"""The planners that are used where none is given: nested states are flattened, what several processes have is written once, boxes are read where they overlap."""
+"""The planners that are used where none is given: nested states are flattened, what several processes have is written
+once, boxes are read where they overlap."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,21 +9,25 @@ from collections import ChainMap
 import rushlight as torch
 
 from ._nested_dict import flatten_state_dict, set_element
-from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, MetadataIndex, TensorProperties, TensorStorageMetadata
-from .planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, TensorWriteData, WriteItem, WriteItemType
+from .metadata import (BytesStorageMetadata, ChunkStorageMetadata, Metadata, MetadataIndex, TensorProperties,
+                       TensorStorageMetadata)
+from .planner import (LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, TensorWriteData, WriteItem,
+                      WriteItemType)
 
-__all__ = ["DefaultSavePlanner", "DefaultLoadPlanner", "create_default_local_load_plan", "create_default_global_load_plan", "create_default_local_save_plan",
+__all__ = ["DefaultSavePlanner", "DefaultLoadPlanner", "create_default_local_load_plan",
+           "create_default_global_load_plan", "create_default_local_save_plan",
            "create_default_global_save_plan"]
 
 
-# --- what a value consists of -------------------------------------------------------------------------------------------------------
+# --- what a value consists of -----------------------------------------------------------------------------------------
 def whole(size) -> ChunkStorageMetadata:
     """The chunk that is all of a tensor of this size."""
     return ChunkStorageMetadata(torch.Size([0] * len(size)), torch.Size(size))
 
 
 def write_items(name: str, value) -> list[WriteItem]:
-    """What is written of a value: of a tensor over several processes (one with ``__create_write_items__``) the chunks of this one."""
+    """What is written of a value: of a tensor over several processes (one with ``__create_write_items__``) the chunks
+    of this one."""
     if hasattr(value, "__create_write_items__"):
         return value.__create_write_items__(name, value)
     if isinstance(value, torch.Tensor):
@@ -45,39 +50,46 @@ def local_tensor(value, index: MetadataIndex):
 
 
 def overlap(stored: ChunkStorageMetadata, wanted: ChunkStorageMetadata):
-    """(offsets in the stored chunk, offsets in the wanted one, lengths) of what both have; None where that is nothing."""
+    """(offsets in the stored chunk, offsets in the wanted one, lengths) of what both have; None where that is
+    nothing."""
     begins = [max(a, b) for a, b in zip(stored.offsets, wanted.offsets)]
     ends = [min(a + n, b + m) for a, n, b, m in zip(stored.offsets, stored.sizes, wanted.offsets, wanted.sizes)]
     lengths = torch.Size([e - b for b, e in zip(begins, ends)])
     if any(n <= 0 for n in lengths):
         return None
-    return torch.Size([b - a for b, a in zip(begins, stored.offsets)]), torch.Size([b - a for b, a in zip(begins, wanted.offsets)]), lengths
+    return torch.Size([b - a for b, a in zip(begins, stored.offsets)]), torch.Size(
+        [b - a for b, a in zip(begins, wanted.offsets)]), lengths
 
 
 def create_read_items(name: str, stored, value) -> list[ReadItem]:
-    """What is read for a value: of a tensor each box that a stored chunk and one of this process share.  ValueError where both differ in kind."""
+    """What is read for a value: of a tensor each box that a stored chunk and one of this process share.  ValueError
+    where both differ in kind."""
     if isinstance(stored, BytesStorageMetadata):
-        return [ReadItem(LoadItemType.BYTE_IO, MetadataIndex(name), torch.Size([0]), MetadataIndex(name), torch.Size([0]), torch.Size([0]))]
+        return [ReadItem(LoadItemType.BYTE_IO, MetadataIndex(name), torch.Size([0]), MetadataIndex(name),
+                         torch.Size([0]), torch.Size([0]))]
     if not isinstance(value, torch.Tensor):
-        raise ValueError(f"Invalid checkpoint metadata for {name}, expected BytesStorageMetadata but found {type(stored)}")
+        raise ValueError(
+            f"Invalid checkpoint metadata for {name}, expected BytesStorageMetadata but found {type(stored)}")
     found = []
     for k, wanted in enumerate(chunks_of(value)):
         for n, chunk in enumerate(stored.chunks):
             shared = overlap(chunk, wanted)
             if shared is not None:
                 source, target, lengths = shared
-                found.append(ReadItem(LoadItemType.TENSOR, MetadataIndex(name, wanted.offsets, k), target, MetadataIndex(name, chunk.offsets, n), source, lengths))
+                found.append(ReadItem(LoadItemType.TENSOR, MetadataIndex(name, wanted.offsets, k), target,
+                                      MetadataIndex(name, chunk.offsets, n), source, lengths))
     return found
 
 
-# --- plans --------------------------------------------------------------------------------------------------------------------------
+# --- plans ------------------------------------------------------------------------------------------------------------
 def create_default_local_save_plan(state_dict, is_coordinator: bool) -> SavePlan:
     """What this process could write: its chunks, and what every process has."""
     return SavePlan([item for name, value in state_dict.items() for item in write_items(name, value)])
 
 
 def written_once(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
-    """Each item in one plan: that with the fewest bytes so far, or the first one.  ValueError for a tensor that is not the same in all."""
+    """Each item in one plan: that with the fewest bytes so far, or the first one.  ValueError for a tensor that is not
+    the same in all."""
     holders, seen = {}, {}
     for k, plan in enumerate(plans):
         for item in plan.items:
@@ -91,10 +103,12 @@ def written_once(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
     for index, ranks in holders.items():
         chosen[index] = min(ranks) if lowest else min(ranks, key=lambda rank: (load[rank], rank))
         load[chosen[index]] += sizes[index]
-    return [dataclasses.replace(plan, items=[item for item in plan.items if chosen[item.index] == k]) for k, plan in enumerate(plans)]
+    return [dataclasses.replace(plan, items=[item for item in plan.items if chosen[item.index] == k])
+            for k, plan in enumerate(plans)]
 
 
-def create_default_global_save_plan(all_plans: list[SavePlan], rewrite_index_hints: bool = True) -> tuple[list[SavePlan], Metadata]:
+def create_default_global_save_plan(all_plans: list[SavePlan],
+                                    rewrite_index_hints: bool = True) -> tuple[list[SavePlan], Metadata]:
     """The plans with each chunk's place in its tensor, and what they make."""
     known: dict = {}
     plans = []
@@ -121,17 +135,24 @@ def check_chunks(metadata: Metadata):
             continue
         covered = 0
         for k, chunk in enumerate(tensor.chunks):
-            if any(offset < 0 or size < 0 or offset + size > total for offset, size, total in zip(chunk.offsets, chunk.sizes, tensor.size)):
-                raise ValueError(f"Failed to validate global plan: a chunk of {name} at {list(chunk.offsets)} of size {list(chunk.sizes)} lies outside of {list(tensor.size)}")
+            if any(offset < 0 or size < 0 or offset + size > total
+                   for offset, size, total in zip(chunk.offsets, chunk.sizes, tensor.size)):
+                raise ValueError(
+                    f"Failed to validate global plan: a chunk of {name} at {list(chunk.offsets)} of size "
+                    f"{list(chunk.sizes)} lies outside of {list(tensor.size)}")
             if any(overlap(chunk, other) for other in tensor.chunks[:k]) or not tensor.size and k:
-                raise ValueError(f"Failed to validate global plan: two chunks of {name} overlap, one of them at {list(chunk.offsets)}")
+                raise ValueError(
+                    f"Failed to validate global plan: two chunks of {name} overlap, one of them at "
+                    f"{list(chunk.offsets)}")
             covered += chunk.sizes.numel()
         if covered != tensor.size.numel():
-            raise ValueError(f"Failed to validate global plan: the chunks of {name} have {covered} of {tensor.size.numel()} elements")
+            raise ValueError(
+                f"Failed to validate global plan: the chunks of {name} have {covered} of {tensor.size.numel()} elements")
 
 
 def create_default_local_load_plan(state_dict, metadata: Metadata, strict: bool = True) -> LoadPlan:
-    """What this process reads.  RuntimeError for a name that the checkpoint lacks (where ``strict``), ValueError for a tensor of another size."""
+    """What this process reads.  RuntimeError for a name that the checkpoint lacks (where ``strict``), ValueError for a
+    tensor of another size."""
     items = []
     for name, value in state_dict.items():
         stored = metadata.state_dict_metadata.get(name)
@@ -139,7 +160,8 @@ def create_default_local_load_plan(state_dict, metadata: Metadata, strict: bool 
             if strict:
                 raise RuntimeError(f"Missing key in checkpoint state_dict: {name}.")
             continue
-        if isinstance(stored, TensorStorageMetadata) and isinstance(value, torch.Tensor) and stored.size != value.size():
+        if isinstance(stored, TensorStorageMetadata) and isinstance(
+                value, torch.Tensor) and stored.size != value.size():
             raise ValueError(f"Size mismatch between saved {stored.size} and current: {value.size()} for {name}")
         items += create_read_items(name, stored, value)
     return LoadPlan(items)
@@ -149,13 +171,15 @@ def create_default_global_load_plan(all_plans: list[LoadPlan]) -> list[LoadPlan]
     return all_plans
 
 
-# --- planners -----------------------------------------------------------------------------------------------------------------------
+# --- planners ---------------------------------------------------------------------------------------------------------
 class DefaultSavePlanner(SavePlanner):
-    """Plans what is saved.  ``dedup_save_to_lowest_rank``: what several processes have is written by the first of them rather than by the one with the least to write."""
+    """Plans what is saved.  ``dedup_save_to_lowest_rank``: what several processes have is written by the first of them
+    rather than by the one with the least to write."""
 
     mappings: dict
 
-    def __init__(self, flatten_state_dict=True, flatten_sharded_tensors=True, dedup_replicated_tensors=None, dedup_save_to_lowest_rank=False, enable_plan_caching=False):
+    def __init__(self, flatten_state_dict=True, flatten_sharded_tensors=True, dedup_replicated_tensors=None,
+                 dedup_save_to_lowest_rank=False, enable_plan_caching=False):
         self.flatten_state_dict, self.flatten_sharded_tensors = flatten_state_dict, flatten_sharded_tensors
         self.dedup_save_to_lowest_rank, self.mappings = dedup_save_to_lowest_rank, {}
 
@@ -170,9 +194,12 @@ class DefaultSavePlanner(SavePlanner):
         return self.plan
 
     def create_global_plan(self, all_plans):
-        self.global_plan, self.metadata = create_default_global_save_plan(written_once(all_plans, self.dedup_save_to_lowest_rank))
+        self.global_plan, self.metadata = create_default_global_save_plan(
+            written_once(all_plans, self.dedup_save_to_lowest_rank))
         if self.flatten_state_dict:
-            self.metadata = dataclasses.replace(self.metadata, planner_data=dict(ChainMap(*(p.planner_data for p in reversed(self.global_plan)))))
+            self.metadata = dataclasses.replace(self.metadata,
+                                                planner_data=dict(ChainMap(*(p.planner_data
+                                                                             for p in reversed(self.global_plan)))))
         check_chunks(self.metadata)
         return self.global_plan, self.metadata
 
@@ -198,13 +225,16 @@ class DefaultSavePlanner(SavePlanner):
 
 
 class DefaultLoadPlanner(LoadPlanner):
-    """Plans what is loaded into a state.  ``allow_partial_load``: names that the checkpoint lacks are left as they are."""
+    """Plans what is loaded into a state.  ``allow_partial_load``: names that the checkpoint lacks are left as they
+    are."""
 
     original_state_dict: dict
     mappings: dict
 
     def __init__(self, flatten_state_dict=True, flatten_sharded_tensors=True, allow_partial_load=False):
-        self.flatten_state_dict, self.flatten_sharded_tensors, self.allow_partial_load = flatten_state_dict, flatten_sharded_tensors, allow_partial_load
+        self.flatten_state_dict, self.flatten_sharded_tensors, self.allow_partial_load = (flatten_state_dict,
+                                                                                          flatten_sharded_tensors,
+                                                                                          allow_partial_load)
         self.original_state_dict, self.mappings = {}, {}
 
     def set_up_planner(self, state_dict, metadata=None, is_coordinator=False):
@@ -224,7 +254,8 @@ class DefaultLoadPlanner(LoadPlanner):
         return new_plan
 
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO):
-        """Takes weights, plain containers, and what ``torch.serialization.add_safe_globals`` allows; pickle.UnpicklingError for more."""
+        """Takes weights, plain containers, and what ``torch.serialization.add_safe_globals`` allows;
+        pickle.UnpicklingError for more."""
         found, name = torch.load(value, weights_only=True), read_item.dest_index.fqn
         if self.flatten_state_dict:
             set_element(self.original_state_dict, self.mappings[name], found)
@@ -270,7 +301,8 @@ class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
         assert not state_dict and metadata is not None
         for name, stored in metadata.state_dict_metadata.items():
             if self._should_include_key(name, metadata):
-                made = torch.empty(stored.size, dtype=stored.properties.dtype) if isinstance(stored, TensorStorageMetadata) else None
+                made = torch.empty(stored.size,
+                                   dtype=stored.properties.dtype) if isinstance(stored, TensorStorageMetadata) else None
                 state_dict[name] = made
                 if name in (metadata.planner_data or {}):
                     del state_dict[name]

@@ -1,7 +1,8 @@
 """Checkpoints in a folder: chunks in ``.distcp`` files, ``.metadata`` last.
 
-Files are written without a name and named when they are whole.  A checkpoint over an older one takes names that the older one does not use, so that until
-``.metadata`` is replaced, in one step, the older one is whole; then its files are removed.
+Files are written without a name and named when they are whole.  A checkpoint over an older one takes names that the
+older one does not use, so that until ``.metadata`` is replaced, in one step, the older one is whole; then its files are
+removed.
 """
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ from .storage import StorageReader, StorageWriter, WriteResult
 
 __all__ = ["FileSystemWriter", "FileSystemReader", "FileSystem", "FileSystemBase", "SerializationFormat"]
 CURRENT_DCP_VERSION, DEFAULT_SUFFIX, METADATA = "1.0.0", ".distcp", ".metadata"
-CUSTOM_METADATA_KEY, DCP_VERSION_KEY, FORMAT_KEY, FORMAT_VALUE, HF_DCP_VERSION = "DCP_SHARDING_INFO", "DCP_VERSION", "format", "pt", 1.0
+CUSTOM_METADATA_KEY, DCP_VERSION_KEY, FORMAT_KEY, FORMAT_VALUE, HF_DCP_VERSION = ("DCP_SHARDING_INFO", "DCP_VERSION",
+                                                                                  "format", "pt", 1.0)
 WRITTEN = re.compile(r"__\d+_.*\.(distcp|safetensors)")  # names of our files
 
 
@@ -94,7 +96,8 @@ class FileSystem(FileSystemBase):
     def validate_checkpoint_id(cls, checkpoint_id) -> bool:
         if "://" in str(checkpoint_id):
             return False
-        return any(parent.exists() and os.access(parent, os.W_OK) for parent in Path(checkpoint_id).absolute().parents) or Path(checkpoint_id).exists()
+        return any(parent.exists() and os.access(parent, os.W_OK)
+                   for parent in Path(checkpoint_id).absolute().parents) or Path(checkpoint_id).exists()
 
     def exists(self, path) -> bool:
         return os.path.exists(path)
@@ -168,8 +171,10 @@ def compact(tensor):
 class FileSystemWriter(BlockingAsyncStager, StorageWriter):
     """Writes checkpoints into the folder ``path``.
 
-    ``single_file_per_rank``: a file for each process (and each of ``thread_count`` threads) rather than one for each chunk; ``sync_files``: what was written lies on the
-    disk before it gets its name; ``overwrite``: an older checkpoint in the folder is replaced, with a UserWarning; else RuntimeError.
+    ``single_file_per_rank``: a file for each process (and each of ``thread_count`` threads) rather than one for each
+      chunk; ``sync_files``: what was written lies on the
+    disk before it gets its name; ``overwrite``: an older checkpoint in the folder is replaced, with a UserWarning; else
+    RuntimeError.
 
     >>> import rushlight as torch, tempfile
     >>> import rushlight.distributed.checkpoint as dcp
@@ -180,14 +185,18 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
     {'w': tensor([1., 1.])}
     """
 
-    def __init__(self, path, single_file_per_rank=True, sync_files=True, thread_count=1, per_thread_copy_ahead=10_000_000, cache_staged_state_dict=False, overwrite=True,
+    def __init__(self, path, single_file_per_rank=True, sync_files=True, thread_count=1,
+                 per_thread_copy_ahead=10_000_000, cache_staged_state_dict=False, overwrite=True,
                  _extensions=None, serialization_format=SerializationFormat.TORCH_SAVE):
         BlockingAsyncStager.__init__(self, cache_staged_state_dict)
         if _extensions:
             raise NotImplementedError("FileSystemWriter: _extensions, which transform streams, are not here")
         self.fs = FileSystem()
         self.path = self.fs.init_path(path)
-        self.single_file_per_rank, self.sync_files, self.thread_count, self.overwrite = single_file_per_rank, sync_files, max(1, thread_count), overwrite
+        self.single_file_per_rank, self.sync_files, self.thread_count, self.overwrite = (single_file_per_rank,
+                                                                                         sync_files, max(
+                                                                                             1, thread_count),
+                                                                                         overwrite)
         self.per_thread_copy_ahead, self.serialization_format = per_thread_copy_ahead, serialization_format
         self.reset()
 
@@ -219,19 +228,23 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
             if not self.overwrite:
                 raise RuntimeError(f"Checkpoint already exists and {self.overwrite=}.")
             import warnings
-            warnings.warn(f"Detected an existing checkpoint in {self.path}, overwriting since {self.overwrite=}. Past version 2.5 of PyTorch, `overwrite` will default to False.", stacklevel=2)
+            warnings.warn(
+                f"Detected an existing checkpoint in {self.path}, overwriting since {self.overwrite=}. Past version "
+                "2.5 of PyTorch, `overwrite` will default to False.", stacklevel=2)
         return plan
 
     def prepare_global_plan(self, plans):
         import dataclasses
         again = f"{self.save_id[:8]}_" if self.fs.exists(self.metadata_path()) else ""
-        return [dataclasses.replace(plan, storage_data=_StoragePrefix(f"__{k}_{again}")) for k, plan in enumerate(plans)]
+        return [dataclasses.replace(plan, storage_data=_StoragePrefix(f"__{k}_{again}"))
+                for k, plan in enumerate(plans)]
 
     def write_data(self, plan: SavePlan, planner):
         """A Future, done already, of the results."""
         prefix, form = plan.storage_data.prefix, self.serialization_format
         groups = shares(plan.items, self.thread_count) if self.single_file_per_rank else [[item] for item in plan.items]
-        names = [f"{prefix}{k}{DEFAULT_SUFFIX if form is SerializationFormat.TORCH_SAVE else '.safetensors'}" for k in range(len(groups))]
+        names = [f"{prefix}{k}{DEFAULT_SUFFIX if form is SerializationFormat.TORCH_SAVE else '.safetensors'}"
+                 for k in range(len(groups))]
         return self.write_files(zip(names, groups), planner)
 
     def write_files(self, files, planner):
@@ -250,7 +263,8 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
         """Writes one file; bytes come before tensors, as in PyTorch's."""
         write = self.write_tensors if self.serialization_format is SerializationFormat.SAFETENSORS else self.write_items
         with self.fs.create_stream(self.fs.concat_path(self.path, name), "wb") as stream:
-            results = write(name, sorted(items, key=lambda item: item.type is not WriteItemType.BYTE_IO), planner, stream)
+            results = write(name, sorted(items, key=lambda item: item.type is not WriteItemType.BYTE_IO), planner,
+                            stream)
             if self.sync_files:
                 to_disk(stream)
         return results
@@ -269,21 +283,26 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
         return results
 
     def write_tensors(self, name, items, planner, stream) -> list[WriteResult]:
-        """All tensors as one safetensors file.  TypeError for what is no tensor, ValueError for two chunks of one tensor."""
+        """All tensors as one safetensors file.  TypeError for what is no tensor, ValueError for two chunks of one
+        tensor."""
         tensors, offsets = {}, {}
         for item in items:
             if item.type is WriteItemType.BYTE_IO:
                 raise TypeError(f"{item.index.fqn} is no tensor: the safetensors format holds tensors alone")
             if item.index.fqn in tensors:
-                raise ValueError(f"two chunks of {item.index.fqn} in one file: the safetensors format has one tensor for each name")
+                raise ValueError(
+                    f"two chunks of {item.index.fqn} in one file: the safetensors format has one tensor for each name")
             tensors[item.index.fqn] = compact(planner.resolve_data(item))
             offsets[item.index.fqn] = {"saved_offsets": list(item.tensor_data.chunk.offsets)}
-        known = {CUSTOM_METADATA_KEY: json.dumps(offsets), DCP_VERSION_KEY: str(HF_DCP_VERSION), FORMAT_KEY: FORMAT_VALUE}
+        known = {CUSTOM_METADATA_KEY: json.dumps(offsets), DCP_VERSION_KEY: str(HF_DCP_VERSION),
+                 FORMAT_KEY: FORMAT_VALUE}
         safetensors.write(tensors, stream, known)
-        return [WriteResult(item.index, tensors[item.index.fqn].nbytes, _StorageInfo(name, 0, tensors[item.index.fqn].nbytes)) for item in items]
+        return [WriteResult(item.index, tensors[item.index.fqn].nbytes,
+                            _StorageInfo(name, 0, tensors[item.index.fqn].nbytes)) for item in items]
 
     def finish(self, metadata: Metadata, results):
-        """Writes ``.metadata``: from then on the folder holds this checkpoint; files that it does not name are removed."""
+        """Writes ``.metadata``: from then on the folder holds this checkpoint; files that it does not name are
+        removed."""
         metadata.storage_data = {result.index: result.storage_data for one in results for result in one}
         metadata.storage_meta, metadata.version = self.storage_meta(), CURRENT_DCP_VERSION
         if self.sync_files and isinstance(self.fs, FileSystem):
@@ -302,7 +321,8 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
 
 
 class FileSystemReader(StorageReader):
-    """Reads checkpoints from the folder ``path``: those written here, and PyTorch's.  Reading never runs what a file says."""
+    """Reads checkpoints from the folder ``path``: those written here, and PyTorch's.  Reading never runs what a file
+    says."""
 
     def __init__(self, path, _extension_registry=None):
         if _extension_registry is not None:
@@ -328,7 +348,8 @@ class FileSystemReader(StorageReader):
     def read_metadata(self, *args, **kwargs) -> Metadata:
         """What the checkpoint holds.  FileNotFoundError where there is none; errors as of ``metadata_file.loaded``."""
         rank = kwargs.get("rank")
-        with self.fs.create_stream(self.fs.concat_path(self.path, METADATA if rank is None else f"__{rank}{METADATA}"), "rb") as stream:
+        with self.fs.create_stream(self.fs.concat_path(self.path, METADATA if rank is None else f"__{rank}{METADATA}"),
+                                   "rb") as stream:
             found = metadata_file.loaded(stream.read())
         found.storage_meta = found.storage_meta or StorageMeta()
         found.storage_meta.load_id = self.load_id
@@ -346,7 +367,8 @@ class FileSystemReader(StorageReader):
     def place_of(self, item) -> _StorageInfo:
         info = self.storage_data.get(item.storage_index)
         if not isinstance(info, _StorageInfo):
-            raise CorruptFileError(f"the checkpoint does not say where {item.storage_index} lies", "a place for every chunk", "save the checkpoint again")
+            raise CorruptFileError(f"the checkpoint does not say where {item.storage_index} lies",
+                                   "a place for every chunk", "save the checkpoint again")
         return info
 
     def read_data(self, plan: LoadPlan, planner):
@@ -370,11 +392,15 @@ class FileSystemReader(StorageReader):
     def read_chunk(self, stream, info: _StorageInfo, items, planner):
         """Reads one range of a file to where it is wanted."""
         if info.transform_descriptors:
-            raise NotImplementedError(f"{info.relative_path} was transformed by {info.transform_descriptors} when it was written; such extensions are not here")
+            raise NotImplementedError(
+                f"{info.relative_path} was transformed by {info.transform_descriptors} when it was written; such "
+                "extensions are not here")
         stream.seek(info.offset)
         text = stream.read(info.length)
         if len(text) != info.length:
-            raise CorruptFileError(f"{info.relative_path} ends {info.length - len(text)} bytes before {items[0].storage_index} does", "a whole file", "save the checkpoint again")
+            raise CorruptFileError(
+                f"{info.relative_path} ends {info.length - len(text)} bytes before {items[0].storage_index} does",
+                "a whole file", "save the checkpoint again")
         for item in items:
             if item.type is LoadItemType.BYTE_IO:
                 planner.load_bytes(item, io.BytesIO(text))
@@ -387,7 +413,8 @@ class FileSystemReader(StorageReader):
         for item in items:
             source, target = narrowed(stored, item.storage_offsets, item.lengths), planner.resolve_tensor(item).detach()
             if target.size() != source.size():
-                raise CorruptFileError(f"{item.storage_index} is stored with the size {list(source.size())}", f"the size {list(target.size())}", "save the checkpoint again")
+                raise CorruptFileError(f"{item.storage_index} is stored with the size {list(source.size())}",
+                                       f"the size {list(target.size())}", "save the checkpoint again")
             target.copy_(source)
             planner.commit_tensor(item, target)
 

@@ -10,8 +10,10 @@ import rushlight as torch
 from ..._src.core.errors import CorruptFileError
 from ...utils import safetensors
 from .default_planner import narrowed
-from .filesystem import CUSTOM_METADATA_KEY, FORMAT_KEY, FORMAT_VALUE, FileSystemReader, FileSystemWriter, SerializationFormat
-from .metadata import ChunkStorageMetadata, Metadata, MetadataIndex, StorageMeta, TensorProperties, TensorStorageMetadata
+from .filesystem import (CUSTOM_METADATA_KEY, FORMAT_KEY, FORMAT_VALUE, FileSystemReader, FileSystemWriter,
+                         SerializationFormat)
+from .metadata import (ChunkStorageMetadata, Metadata, MetadataIndex, StorageMeta, TensorProperties,
+                       TensorStorageMetadata)
 from .places import StorageInfo
 
 __all__ = ["HuggingFaceStorageWriter", "HuggingFaceStorageReader"]
@@ -28,14 +30,19 @@ def file_name(index: int, count: int, shard: int | None = None) -> str:
 
 
 class HuggingFaceStorageWriter(FileSystemWriter):
-    """Writes tensors as safetensors files: whole tensors by one process, or with ``save_distributed`` each process its chunks, which ``enable_consolidation`` puts together.
+    """Writes tensors as safetensors files: whole tensors by one process, or with ``save_distributed`` each process its
+    chunks, which ``enable_consolidation`` puts together.
 
-    ``fqn_to_index_mapping``: name -> number of its file, from 1.  Every file is replaced once it is whole; a checkpoint of several files is not replaced in one step.
+    ``fqn_to_index_mapping``: name -> number of its file, from 1.  Every file is replaced once it is whole; a checkpoint
+      of several files is not replaced in one step.
     """
 
-    def __init__(self, path, fqn_to_index_mapping=None, thread_count=1, save_distributed=False, enable_consolidation=False, thread_count_consolidation=1):
+    def __init__(self, path, fqn_to_index_mapping=None, thread_count=1, save_distributed=False,
+                 enable_consolidation=False, thread_count_consolidation=1):
         super().__init__(path, thread_count=thread_count, serialization_format=SerializationFormat.SAFETENSORS)
-        self.fqn_to_index_mapping, self.save_distributed, self.enable_consolidation = fqn_to_index_mapping, save_distributed, enable_consolidation
+        self.fqn_to_index_mapping, self.save_distributed, self.enable_consolidation = (fqn_to_index_mapping,
+                                                                                       save_distributed,
+                                                                                       enable_consolidation)
         self.thread_count_consolidation, self.consolidated = thread_count_consolidation, self.path
         if enable_consolidation:
             self.path = self.fs.concat_path(self.path, SHARDED)
@@ -48,7 +55,8 @@ class HuggingFaceStorageWriter(FileSystemWriter):
         return plan
 
     def prepare_global_plan(self, plans):
-        return [dataclasses.replace(plan, storage_data=k if self.save_distributed else None) for k, plan in enumerate(plans, 1)]
+        return [dataclasses.replace(plan, storage_data=k if self.save_distributed else None)
+                for k, plan in enumerate(plans, 1)]
 
     def write_data(self, plan, planner):
         mapping = self.fqn_to_index_mapping or {}
@@ -56,7 +64,8 @@ class HuggingFaceStorageWriter(FileSystemWriter):
         for item in plan.items:
             groups.setdefault(mapping.get(item.index.fqn, 1), []).append(item)
         count = max(mapping.values(), default=1)
-        return self.write_files(((file_name(k, count, plan.storage_data), items) for k, items in groups.items()), planner)
+        return self.write_files(((file_name(k, count, plan.storage_data), items) for k, items in groups.items()),
+                                planner)
 
     def finish(self, metadata, results):
         if self.save_distributed:
@@ -64,7 +73,8 @@ class HuggingFaceStorageWriter(FileSystemWriter):
                 consolidate(self.path, self.consolidated, self.fqn_to_index_mapping or {})
             return
         found = [result for one in results for result in one]
-        write_index(self.path, {r.index.fqn: r.storage_data.relative_path for r in found}, sum(r.size_in_bytes for r in found))
+        write_index(self.path, {r.index.fqn: r.storage_data.relative_path for r in found},
+                    sum(r.size_in_bytes for r in found))
 
 
 def write_index(path, weights: dict, size: int):
@@ -83,7 +93,8 @@ def consolidate(source, target, mapping: dict):
         whole = torch.empty(stored.size, dtype=stored.properties.dtype)
         for chunk in stored.chunks:
             place = metadata.storage_data[MetadataIndex(name, chunk.offsets)]
-            narrowed(whole, chunk.offsets, chunk.sizes).copy_(safetensors.load_file(Path(source) / place.relative_path)[name])
+            narrowed(whole, chunk.offsets,
+                     chunk.sizes).copy_(safetensors.load_file(Path(source) / place.relative_path)[name])
         files.setdefault(file_name(mapping.get(name, 1), count), {})[name] = whole
         total += whole.nbytes
     for name, tensors in files.items():
@@ -104,7 +115,8 @@ class HuggingFaceStorageReader(FileSystemReader):
             if path.suffix == ".safetensors":
                 self.describe(path, known, places)
         for name, stored in known.items():
-            stored.size = torch.Size([max(c.offsets[d] + c.sizes[d] for c in stored.chunks) for d in range(len(stored.size))])
+            stored.size = torch.Size([max(c.offsets[d] + c.sizes[d] for c in stored.chunks)
+                                      for d in range(len(stored.size))])
         return Metadata(known, storage_data=places, storage_meta=StorageMeta(load_id=self.load_id))
 
     def describe(self, path, known, places):
@@ -114,7 +126,8 @@ class HuggingFaceStorageReader(FileSystemReader):
         for name, tensor in tensors.items():
             start = torch.Size(offsets.get(name, {}).get("saved_offsets", [0] * tensor.dim()))
             if len(start) != tensor.dim():
-                raise CorruptFileError(f"{path}: {name!r} lies at {list(start)} and has {tensor.dim()} dimensions", "an offset for each dimension", "save the checkpoint again")
+                raise CorruptFileError(f"{path}: {name!r} lies at {list(start)} and has {tensor.dim()} dimensions",
+                                       "an offset for each dimension", "save the checkpoint again")
             stored = known.setdefault(name, TensorStorageMetadata(TensorProperties(tensor.dtype), tensor.size(), []))
             stored.chunks.append(ChunkStorageMetadata(start, tensor.size()))
             places[MetadataIndex(name, start)] = StorageInfo(path.name, 0, tensor.nbytes)
@@ -127,7 +140,10 @@ def offsets_in(path) -> dict:
         return {}
     try:
         found = json.loads(text)
-        assert isinstance(found, dict) and all(isinstance(v, dict) and all(type(n) is int and n >= 0 for n in v["saved_offsets"]) for v in found.values())
+        assert isinstance(found, dict) and all(isinstance(v, dict)
+                                               and all(type(n) is int and n >= 0 for n in v["saved_offsets"])
+                                               for v in found.values())
     except (ValueError, KeyError, TypeError, AssertionError, RecursionError) as error:
-        raise CorruptFileError(f"{path}: its {CUSTOM_METADATA_KEY} are damaged: {error}", "offsets of chunks", "save the checkpoint again") from None
+        raise CorruptFileError(f"{path}: its {CUSTOM_METADATA_KEY} are damaged: {error}", "offsets of chunks",
+                               "save the checkpoint again") from None
     return found

@@ -8,7 +8,8 @@ from typing import Any
 
 import rushlight as torch
 
-__all__ = ["ChunkStorageMetadata", "TensorStorageMetadata", "BytesStorageMetadata", "Metadata", "MetadataIndex", "TensorProperties", "StorageMeta"]
+__all__ = ["ChunkStorageMetadata", "TensorStorageMetadata", "BytesStorageMetadata", "Metadata", "MetadataIndex",
+           "TensorProperties", "StorageMeta"]
 
 
 @dataclass
@@ -29,7 +30,8 @@ class _MEM_FORMAT_ENCODING(enum.Enum):
 
 def encodings() -> dict:
     """Memory format -> what a file says."""
-    return {torch.contiguous_format: _MEM_FORMAT_ENCODING.TORCH_CONTIGUOUS_FORMAT, torch.channels_last: _MEM_FORMAT_ENCODING.TORCH_CHANNELS_LAST,
+    return {torch.contiguous_format: _MEM_FORMAT_ENCODING.TORCH_CONTIGUOUS_FORMAT,
+            torch.channels_last: _MEM_FORMAT_ENCODING.TORCH_CHANNELS_LAST,
             torch.preserve_format: _MEM_FORMAT_ENCODING.TORCH_PRESERVE_FORMAT}
 
 
@@ -52,7 +54,8 @@ class TensorProperties:
 
     @staticmethod
     def create_from_tensor(tensor) -> TensorProperties:
-        return TensorProperties(tensor.dtype, tensor.layout, bool(tensor.requires_grad), torch.contiguous_format, tensor.is_pinned())
+        return TensorProperties(tensor.dtype, tensor.layout, bool(tensor.requires_grad), torch.contiguous_format,
+                                tensor.is_pinned())
 
 
 @dataclass
@@ -85,7 +88,8 @@ class StorageMeta:
 
 @dataclass
 class Metadata:
-    """Everything a reader has to know.  ``planner_data``: flat name -> path in the nested state; ``storage_data``: MetadataIndex -> where it lies."""
+    """Everything a reader has to know.  ``planner_data``: flat name -> path in the nested state; ``storage_data``:
+    MetadataIndex -> where it lies."""
 
     state_dict_metadata: dict[str, STORAGE_TYPES]
     planner_data: Any = None
@@ -96,7 +100,8 @@ class Metadata:
 
 @dataclass(frozen=True)
 class MetadataIndex:
-    """A tensor's chunk by its offset, or something else by its name.  ``index``: a hint where it stands among the chunks.
+    """A tensor's chunk by its offset, or something else by its name.  ``index``: a hint where it stands among the
+    chunks.
 
     >>> MetadataIndex("weight", [0, 2], index=1) == MetadataIndex("weight", [0, 2])
     True

@@ -1,4 +1,5 @@
-"""The file ``.metadata``: a pickle of ``Metadata`` with PyTorch's names.  It is read without running anything: an allow list says which classes it may make."""
+"""The file ``.metadata``: a pickle of ``Metadata`` with PyTorch's names.  It is read without running anything: an allow
+list says which classes it may make."""
 from __future__ import annotations
 
 import io
@@ -16,11 +17,14 @@ from . import metadata as kinds
 from .places import StorageInfo
 
 METADATA, FILESYSTEM = "torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem"
-CLASSES = {(METADATA, name): getattr(kinds, name) for name in (*kinds.__all__, "_MEM_FORMAT_ENCODING")} | {(FILESYSTEM, "_StorageInfo"): StorageInfo}
+CLASSES = {(METADATA, name): getattr(kinds, name)
+           for name in (*kinds.__all__, "_MEM_FORMAT_ENCODING")} | {(FILESYSTEM, "_StorageInfo"): StorageInfo}
 NAMES = {kind: place for place, kind in CLASSES.items()}
 PATHS = {(module, name): kind for module in ("pathlib", "pathlib._local") for name, kind in (
-    ("PosixPath", pathlib.PurePosixPath), ("PurePosixPath", pathlib.PurePosixPath), ("WindowsPath", pathlib.PureWindowsPath), ("PureWindowsPath", pathlib.PureWindowsPath))}
-KNOWN = {**CLASSES, **PATHS, ("torch", "Size"): Size, ("torch.serialization", "_get_layout"): layout_named, **{("torch", name): found for name, found in BY_NAME.items()}}
+    ("PosixPath", pathlib.PurePosixPath), ("PurePosixPath", pathlib.PurePosixPath),
+    ("WindowsPath", pathlib.PureWindowsPath), ("PureWindowsPath", pathlib.PureWindowsPath))}
+KNOWN = {**CLASSES, **PATHS, ("torch", "Size"): Size, ("torch.serialization", "_get_layout"): layout_named,
+         **{("torch", name): found for name, found in BY_NAME.items()}}
 FIELDS = {kind: frozenset(getattr(kind, "__dataclass_fields__", ())) for kind in CLASSES.values()}
 
 
@@ -31,7 +35,8 @@ class MetadataPickler(Pickler):
 
     def save_class(self, obj):
         if obj not in NAMES:
-            raise TypeError(f"a checkpoint's metadata hold {obj.__module__}.{obj.__qualname__}, which readers do not know")
+            raise TypeError(
+                f"a checkpoint's metadata hold {obj.__module__}.{obj.__qualname__}, which readers do not know")
         self.save_global_name(GlobalName(*NAMES[obj]))
 
     dispatch[type] = save_class
@@ -68,7 +73,8 @@ class MetadataUnpickler(WeightsUnpickler):
             refuse(f"the state of {type(target).__name__} is no dict of its fields")
         vars(target).update(state)
 
-    dispatch[pickle.NEWOBJ[0]], dispatch[pickle.REDUCE[0]], dispatch[pickle.BUILD[0]] = load_newobj, load_reduce, load_build
+    dispatch[pickle.NEWOBJ[0]], dispatch[pickle.REDUCE[0]], dispatch[
+        pickle.BUILD[0]] = load_newobj, load_reduce, load_build
 
 
 def no_storage(*_):
@@ -83,16 +89,19 @@ def dumped(metadata: kinds.Metadata) -> bytes:
 
 
 def loaded(text: bytes) -> kinds.Metadata:
-    """Metadata from a file's content.  CorruptFileError (a RuntimeError) for what is none, pickle.UnpicklingError for one that asks for more than metadata need."""
+    """Metadata from a file's content.  CorruptFileError (a RuntimeError) for what is none, pickle.UnpicklingError for
+    one that asks for more than metadata need."""
     try:
         found = MetadataUnpickler(io.BytesIO(text), no_storage, KNOWN).load()
         problem = problem_of(found)
     except (pickle.UnpicklingError, MemoryError):
         raise
     except Exception as error:  # nothing but the file's own bytes can have caused it
-        raise CorruptFileError(f".metadata is damaged: {type(error).__name__}: {error}", "the metadata of a checkpoint", "save the checkpoint again") from error
+        raise CorruptFileError(f".metadata is damaged: {type(error).__name__}: {error}", "the metadata of a checkpoint",
+                               "save the checkpoint again") from error
     if problem:
-        raise CorruptFileError(f".metadata is damaged: {problem}", "the metadata of a checkpoint", "save the checkpoint again")
+        raise CorruptFileError(f".metadata is damaged: {problem}", "the metadata of a checkpoint",
+                               "save the checkpoint again")
     return found
 
 
@@ -108,7 +117,8 @@ def problem_of(found) -> str | None:
         if not isinstance(stored, kinds.TensorStorageMetadata) or not isinstance(stored.properties.dtype, torch.dtype):
             return f"{name!r} is described by {type(stored).__name__}"
         rank = len(stored.size)
-        if not sizes(stored.size) or not all(isinstance(c, kinds.ChunkStorageMetadata) and sizes(c.offsets) and sizes(c.sizes) and len(c.offsets) == len(c.sizes) == rank
+        if not sizes(stored.size) or not all(isinstance(c, kinds.ChunkStorageMetadata) and sizes(c.offsets)
+                                             and sizes(c.sizes) and len(c.offsets) == len(c.sizes) == rank
                                              for c in stored.chunks):
             return f"the chunks of {name!r} have no sizes"
     for index, info in (found.storage_data or {}).items() if isinstance(found.storage_data, (dict, type(None))) else ():

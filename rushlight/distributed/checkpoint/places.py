@@ -19,9 +19,11 @@ class StorageInfo:
 
     def inside(self) -> bool:
         """Whether it names a file in the folder, and a range."""
-        if type(self.relative_path) is not str or type(self.offset) is not int or type(self.length) is not int or self.offset < 0 or self.length < 0:
+        if type(self.relative_path) is not str or type(self.offset) is not int or type(
+                self.length) is not int or self.offset < 0 or self.length < 0:
             return False
-        return not os.path.isabs(self.relative_path) and ".." not in self.relative_path.replace("\\", "/").split("/") and "\0" not in self.relative_path
+        return not os.path.isabs(self.relative_path) and ".." not in self.relative_path.replace("\\", "/").split(
+            "/") and "\0" not in self.relative_path
 
 
 @dataclass

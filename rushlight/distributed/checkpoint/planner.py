@@ -12,7 +12,8 @@ import rushlight as torch
 
 from .metadata import ChunkStorageMetadata, Metadata, MetadataIndex, StorageMeta, TensorProperties
 
-__all__ = ["WriteItemType", "LoadItemType", "BytesIOWriteData", "TensorWriteData", "WriteItem", "ReadItem", "SavePlan", "LoadPlan", "SavePlanner", "LoadPlanner"]
+__all__ = ["WriteItemType", "LoadItemType", "BytesIOWriteData", "TensorWriteData", "WriteItem", "ReadItem", "SavePlan",
+           "LoadPlan", "SavePlanner", "LoadPlanner"]
 
 
 class WriteItemType(enum.Enum):
@@ -81,11 +82,12 @@ class LoadPlan:
 
 
 class SavePlanner(abc.ABC):
-    """Decides what is written: ``set_up_planner`` in every process, then ``create_local_plan``, ``create_global_plan`` in one, and ``finish_plan``
-    and ``resolve_data`` in every process."""
+    """Decides what is written: ``set_up_planner`` in every process, then ``create_local_plan``, ``create_global_plan``
+    in one, and ``finish_plan`` and ``resolve_data`` in every process."""
 
     @abc.abstractmethod
-    def set_up_planner(self, state_dict, storage_meta: StorageMeta | None = None, is_coordinator: bool = False) -> None: ...
+    def set_up_planner(self, state_dict, storage_meta: StorageMeta | None = None,
+                       is_coordinator: bool = False) -> None: ...
 
     @abc.abstractmethod
     def create_local_plan(self) -> SavePlan: ...

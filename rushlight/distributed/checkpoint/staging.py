@@ -62,7 +62,8 @@ class BlockingAsyncStager(AsyncStager):
 
 def refreshed(copy, value):
     """A copy made before, brought up to date; a new one where it does not fit."""
-    if isinstance(value, torch.Tensor) and isinstance(copy, torch.Tensor) and type(copy) is type(value.detach()) and copy.size() == value.size() and copy.dtype == value.dtype:
+    if isinstance(value, torch.Tensor) and isinstance(copy, torch.Tensor) and type(copy) is type(
+            value.detach()) and copy.size() == value.size() and copy.dtype == value.dtype:
         return copy.copy_(value.detach())
     if isinstance(value, Mapping) and isinstance(copy, dict) and copy.keys() == value.keys():
         return {key: refreshed(copy[key], inner) for key, inner in value.items()}
@@ -71,7 +72,8 @@ def refreshed(copy, value):
 
 @dataclass
 class StagingOptions:
-    """How ``DefaultStager`` copies.  Memory that is pinned or shared is of use where there is an accelerator, or another process."""
+    """How ``DefaultStager`` copies.  Memory that is pinned or shared is of use where there is an accelerator, or
+    another process."""
 
     use_pinned_memory: bool = False
     use_shared_memory: bool = False
@@ -80,7 +82,8 @@ class StagingOptions:
 
 
 class DefaultStager(AsyncStager):
-    """Copies, by ``use_async_staging`` in a thread: parameters must not be written before ``synchronize_staging()`` returns."""
+    """Copies, by ``use_async_staging`` in a thread: parameters must not be written before ``synchronize_staging()``
+    returns."""
 
     def __init__(self, config: StagingOptions = StagingOptions()):
         if config.use_pinned_memory or config.use_shared_memory:

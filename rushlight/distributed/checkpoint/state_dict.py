@@ -12,7 +12,8 @@ STATE, GROUPS, PARAMS = "state", "param_groups", "params"
 
 @dataclass
 class StateDictOptions:
-    """What is read or loaded.  ``full_state_dict``, ``cpu_offload`` and ``broadcast_from_rank0`` ask for what holds for one process anyway."""
+    """What is read or loaded.  ``full_state_dict``, ``cpu_offload`` and ``broadcast_from_rank0`` ask for what holds for
+    one process anyway."""
 
     full_state_dict: bool = False
     cpu_offload: bool = False
@@ -25,10 +26,12 @@ class StateDictOptions:
 
 
 def own_name(model, name: str) -> str:
-    """A name in the model without what wrappers add: ``module.`` of data parallel ones, ``_orig_mod.`` of compiled ones, and of checkpointed ones."""
+    """A name in the model without what wrappers add: ``module.`` of data parallel ones, ``_orig_mod.`` of compiled
+    ones, and of checkpointed ones."""
     kept, module, parts = [], model, name.split(".")
     for part in parts:
-        wrapped = isinstance(module, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)) and part == "module"
+        wrapped = isinstance(module, (torch.nn.parallel.DistributedDataParallel,
+                                      torch.nn.DataParallel)) and part == "module"
         if not wrapped and f"{part}." not in AROUND:
             kept.append(part)
         module = getattr(module, part, None)
@@ -60,13 +63,15 @@ def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
     ['weight', 'bias']
     """
     options = options or StateDictOptions()
-    frozen = {name for parameter, name in parameters_of(model).items() if not parameter.requires_grad} if options.ignore_frozen_params else ()
+    frozen = {name for parameter, name in parameters_of(model).items()
+              if not parameter.requires_grad} if options.ignore_frozen_params else ()
     prefixes, state = below(model, submodules), model.state_dict()
     found = {}
     for own, name in names_of(model).items():
         if own in frozen or prefixes is not None and not own.startswith(prefixes):
             continue
-        short = own if prefixes is None or options.keep_submodule_prefixes else next(own[len(p):] for p in prefixes if own.startswith(p))
+        short = own if prefixes is None or options.keep_submodule_prefixes else next(own[len(p):] for p in prefixes
+                                                                                     if own.startswith(p))
         found[short] = state[name]
     return found
 
@@ -95,8 +100,10 @@ def begin(optimizer):
 
 
 def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None) -> dict:
-    """``{"state": {own name: {key: value}}, "param_groups": [{"params": own names, ...}]}`` of one optimizer or several; with
-    ``flatten_optimizer_state_dict``: ``state.<name>.<key>`` and ``param_groups.<name>.<key>``.  An optimizer without state makes it first."""
+    """``{"state": {own name: {key: value}}, "param_groups": [{"params": own names, ...}]}`` of one optimizer or
+    several; with
+    ``flatten_optimizer_state_dict``: ``state.<name>.<key>`` and ``param_groups.<name>.<key>``.  An optimizer without
+      state makes it first."""
     options = options or StateDictOptions()
     names, prefixes = parameters_of(model), below(model, submodules)
     states, groups = {}, []
@@ -105,14 +112,16 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
         for group in optimizer.param_groups:
             inside = [p for p in group[PARAMS] if prefixes is None or names[p].startswith(prefixes)]
             states.update({names[p]: dict(optimizer.state[p]) for p in inside if p in optimizer.state})
-            groups.append({**{key: value for key, value in group.items() if key != PARAMS}, PARAMS: [names[p] for p in inside]})
+            groups.append({**{key: value for key, value in group.items() if key != PARAMS},
+                           PARAMS: [names[p] for p in inside]})
     return flat(states, groups) if options.flatten_optimizer_state_dict else {STATE: states, GROUPS: groups}
 
 
 def flat(states, groups) -> dict:
     found = {f"{STATE}.{name}.{key}": value for name, state in states.items() for key, value in state.items()}
     for group in groups:
-        found.update({f"{GROUPS}.{name}.{key}": value for name in group[PARAMS] for key, value in group.items() if key != PARAMS})
+        found.update({f"{GROUPS}.{name}.{key}": value for name in group[PARAMS] for key, value in group.items()
+                      if key != PARAMS})
     return found
 
 
@@ -123,7 +132,8 @@ def get_state_dict(model, optimizers, *, submodules=None, options=None) -> tuple
 
 
 def set_model_state_dict(model, model_state_dict, *, options=None):
-    """Loads own name -> tensor; returns the names that are missing and those that were not expected.  RuntimeError for either where ``strict``."""
+    """Loads own name -> tensor; returns the names that are missing and those that were not expected.  RuntimeError for
+    either where ``strict``."""
     options = options or StateDictOptions()
     names = names_of(model)
     given = {names.get(name, name): value for name, value in model_state_dict.items()}
@@ -134,12 +144,14 @@ def set_model_state_dict(model, model_state_dict, *, options=None):
 def value_of(group, key, state_dict, names):
     """What a flat or nested state says of a group's option, or the group's own value."""
     if GROUPS not in state_dict:
-        return next((state_dict[f"{GROUPS}.{n}.{key}"] for n in names if f"{GROUPS}.{n}.{key}" in state_dict), group[key])
+        return next((state_dict[f"{GROUPS}.{n}.{key}"] for n in names if f"{GROUPS}.{n}.{key}" in state_dict),
+                    group[key])
     return next((g[key] for g in state_dict[GROUPS] if set(names) & set(g[PARAMS]) and key in g), group[key])
 
 
 def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
-    """Loads what ``get_optimizer_state_dict`` gave.  RuntimeError where a parameter's state is missing and ``strict``."""
+    """Loads what ``get_optimizer_state_dict`` gave.  RuntimeError where a parameter's state is missing and
+    ``strict``."""
     options, names = options or StateDictOptions(), parameters_of(model)
     if not optim_state_dict:
         return
@@ -151,9 +163,11 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
             for k, (parameter, name) in enumerate(zip(group[PARAMS], own)):
                 keys = optimizer.state.get(parameter, {})
                 state = optim_state_dict[STATE].get(name) if STATE in optim_state_dict else {
-                    key: optim_state_dict[f"{STATE}.{name}.{key}"] for key in keys if f"{STATE}.{name}.{key}" in optim_state_dict}
+                    key: optim_state_dict[f"{STATE}.{name}.{key}"] for key in keys
+                    if f"{STATE}.{name}.{key}" in optim_state_dict}
                 if keys and not state and options.strict:
-                    raise RuntimeError(f"Missing optimizer state for parameter {name} in checkpoint. Set strict=False to skip this.")
+                    raise RuntimeError(
+                        f"Missing optimizer state for parameter {name} in checkpoint. Set strict=False to skip this.")
                 if state:
                     states[number + k] = state
             groups.append({**{key: value_of(group, key, optim_state_dict, own) for key in group if key != PARAMS},

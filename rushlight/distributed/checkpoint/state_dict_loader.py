@@ -24,15 +24,18 @@ def reader_of(storage_reader, checkpoint_id):
     return storage_reader
 
 
-def load(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_reader=None, planner=None, process_group=None, no_dist=False) -> None:
-    """Loads a checkpoint into the tensors of a nested state; what is no tensor is replaced.  Tensors may be split otherwise than when they were saved.
+def load(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_reader=None, planner=None,
+         process_group=None, no_dist=False) -> None:
+    """Loads a checkpoint into the tensors of a nested state; what is no tensor is replaced.  Tensors may be split
+    otherwise than when they were saved.
 
     CheckpointException where a process fails: for a name that the checkpoint lacks, or a tensor of another size.
     """
     states = {}
     for key in sorted(state_dict, key=str):
         value = state_dict[key]
-        states[key] = value.state_dict() if not isinstance(value, torch.Tensor) and isinstance(value, Stateful) else value
+        states[key] = value.state_dict() if not isinstance(value, torch.Tensor) and isinstance(
+            value, Stateful) else value
     read(states, reader_of(storage_reader, checkpoint_id), process_group, 0, alone(no_dist), planner)
     for key, value in list(state_dict.items()):
         if not isinstance(value, torch.Tensor) and isinstance(value, Stateful):
@@ -43,7 +46,8 @@ def load(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_
         state_dict[key] = states[key]
 
 
-def load_state_dict(state_dict, storage_reader, process_group=None, coordinator_rank=0, no_dist=False, planner=None) -> None:
+def load_state_dict(state_dict, storage_reader, process_group=None, coordinator_rank=0, no_dist=False,
+                    planner=None) -> None:
     """``load`` as it was called before."""
     storage_reader.reset()
     read(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
@@ -73,5 +77,6 @@ def _load_state_dict_from_keys(keys=None, *, checkpoint_id=None, storage_reader=
     """What a checkpoint has below some names: all of it without names."""
     found: dict = {}
     keys = {keys} if isinstance(keys, str) else keys
-    read(found, reader_of(storage_reader, checkpoint_id), process_group, 0, alone(False), _EmptyStateDictLoadPlanner(keys or None))
+    read(found, reader_of(storage_reader, checkpoint_id), process_group, 0, alone(False),
+         _EmptyStateDictLoadPlanner(keys or None))
     return found

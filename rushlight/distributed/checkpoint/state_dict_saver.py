@@ -47,19 +47,24 @@ def writer_of(storage_writer, checkpoint_id):
 
 def states_of(state_dict) -> dict:
     """What is saved: of objects with a state that."""
-    return {key: value.state_dict() if not isinstance(value, torch.Tensor) and isinstance(value, Stateful) else value for key, value in state_dict.items()}
+    return {key: value.state_dict() if not isinstance(value, torch.Tensor) and isinstance(value, Stateful) else value
+            for key, value in state_dict.items()}
 
 
 def alone(no_dist: bool) -> bool:
     """Whether a process saves or loads for itself."""
     if not no_dist and not membership.is_initialized():
-        warnings.warn("torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to save in a single process.", stacklevel=3)
+        warnings.warn(
+            "torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to save in a single "
+            "process.", stacklevel=3)
     return no_dist or not membership.is_initialized()
 
 
-def save(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_writer=None, planner=None, process_group=None, no_dist=False,
+def save(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_writer=None, planner=None,
+         process_group=None, no_dist=False,
          use_collectives=True) -> Metadata:
-    """Saves a nested state: each process its chunks of tensors that are split, and its share of what all have.  All processes of the group call it.
+    """Saves a nested state: each process its chunks of tensors that are split, and its share of what all have.  All
+    processes of the group call it.
 
     CheckpointException where a process fails: the folder then holds the checkpoint that it held before.
 
@@ -71,10 +76,12 @@ def save(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_
     """
     if not use_collectives:
         raise NotImplementedError("save(use_collectives=False): every process would write metadata of its own")
-    return written(states_of(state_dict), writer_of(storage_writer, checkpoint_id), process_group, 0, alone(no_dist), planner)
+    return written(states_of(state_dict), writer_of(storage_writer, checkpoint_id), process_group, 0, alone(no_dist),
+                   planner)
 
 
-def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_rank=0, no_dist=False, planner=None) -> Metadata:
+def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_rank=0, no_dist=False,
+                    planner=None) -> Metadata:
     """``save`` as it was called before."""
     storage_writer.reset()
     return written(states_of(state_dict), storage_writer, process_group, coordinator_rank, no_dist, planner)
@@ -85,7 +92,8 @@ def written(state_dict, writer, group, coordinator_rank, no_dist, planner) -> Me
     together, planner, known = Together(group, not no_dist, coordinator_rank), planner or DefaultSavePlanner(), []
 
     def local_plan():
-        planner.set_up_planner(state_dict=state_dict, storage_meta=writer.storage_meta(), is_coordinator=together.is_coordinator)
+        planner.set_up_planner(state_dict=state_dict, storage_meta=writer.storage_meta(),
+                               is_coordinator=together.is_coordinator)
         writer.set_up_storage_writer(together.is_coordinator)
         return writer.prepare_local_plan(planner.create_local_plan())
 
@@ -105,9 +113,11 @@ def written(state_dict, writer, group, coordinator_rank, no_dist, planner) -> Me
     return together.all_reduce("write", write, finish)
 
 
-def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None, async_checkpointer_type=AsyncCheckpointerType.THREAD,
+def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None,
+               async_checkpointer_type=AsyncCheckpointerType.THREAD,
                async_stager: AsyncStager | None = None, no_dist=False, use_collectives=True):
-    """Copies the state, and writes the copy in a thread: a Future of the Metadata.  With a stager that copies in a thread, too, an AsyncSaveResponse.
+    """Copies the state, and writes the copy in a thread: a Future of the Metadata.  With a stager that copies in a
+    thread, too, an AsyncSaveResponse.
 
     Processes of a group talk to each other meanwhile: give a ``process_group`` that training does not use.
     """
@@ -115,7 +125,8 @@ def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=N
         raise NotImplementedError("async_save() writes in a thread; AsyncCheckpointerType.PROCESS is not here")
     writer, no_dist = writer_of(storage_writer, checkpoint_id), alone(no_dist)
     stager = async_stager or (writer if isinstance(writer, AsyncStager) else BlockingAsyncStager())
-    staged, done, place = stager.stage(states_of(state_dict)), Future(), membership.here() if hasattr(membership, "here") else None
+    staged, done, place = stager.stage(states_of(state_dict)), Future(), membership.here() if hasattr(
+        membership, "here") else None
 
     def run():
         try:

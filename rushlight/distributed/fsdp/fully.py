@@ -64,7 +64,8 @@ class FSDPModule:
         for other in state.ahead_forward:
             other._fsdp.group.begin()
         reshard = state.reshard if state.reshard is not None else state.root is not self
-        keeping = saved_tensors_hooks(taken, brought) if reshard and torch.is_grad_enabled() else contextlib.nullcontext()
+        keeping = saved_tensors_hooks(
+            taken, brought) if reshard and torch.is_grad_enabled() else contextlib.nullcontext()
         try:
             with keeping:
                 outputs = super().forward(*args, **kwargs)
@@ -79,7 +80,8 @@ class FSDPModule:
         return outputs
 
     def unshard(self, async_op: bool = False):
-        """Has the parameters be whole; with ``async_op`` they are on their way, and the handle's ``wait()`` returns when they are."""
+        """Has the parameters be whole; with ``async_op`` they are on their way, and the handle's ``wait()`` returns
+        when they are."""
         if async_op:
             self._fsdp.group.begin()
             return UnshardHandle(self._fsdp.group)
@@ -136,7 +138,8 @@ def cast(value, dtype):
 
 
 def adopt(root):
-    """The first module that runs is the root of those in it: it stays whole between forward and backward where nothing else is said."""
+    """The first module that runs is the root of those in it: it stays whole between forward and backward where nothing
+    else is said."""
     for module in root.each(True):
         module._fsdp.root = module._fsdp.root or root
 
@@ -183,13 +186,16 @@ def owned(modules, ignored) -> dict:
     return found
 
 
-def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None, mp_policy=MixedPrecisionPolicy(), offload_policy=OffloadPolicy(),
+def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None,
+                mp_policy=MixedPrecisionPolicy(), offload_policy=OffloadPolicy(),
                 ignored_params=None):
-    """Splits the parameters of a module that no inner call has taken; they are whole while it computes, forward and backward.  Returns the module, now an FSDPModule, too.
+    """Splits the parameters of a module that no inner call has taken; they are whole while it computes, forward and
+    backward.  Returns the module, now an FSDPModule, too.
 
-    ``mesh``: the processes in a row, or in a grid of (replicas, parts); ``reshard_after_forward``: whether parameters are parts between forward and backward (default:
-    but for the outermost module); ``shard_placement_fn(parameter)``: along which dimension, as a Shard (default: the first).  ValueError for a module that is an
-    FSDPModule already.
+    ``mesh``: the processes in a row, or in a grid of (replicas, parts); ``reshard_after_forward``: whether parameters
+      are parts between forward and backward (default:
+    but for the outermost module); ``shard_placement_fn(parameter)``: along which dimension, as a Shard (default: the
+    first).  ValueError for a module that is an FSDPModule already.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed.fsdp import fully_shard
@@ -213,7 +219,9 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
         placement = shard_placement_fn(parameter) if shard_placement_fn is not None else None
         dim = (placement or Shard(0)).dim % max(parameter.dim(), 1)
         if not parameter.dim():
-            raise ValueError("fully_shard doesn't support scalar parameters. Change a scalar parameter to a 1D tensor with numel equal to 1.")
+            raise ValueError(
+                "fully_shard doesn't support scalar parameters. Change a scalar parameter to a 1D tensor with numel "
+                "equal to 1.")
         members.append(Member(parameter, places, mesh, dim, mp_policy.param_dtype))
     group = Group(members, mesh, mp_policy)
     for member in members:

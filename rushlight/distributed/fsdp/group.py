@@ -14,7 +14,8 @@ LIVE: dict = {}  # id of a storage -> the parameter that is whole in it
 
 
 class Member:
-    """One parameter: ``sharded``, this process's part as a DTensor, and ``full``, all of it while its layer computes; ``places``: (module, name) of those that have it."""
+    """One parameter: ``sharded``, this process's part as a DTensor, and ``full``, all of it while its layer computes;
+    ``places``: (module, name) of those that have it."""
 
     def __init__(self, parameter, places, mesh, shard_dim, dtype):
         self.places, self.dim, self.tensor_mesh = places, shard_dim, None
@@ -30,7 +31,9 @@ class Member:
         part = local.narrow(shard_dim, start if self.own else 0, self.own).clone()
         self.sharded = torch.nn.Parameter(self.placed(parameter, part, mesh), self.needs)
         nothing = self.nothing()
-        self.full = torch.nn.Parameter(nothing if self.tensor_mesh is None else DTensor.wrapped(nothing, self.tensor_mesh, self.tensor_placements, self.tensor_meta),
+        self.full = torch.nn.Parameter(nothing if self.tensor_mesh is None
+                                       else DTensor.wrapped(nothing, self.tensor_mesh, self.tensor_placements,
+                                                            self.tensor_meta),
                                        self.needs)
         self.count = max(self.lengths) * math.prod(n for d, n in enumerate(self.shape) if d != shard_dim)
 
@@ -44,18 +47,22 @@ class Member:
         self.tensor_meta = type(meta)(tuple(meta.shape), tuple(meta.strides), self.compute_dtype)
         root = mesh._get_root_mesh()
         both = root[(*(mesh.mesh_dim_names or ()), *(self.tensor_mesh.mesh_dim_names or ()))]
-        split = math.prod(self.tensor_mesh.size(k) for k, p in enumerate(self.tensor_placements) if p.is_shard(self.dim))
+        split = math.prod(self.tensor_mesh.size(k) for k, p in enumerate(self.tensor_placements)
+                          if p.is_shard(self.dim))
         own = _StridedShard(self.dim, split) if split > 1 else Shard(self.dim)
         return DTensor.wrapped(part, both, (*placements[:-1], own, *self.tensor_placements), meta)
 
     def nothing(self):
-        """What stands for the whole parameter while it is not there: of its shape, not a number anywhere, and without memory of that size."""
-        return torch.full((), math.nan if self.compute_dtype.is_floating_point else 0, dtype=self.compute_dtype).expand(self.shape)
+        """What stands for the whole parameter while it is not there: of its shape, not a number anywhere, and without
+        memory of that size."""
+        return torch.full((), math.nan if self.compute_dtype.is_floating_point else 0,
+                          dtype=self.compute_dtype).expand(self.shape)
 
     def padded(self, tensor):
         """A part, filled up to the size of the largest, as a vector."""
         flat = tensor.movedim(self.dim, 0).reshape(-1)
-        return flat if flat.numel() == self.count else torch.cat([flat, torch.zeros(self.count - flat.numel(), dtype=flat.dtype)])
+        return flat if flat.numel() == self.count else torch.cat([flat, torch.zeros(self.count - flat.numel(),
+                                                                                    dtype=flat.dtype)])
 
     def part_of(self, flat, length):
         """The inverse of ``padded``."""
@@ -91,12 +98,13 @@ class Group:
         self.members, self.mesh, self.policy = members, mesh, policy
         self.shards, self.replicas = mesh.get_group(mesh.ndim - 1), mesh.get_group(0) if mesh.ndim == 2 else None
         self.size = mesh.size(mesh.ndim - 1)
-        self.is_whole, self.coming, self.sync, self.reduce_replicas, self.divisor, self.arrived = False, None, True, True, None, 0
+        self.is_whole, self.coming, self.sync, self.reduce_replicas, self.divisor, self.arrived = (False, None, True,
+                                                                                                   True, None, 0)
         for member in members:
             if member.needs:
                 member.full.register_post_accumulate_grad_hook(lambda _: self.noted())
 
-    # --- whole ----------------------------------------------------------------------------------------------------------------------
+    # --- whole --------------------------------------------------------------------------------------------------------
     def begin(self, wait=False):
         """Has the parts travel."""
         if self.is_whole or self.coming is not None:
@@ -109,7 +117,9 @@ class Group:
             for kind, members in kinds.items():
                 given = torch.cat([m.padded(m.sharded.detach()._local_tensor.to(kind)) for m in members])
                 found = torch.empty(given.numel() * self.size, dtype=kind)
-                self.coming.append((members, found, given, collectives.all_gather_into_tensor(found, given, group=self.shards, async_op=not wait)))
+                self.coming.append((members, found, given,
+                                    collectives.all_gather_into_tensor(found, given, group=self.shards,
+                                                                       async_op=not wait)))
 
     def unshard(self):
         """Has every parameter be whole."""
@@ -122,7 +132,8 @@ class Group:
                     work.wait()
                 rows, start = found.reshape(self.size, -1), 0
                 for member in members:
-                    parts = [member.part_of(rows[k, start:start + member.count], n) for k, n in enumerate(member.lengths)]
+                    parts = [member.part_of(rows[k, start:start + member.count], n)
+                             for k, n in enumerate(member.lengths)]
                     member.set_full(torch.cat(parts, member.dim))
                     start += member.count
         self.coming, self.is_whole = None, True
@@ -138,7 +149,7 @@ class Group:
             member.drop_full()
         self.is_whole = False
 
-    # --- gradients --------------------------------------------------------------------------------------------------------------------
+    # --- gradients ----------------------------------------------------------------------------------------------------
     def noted(self):
         """A gradient has arrived: with the last one all are summed."""
         self.arrived += 1
@@ -164,7 +175,8 @@ class Group:
         for k in range(self.size):
             for member, gradient in zip(members, locals_):
                 start = sum(member.lengths[:k])
-                rows.append(member.padded(gradient.narrow(member.dim, start if member.lengths[k] else 0, member.lengths[k])))
+                rows.append(member.padded(gradient.narrow(member.dim, start if member.lengths[k] else 0,
+                                                          member.lengths[k])))
         given = torch.cat(rows)
         found = torch.empty(given.numel() // self.size, dtype=kind)
         collectives.reduce_scatter_tensor(found, given, group=self.shards)
@@ -183,7 +195,9 @@ class Group:
     def local_gradient(self, member):
         """The gradient of the whole parameter, as the parameter lies over a grid of its own."""
         gradient = member.full.grad
-        return gradient.redistribute(member.tensor_mesh, member.tensor_placements)._local_tensor if isinstance(gradient, DTensor) else gradient
+        return gradient.redistribute(member.tensor_mesh,
+                                     member.tensor_placements)._local_tensor if isinstance(
+                                         gradient, DTensor) else gradient
 
 
 def world_mesh():

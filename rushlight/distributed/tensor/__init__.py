@@ -2,5 +2,7 @@
 from ..._src.core.later import later
 
 __getattr__ = later(__name__, {"placement_types": ("Placement", "Shard", "Replicate", "Partial"),
-                               "_api": ("DTensor", "distribute_tensor", "distribute_module", "ones", "empty", "full", "rand", "randn", "zeros"),
-                               "_dtensor_spec": ("DTensorSpec", "TensorMeta"), ".device_mesh": ("DeviceMesh", "init_device_mesh")})
+                               "_api": ("DTensor", "distribute_tensor", "distribute_module", "ones", "empty", "full",
+                                        "rand", "randn", "zeros"),
+                               "_dtensor_spec": ("DTensorSpec", "TensorMeta"),
+                               ".device_mesh": ("DeviceMesh", "init_device_mesh")})

@@ -21,16 +21,19 @@ __all__ = ["DTensor", "distribute_tensor", "distribute_module", "ones", "empty",
 
 
 class DTensor(Tensor):
-    """A tensor of which each process of a grid has a part, all of it, or a term: ``placements`` say which, for each dimension of the grid.
+    """A tensor of which each process of a grid has a part, all of it, or a term: ``placements`` say which, for each
+    dimension of the grid.
 
-    It answers every operator (docs/sharding.md): by the rules of the primitives that the operator's body is made of, with redistributions where these take them.
+    It answers every operator (docs/sharding.md): by the rules of the primitives that the operator's body is made of,
+    with redistributions where these take them.
     """
 
     __torch_function__ = classmethod(disabled)
 
     def __new__(cls, local_tensor, spec: DTensorSpec, *, requires_grad=False):
         meta = spec.tensor_meta
-        made = cls.wrapped(local_tensor, spec.mesh, spec.placements, Meta(torch.Size(meta.shape), tuple(meta.stride), meta.dtype))
+        made = cls.wrapped(local_tensor, spec.mesh, spec.placements,
+                           Meta(torch.Size(meta.shape), tuple(meta.stride), meta.dtype))
         made.requires_grad = requires_grad
         return made
 
@@ -45,7 +48,8 @@ class DTensor(Tensor):
         made._meta = Meta(tuple(meta.shape), tuple(meta.strides), meta.dtype)
         made.itemsize, made._wraps = meta.itemsize, True
         made._local_tensor = local.detach() if local._needs_grad else local
-        made._spec = DTensorSpec(mesh, tuple(placements), TensorMeta(torch.Size(meta.shape), tuple(meta.strides), meta.dtype))
+        made._spec = DTensorSpec(mesh, tuple(placements),
+                                 TensorMeta(torch.Size(meta.shape), tuple(meta.strides), meta.dtype))
         return made
 
     @classmethod
@@ -62,7 +66,7 @@ class DTensor(Tensor):
             return _dispatch.fresh(op, args, kwargs)
         return _dispatch.answer(op, args, kwargs)
 
-    # --- what it is -----------------------------------------------------------------------------------------------------------------
+    # --- what it is ---------------------------------------------------------------------------------------------------
     @property
     def device_mesh(self):
         return self._spec.mesh
@@ -76,7 +80,8 @@ class DTensor(Tensor):
         self._local_tensor, self._spec = other._local_tensor, other._spec
 
     def __repr__(self, *, tensor_contents=None):
-        return f"DTensor(local_tensor={self._local_tensor}, device_mesh={self._spec.mesh}, placements={self._spec.placements})"
+        return (f"DTensor(local_tensor={self._local_tensor}, device_mesh={self._spec.mesh}, "
+                f"placements={self._spec.placements})")
 
     def __format__(self, spec):
         return repr(self)
@@ -93,13 +98,16 @@ class DTensor(Tensor):
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            made = memo[id(self)] = DTensor.wrapped(self._local_tensor.detach().clone(), self._spec.mesh, self._spec.placements, self._meta)
+            made = memo[id(self)] = DTensor.wrapped(self._local_tensor.detach().clone(), self._spec.mesh,
+                                                    self._spec.placements, self._meta)
             made.requires_grad = bool(self._needs_grad)
             made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in made.__dict__})
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):
-        raise RuntimeError("a DTensor is of this process group, and cannot be pickled: save it by torch.distributed.checkpoint, or its full_tensor()")
+        raise RuntimeError(
+            "a DTensor is of this process group, and cannot be pickled: save it by torch.distributed.checkpoint, or "
+            "its full_tensor()")
 
     def data_ptr(self):
         return self._local_tensor.data_ptr()
@@ -110,11 +118,12 @@ class DTensor(Tensor):
     def tolist(self):
         return self.full_tensor().tolist()
 
-    # --- to and from ----------------------------------------------------------------------------------------------------------------
+    # --- to and from --------------------------------------------------------------------------------------------------
     @staticmethod
-    def from_local(local_tensor, device_mesh=None, placements=None, *, run_check=False, shape=None, stride=None, grad_placements=None) -> DTensor:
-        """The tensor of which this process has ``local_tensor``.  Without ``shape`` parts are as large everywhere as here.  ``run_check`` has whole ones be those of the
-        first process."""
+    def from_local(local_tensor, device_mesh=None, placements=None, *, run_check=False, shape=None, stride=None,
+                   grad_placements=None) -> DTensor:
+        """The tensor of which this process has ``local_tensor``.  Without ``shape`` parts are as large everywhere as
+        here.  ``run_check`` has whole ones be those of the first process."""
         mesh = device_mesh or current_mesh()
         placements = checked(placements, mesh, local_tensor.dim())
         return FromLocal.apply(local_tensor, mesh, placements, run_check, shape, stride, grad_placements)
@@ -125,8 +134,10 @@ class DTensor(Tensor):
             return self._local_tensor
         return ToLocal.apply(self, grad_placements)
 
-    def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None, backward_dtype=None) -> DTensor:
-        """The same tensor, lying otherwise.  RuntimeError for another grid, and for placements that leave terms which were whole."""
+    def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None,
+                     backward_dtype=None) -> DTensor:
+        """The same tensor, lying otherwise.  RuntimeError for another grid, and for placements that leave terms which
+        were whole."""
         mesh = device_mesh or self._spec.mesh
         if mesh != self._spec.mesh:
             raise NotImplementedError("Cross device mesh comm not supported yet!")
@@ -141,23 +152,27 @@ class DTensor(Tensor):
 
     def full_tensor(self, *, grad_placements=None):
         """The whole tensor, in every process."""
-        return self.redistribute(self._spec.mesh, (Replicate(),) * self._spec.mesh.ndim).to_local(grad_placements=grad_placements)
+        return self.redistribute(self._spec.mesh,
+                                 (Replicate(),) * self._spec.mesh.ndim).to_local(grad_placements=grad_placements)
 
-    # --- checkpoints ----------------------------------------------------------------------------------------------------------------
+    # --- checkpoints --------------------------------------------------------------------------------------------------
     def _box(self):
         coordinate = self._spec.mesh.get_coordinate()
-        return None if coordinate is None else box(tuple(self.shape), self._spec.placements, self._spec.mesh.shape, tuple(coordinate))
+        return None if coordinate is None else box(tuple(self.shape), self._spec.placements, self._spec.mesh.shape,
+                                                   tuple(coordinate))
 
     def __create_chunk_list__(self):
         if any(isinstance(p, Partial) for p in self._spec.placements):
             raise RuntimeError("a DTensor of terms (Partial) is neither saved nor loaded: redistribute it first")
         found = self._box()
-        return [] if found is None or 0 in found[0] and 0 not in self.shape else [ChunkStorageMetadata(torch.Size(found[1]), torch.Size(found[0]))]
+        return [] if found is None or 0 in found[0] and 0 not in self.shape else [
+            ChunkStorageMetadata(torch.Size(found[1]), torch.Size(found[0]))]
 
     def __create_write_items__(self, fqn, object):
         from ..checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
         properties = TensorProperties(self.dtype, torch.strided, bool(self.requires_grad))
-        return [WriteItem(MetadataIndex(fqn, chunk.offsets), WriteItemType.SHARD, tensor_data=TensorWriteData(chunk, properties, torch.Size(self.shape)))
+        return [WriteItem(MetadataIndex(fqn, chunk.offsets), WriteItemType.SHARD,
+                          tensor_data=TensorWriteData(chunk, properties, torch.Size(self.shape)))
                 for chunk in self.__create_chunk_list__()]
 
     def __get_tensor_shard__(self, index):
@@ -201,11 +216,15 @@ class FromLocal(torch.autograd.Function):
             if isinstance(placement, Shard):
                 before = sizes[placement.dim]
                 sizes[placement.dim] *= mesh.size(k)
-                strides = [s * mesh.size(k) if s >= strides[placement.dim] * before and n != placement.dim else s for n, s in enumerate(strides)]
-        meta = Meta.of(tuple(sizes), local.dtype) if shape is not None and stride is None else Meta(tuple(sizes), tuple(stride or strides), local.dtype)
+                strides = [s * mesh.size(k) if s >= strides[placement.dim] * before and n != placement.dim else s
+                           for n, s in enumerate(strides)]
+        meta = (Meta.of(tuple(sizes), local.dtype) if shape is not None and stride is None
+                else Meta(tuple(sizes), tuple(stride or strides), local.dtype))
         expected = box(tuple(sizes), placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
         if tuple(local.shape) != expected:
-            raise RuntimeError(f"from_local(shape={sizes}, placements={placements}): this process has a part of shape {list(local.shape)}, where {list(expected)} is its part")
+            raise RuntimeError(
+                f"from_local(shape={sizes}, placements={placements}): this process has a part of shape "
+                f"{list(local.shape)}, where {list(expected)} is its part")
         return DTensor.wrapped(local.view_as(local), mesh, placements, meta)
 
     @staticmethod
@@ -248,7 +267,8 @@ class Redistribute(torch.autograd.Function):
 
 
 def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_rank: int | None = 0) -> DTensor:
-    """A leaf that each process has the same of, or that of process ``src_data_rank`` of each row (None: its own), as a DTensor.
+    """A leaf that each process has the same of, or that of process ``src_data_rank`` of each row (None: its own), as a
+    DTensor.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed.tensor import distribute_tensor, init_device_mesh, Shard
@@ -261,9 +281,12 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
     mesh = device_mesh or current_mesh()
     if isinstance(tensor, DTensor):
         if tensor.device_mesh != mesh:
-            raise ValueError(f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device mesh {mesh}.")
+            raise ValueError(
+                f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device mesh {mesh}.")
         if tensor.placements != checked(placements, mesh, tensor.dim()):
-            raise ValueError(f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements {placements}. do you want to call `redistribute` instead?")
+            raise ValueError(
+                f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements "
+                f"{placements}. do you want to call `redistribute` instead?")
         return tensor
     if not tensor.is_leaf:
         raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
@@ -275,23 +298,27 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
         if src_data_rank is not None:
             for k in range(mesh.ndim):
                 local = transport.sent(local, mesh.get_group(k), src_data_rank)
-        made = DTensor.wrapped(redistributed(local, tuple(tensor.shape), mesh, whole, placements, "distribute_tensor").clone(), mesh, placements, tensor._meta)
+        made = DTensor.wrapped(redistributed(local, tuple(tensor.shape), mesh, whole, placements,
+                                             "distribute_tensor").clone(), mesh, placements, tensor._meta)
     return made.requires_grad_(tensor.requires_grad)
 
 
 def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None, output_fn=None):
-    """Makes the parameters and buffers of a module DTensors: by ``partition_fn(name, submodule, mesh)``, and whole ones of what it leaves.  ``input_fn(module, inputs,
-    mesh)`` runs before forward, ``output_fn(module, outputs, mesh)`` after it."""
+    """Makes the parameters and buffers of a module DTensors: by ``partition_fn(name, submodule, mesh)``, and whole ones
+    of what it leaves.  ``input_fn(module, inputs, mesh)`` runs before forward, ``output_fn(module, outputs, mesh)``
+    after it."""
     mesh = device_mesh or current_mesh()
     whole = [Replicate()] * mesh.ndim
     if getattr(module, "_distribute_module_applied", False):
-        raise RuntimeError("distribute_module should only be called once on a module, but it has already been called on this module!")
+        raise RuntimeError(
+            "distribute_module should only be called once on a module, but it has already been called on this module!")
     for name, submodule in module.named_modules():
         if partition_fn is not None:
             partition_fn(name, submodule, mesh)
         for key, parameter in submodule._parameters.items():
             if parameter is not None and not isinstance(parameter, DTensor):
-                submodule.register_parameter(key, torch.nn.Parameter(distribute_tensor(parameter.detach(), mesh, whole), parameter.requires_grad))
+                submodule.register_parameter(key, torch.nn.Parameter(distribute_tensor(parameter.detach(), mesh, whole),
+                                                                     parameter.requires_grad))
         for key, buffer in submodule._buffers.items():
             if buffer is not None and not isinstance(buffer, DTensor):
                 submodule._buffers[key] = distribute_tensor(buffer, mesh, whole)
@@ -331,8 +358,10 @@ def made(name):
 ones, empty, zeros, rand, randn = map(made, ("ones", "empty", "zeros", "rand", "randn"))
 
 
-def full(size, fill_value, *, dtype=None, requires_grad=False, device_mesh=None, placements=None, layout=torch.strided) -> DTensor:
+def full(size, fill_value, *, dtype=None, requires_grad=False, device_mesh=None, placements=None,
+         layout=torch.strided) -> DTensor:
     """``torch.full`` as a DTensor."""
-    return made("full")(size, dtype=dtype or torch.full((), fill_value).dtype, fill_value=fill_value, requires_grad=requires_grad, device_mesh=device_mesh, placements=placements)
+    return made("full")(size, dtype=dtype or torch.full((), fill_value).dtype, fill_value=fill_value,
+                        requires_grad=requires_grad, device_mesh=device_mesh, placements=placements)
 
 

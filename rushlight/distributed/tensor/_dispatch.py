@@ -27,7 +27,8 @@ CUSTOM: dict = {}  # operator -> a user's rule (experimental.register_sharding)
 
 
 class Inside(threading.local):
-    """How deep in bodies of operators, where tensors that are no DTensors are the same in all processes, this thread is."""
+    """How deep in bodies of operators, where tensors that are no DTensors are the same in all processes, this thread
+    is."""
 
     depth = 0
 
@@ -36,7 +37,8 @@ inside = Inside()
 
 
 class Drawing(Interpreter):
-    """A block in which random operators draw what one process would: the first process of the grid says where in the stream."""
+    """A block in which random operators draw what one process would: the first process of the grid says where in the
+    stream."""
 
     def __init__(self, mesh):
         self.mesh = mesh
@@ -53,7 +55,8 @@ class Drawing(Interpreter):
         found = default_generator.reserve(blocks) if first else own
         for k in range(self.mesh.ndim):
             found = transport.told(found, self.mesh.get_group(k))
-        if not first and tuple(found) == tuple(default_generator.place):  # a process with a stream of its own, which goes on alike
+        # a process with a stream of its own, which goes on alike
+        if not first and tuple(found) == tuple(default_generator.place):
             default_generator.reserve(blocks)
         return tuple(found)
 
@@ -84,11 +87,13 @@ def kind():
     return DTensor
 
 
-BELOW = tuple(f"{__name__.partition('.')[0]}.{room}" for room in ("_src.eager", "_src.autograd", "_src.core", "_ops", "distributed.tensor"))
+BELOW = tuple(f"{__name__.partition('.')[0]}.{room}" for room in ("_src.eager", "_src.autograd", "_src.core", "_ops",
+                                                                  "distributed.tensor"))
 
 
 def by_the_package() -> bool:
-    """Whether a function of this package, not the program, has called the operator that is answered: what such a function makes of its own is the same in all processes."""
+    """Whether a function of this package, not the program, has called the operator that is answered: what such a
+    function makes of its own is the same in all processes."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(BELOW):
         frame = frame.f_back
@@ -102,18 +107,22 @@ def meshes_of(tensors):
     for t in tensors:
         if not isinstance(t, DTensor):
             if not inside.depth and t.dim() and not by_the_package():
-                raise RuntimeError(f"got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators! A tensor of shape "
-                                   f"{list(t.shape)} is none: use distribute_tensor(), or DTensor.from_local().")
+                raise RuntimeError(
+                    "got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling "
+                    "distributed operators! A tensor of shape "
+                    f"{list(t.shape)} is none: use distribute_tensor(), or DTensor.from_local().")
         elif t._spec.mesh != mesh:
             raise RuntimeError(f"tensors over different grids: {mesh} and {t._spec.mesh}. Move them to one first.")
     return mesh
 
 
-READING = frozenset(("histogramdd", "histogram", "histc", "bincount", "allclose", "equal"))  # composites that look at elements in memory
+# composites that look at elements in memory
+READING = frozenset(("histogramdd", "histogram", "histc", "bincount", "allclose", "equal"))
 
 
 def composite(op, args, kwargs):
-    """An operator that is its body: of DTensors, and of tensors that the body makes, which are the same in all processes."""
+    """An operator that is its body: of DTensors, and of tensors that the body makes, which are the same in all
+    processes."""
     tensors = flat_tensors((*args, *kwargs.values()))
     mesh, models = meshes_of(tensors), [t for t in tensors if isinstance(t, kind())]
     if kwargs.get("out") is not None:
@@ -124,7 +133,8 @@ def composite(op, args, kwargs):
         results = op.body(*args, **kwargs)
     if inside.depth:
         return results
-    return map_results(lambda r: adopted(r, mesh, models[0]), results) if isinstance(results, (Tensor, tuple, list)) else results
+    return map_results(lambda r: adopted(r, mesh, models[0]),
+                       results) if isinstance(results, (Tensor, tuple, list)) else results
 
 
 def adopted(result, mesh, model):
@@ -175,11 +185,13 @@ def fresh(op, args, kwargs):
     name = op.name.removesuffix("_like") if op.name.endswith("_like") else op.name.removeprefix("new_")
     if name not in MADE:
         return composite(op, args, kwargs)
-    sample = op.body(torch.empty(model.shape, dtype=model.dtype, device="meta"), *args[1:], **{**kwargs, "device": "meta", "requires_grad": False} if "requires_grad" in kwargs
+    sample = op.body(torch.empty(model.shape, dtype=model.dtype, device="meta"), *args[1:],
+                     **{**kwargs, "device": "meta", "requires_grad": False} if "requires_grad" in kwargs
                      else {**kwargs, "device": "meta"})
     placements = parts_of(model) if tuple(sample.shape) == tuple(model.shape) else (Replicate(),) * mesh.ndim
     lengths = box(tuple(sample.shape), placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
-    known = {k: v for k, v in kwargs.items() if k not in ("device", "requires_grad", "memory_format", "pin_memory", "layout")}
+    known = {k: v for k, v in kwargs.items() if k not in ("device", "requires_grad", "memory_format", "pin_memory",
+                                                          "layout")}
     known["dtype"] = sample.dtype
     values = args[1:] if op.name.endswith("_like") else args[2:]
     if name == "full":
@@ -189,14 +201,18 @@ def fresh(op, args, kwargs):
         made = getattr(torch, name)(lengths, dtype=sample.dtype)
     else:
         made = torch.empty(lengths, dtype=sample.dtype)
-    return DTensor.wrapped(made, mesh, placements, torch.empty(sample.shape, dtype=sample.dtype, device="meta")._meta).requires_grad_(bool(kwargs.get("requires_grad")))
+    return DTensor.wrapped(made, mesh, placements,
+                           torch.empty(sample.shape, dtype=sample.dtype,
+                                       device="meta")._meta).requires_grad_(bool(kwargs.get("requires_grad")))
 
 
 def mutated(op, args, kwargs, mesh):
     """An operator that writes: its value goes where the target lies."""
     DTensor, target = kind(), args[op.facts["into"]]
     if not isinstance(target, DTensor):
-        raise RuntimeError(f"{op.name}: a DTensor is written into a tensor that is none, of shape {list(target.shape)}: take its to_local() or full_tensor()")
+        raise RuntimeError(
+            f"{op.name}: a DTensor is written into a tensor that is none, of shape {list(target.shape)}: take its "
+            "to_local() or full_tensor()")
     put(target, computed(written(op), args, kwargs, mesh))
     return target
 
@@ -204,10 +220,13 @@ def mutated(op, args, kwargs, mesh):
 def put(target, value):
     """Writes a value into a tensor, where that lies."""
     if not isinstance(target, kind()):
-        raise RuntimeError(f"a DTensor is written into a tensor that is none, of shape {list(target.shape)}: make it one first")
+        raise RuntimeError(
+            f"a DTensor is written into a tensor that is none, of shape {list(target.shape)}: make it one first")
     if getattr(target, "_apart", False):
-        raise NotImplementedError("a view of a DTensor is written that had to be redistributed, so that it shows memory of its own: its base would not know. Redistribute the "
-                                  "base first, or use an operator that returns a new tensor.")
+        raise NotImplementedError(
+            "a view of a DTensor is written that had to be redistributed, so that it shows memory of its own: its "
+            "base would not know. Redistribute the "
+            "base first, or use an operator that returns a new tensor.")
     if any(isinstance(p, Partial) for p in target._spec.placements):
         target._replaced(value)
     else:
@@ -228,7 +247,8 @@ def flat_values(given, masks) -> list:
 def values_of(given, masks, mesh):
     """(value, placements) of each tensor and run-time number of a call, in the order of its program's inputs."""
     whole = (Replicate(),) * mesh.ndim
-    return [(v._local_tensor, v._spec.placements) if isinstance(v, kind()) else (v, whole if isinstance(v, Tensor) else None) for v in flat_values(given, masks)]
+    return [(v._local_tensor, v._spec.placements) if isinstance(v, kind())
+            else (v, whole if isinstance(v, Tensor) else None) for v in flat_values(given, masks)]
 
 
 def computed(op, args, kwargs, mesh):
@@ -237,7 +257,8 @@ def computed(op, args, kwargs, mesh):
     names = tuple(kwargs) or None
     given = (*args, *kwargs.values()) if kwargs else tuple(args)
     masks = calls_mask(op, names, len(args))
-    values, key = values_of(given, masks, mesh), [op, names, mesh, mesh.get_local_rank() if mesh.ndim == 1 else tuple(mesh.get_coordinate()), mine.autocast]
+    values, key = values_of(given, masks, mesh), [op, names, mesh, mesh.get_local_rank() if mesh.ndim == 1
+                                                  else tuple(mesh.get_coordinate()), mine.autocast]
     describe(given, masks, [], key)
     key = (*map(frozen, key), tuple(p for _, p in values))
     program = found_program(key, op, given, names, masks, values, mesh)
@@ -262,7 +283,8 @@ def computed(op, args, kwargs, mesh):
 
 
 def frozen(value):
-    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value if getattr(type(value), "__hash__", None) else repr(value)
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value if getattr(type(value), "__hash__",
+                                                                                               None) else repr(value)
 
 
 def found_program(key, op, given, names, masks, values, mesh):
@@ -279,7 +301,8 @@ def found_program(key, op, given, names, masks, values, mesh):
     except Untraceable:
         made = None, None
     else:
-        planner = Planner(graph, [p for _, p in values] + [None] * (len(graph.inputs) - len(values)), mesh.shape, tuple(mesh.get_coordinate()), op.name).plan()
+        planner = Planner(graph, [p for _, p in values] + [None] * (len(graph.inputs) - len(values)), mesh.shape,
+                          tuple(mesh.get_coordinate()), op.name).plan()
         from ..._src.core.runtime import holds
         made = holds(conditions.text) if conditions.tests else None, Program(planner, result, writes, drawn)
     if key is not None:
@@ -302,5 +325,6 @@ def on_whole(op, args, kwargs, mesh):
         return type(value)(map(gathered, value)) if type(value) in (list, tuple) else value
 
     results = op(*map(gathered, args), **{k: gathered(v) for k, v in kwargs.items()})
-    return map_results(lambda r: DTensor.wrapped(r, mesh, whole, r._meta), results) if isinstance(results, (Tensor, tuple, list)) else results
+    return map_results(lambda r: DTensor.wrapped(r, mesh, whole, r._meta),
+                       results) if isinstance(results, (Tensor, tuple, list)) else results
 

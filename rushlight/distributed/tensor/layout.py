@@ -8,14 +8,16 @@ from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 
 
 def order(placements) -> list[int]:
-    """The dimensions of the grid in the order in which they split: from left to right, those that split parts of others last."""
+    """The dimensions of the grid in the order in which they split: from left to right, those that split parts of others
+    last."""
     plain = [k for k, p in enumerate(placements) if type(p) is Shard]
     return plain + [k for k, p in enumerate(placements) if type(p) is _StridedShard]
 
 
 @functools.lru_cache(maxsize=65536)
 def box(shape, placements, sizes, coordinate) -> tuple:
-    """(sizes, offsets) of the part of a tensor of this shape that the process at ``coordinate`` of a grid of these ``sizes`` has.
+    """(sizes, offsets) of the part of a tensor of this shape that the process at ``coordinate`` of a grid of these
+    ``sizes`` has.
 
     >>> box((5, 4), (Shard(0), Shard(1)), (2, 2), (1, 0))
     ((2, 2), (3, 0))
@@ -40,13 +42,15 @@ def boxes(shape, placements, sizes) -> list:
 
 
 def checked(placements, mesh, rank: int | None) -> tuple:
-    """Placements as they are kept, with dimensions counted from the front.  RuntimeError where they are not as many as the grid has dimensions; IndexError for a
-    dimension that the tensor lacks."""
+    """Placements as they are kept, with dimensions counted from the front.  RuntimeError where they are not as many as
+    the grid has dimensions; IndexError for a dimension that the tensor lacks."""
     if placements is None:
         return (Replicate(),) * mesh.ndim
     placements = tuple(placements)
     if len(placements) != mesh.ndim:
-        raise RuntimeError(f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: {len(placements)}, and device_mesh.ndim: {mesh.ndim}.")
+        raise RuntimeError(
+            "`placements` must have the same length as `device_mesh.ndim`! Found placements length: "
+            f"{len(placements)}, and device_mesh.ndim: {mesh.ndim}.")
     return tuple(one_checked(p, rank) for p in placements)
 
 
@@ -61,4 +65,6 @@ def one_checked(placement, rank):
         raise IndexError(f"{placement}: the tensor has {rank} dimensions")
     if placement.dim >= 0:
         return placement
-    return _StridedShard(placement.dim + rank, placement.split_factor) if isinstance(placement, _StridedShard) else Shard(placement.dim + rank)
+    return _StridedShard(placement.dim + rank,
+                         placement.split_factor) if isinstance(placement, _StridedShard) else Shard(placement.dim
+                                                                                                    + rank)

@@ -22,7 +22,8 @@ class Placement:
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Each process has a part of the tensor, split along a dimension: all have ``ceil(size / processes)`` rows, the last ones fewer, or none.
+    """Each process has a part of the tensor, split along a dimension: all have ``ceil(size / processes)`` rows, the
+    last ones fewer, or none.
 
     >>> Shard(0), Shard(0).is_shard(1), Shard.local_shard_size_and_offset(5, 2, 1)
     (Shard(dim=0), False, (2, 3))
@@ -42,7 +43,8 @@ class Shard(Placement):
 
 @dataclass(frozen=True)
 class _StridedShard(Shard):
-    """A part of each of ``split_factor`` parts, into which a dimension of the grid further right splits the tensor first."""
+    """A part of each of ``split_factor`` parts, into which a dimension of the grid further right splits the tensor
+    first."""
 
     split_factor: int = 1
 
@@ -57,6 +59,7 @@ class Replicate(Placement):
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """Each process has a term of the tensor: all together, by ``reduce_op`` ("sum", "avg", "product", "max" or "min"), are it."""
+    """Each process has a term of the tensor: all together, by ``reduce_op`` ("sum", "avg", "product", "max" or "min"),
+    are it."""
 
     reduce_op: str = "sum"

@@ -1,4 +1,5 @@
-"""An operator over parts: its body's primitives, each on the parts that cost least, with the redistributions that this takes between them.
+"""An operator over parts: its body's primitives, each on the parts that cost least, with the redistributions that this
+takes between them.
 
 The primitives between two redistributions become one local operator, which is planned and fused like any other.
 """
@@ -30,15 +31,17 @@ class Untraceable(Exception):
 
 
 class Value:
-    """One value in one way to lie.  ``level``: how many redistributions come before it; ``index``: its place while a program runs."""
+    """One value in one way to lie.  ``level``: how many redistributions come before it; ``index``: its place while a
+    program runs."""
 
     def __init__(self, meta, placements, level, index):
         self.meta, self.placements, self.level, self.index = meta, placements, level, index
 
 
 def written_down(op, given, names, masks):
-    """(program of primitives of a call, its tensors and numbers as inputs; what makes its results; conditions on numbers; which inputs it writes, whose values come after
-    the results; how many blocks of random numbers it draws).  Untraceable where there is none."""
+    """(program of primitives of a call, its tensors and numbers as inputs; what makes its results; conditions on
+    numbers; which inputs it writes, whose values come after the results; how many blocks of random numbers it draws).
+    Untraceable where there is none."""
     trace = Recording(writes="into" not in op.facts)
     if "unmeasured" in op.rules:
         raise Untraceable(op.name)
@@ -62,7 +65,8 @@ def written_down(op, given, names, masks):
 
 
 class Planner:
-    """Makes a Program of a graph for one process: ``inputs`` are the placements of the graph's inputs (None: a number)."""
+    """Makes a Program of a graph for one process: ``inputs`` are the placements of the graph's inputs (None: a
+    number)."""
 
     def __init__(self, graph, inputs, sizes, coordinate, name):
         self.graph, self.sizes, self.coordinate, self.name = graph, sizes, coordinate, name
@@ -87,7 +91,7 @@ class Planner:
             self.place(node)
         return self
 
-    # --- which row ------------------------------------------------------------------------------------------------------------------
+    # --- which row ----------------------------------------------------------------------------------------------------
     def place(self, node):
         """Chooses the parts on which a primitive acts, and notes what it takes."""
         used = list(node.used)
@@ -134,10 +138,12 @@ class Planner:
     def composed(self, node, chosen, count):
         """Rows along each dimension of the grid as placements of each argument, and of each result."""
         outs = len(node.meta) if isinstance(node.meta, tuple) else 1
-        return ([tuple(row[0][a] for row in chosen) for a in range(count)], [tuple(row[1][r] for row in chosen) for r in range(outs)])
+        return ([tuple(row[0][a] for row in chosen) for a in range(count)],
+                [tuple(row[1][r] for row in chosen) for r in range(outs)])
 
     def valid(self, node, shapes, ins, outs) -> bool:
-        """Whether the parts are parts of one another: groups of dimensions split where their first ones do, and none is empty that must not be."""
+        """Whether the parts are parts of one another: groups of dimensions split where their first ones do, and none is
+        empty that must not be."""
         if not any(isinstance(p, Shard) for placements in ins for p in placements):
             return True
         kind, name = node.op.kind.name, rules.name_of(node.op)
@@ -145,7 +151,8 @@ class Planner:
             parts = [box(shape, placements, self.sizes, at) for shape, placements in zip(shapes, ins)]
             if name == "reshape" and not self.matches(node, shapes[0], ins[0], outs[0], at):
                 return False
-            filled = kind in ("foreign", "scan", "contract", "gather", "scatter") or name in ("amax", "amin", "argmax", "argmin")
+            filled = kind in ("foreign", "scan", "contract", "gather", "scatter") or name in ("amax", "amin", "argmax",
+                                                                                              "argmin")
             if filled and any(0 in part[0] and 0 not in shape for part, shape in zip(parts, shapes)):
                 return False
         return True
@@ -154,7 +161,8 @@ class Planner:
         target = tuple(node.meta.shape)
         (a, start), (b, begin) = box(shape, before, self.sizes, at), box(target, after, self.sizes, at)
         pairs = {(p.dim, q.dim) for p, q in zip(before, after) if isinstance(p, Shard)}
-        return all(a[d] * target[e] == b[e] * shape[d] and start[d] * target[e] == begin[e] * shape[d] for d, e in pairs)
+        return all(a[d] * target[e] == b[e] * shape[d] and start[d] * target[e] == begin[e] * shape[d]
+                   for d, e in pairs)
 
     def version(self, node, placements) -> Value:
         """A value in a way to lie, redistributed if it is not there yet."""
@@ -168,7 +176,8 @@ class Planner:
 
 def kept(node, row) -> bool:
     """Whether a row's parts are along dimensions that stay as they are."""
-    return node.op.kind.name == "elementwise" or node.op.kind.name in ("view", "recast") and row[0] == row[1] and row[0][0].is_shard() and (
+    return node.op.kind.name == "elementwise" or node.op.kind.name in ("view", "recast") and row[0] == row[1] and row[
+        0][0].is_shard() and (
         node.used[0].meta.shape[row[0][0].dim] == node.meta.shape[row[0][0].dim])
 
 
@@ -190,7 +199,8 @@ class Program:
     """What a process does: for each level the redistributions that lead to it, and one local operator."""
 
     def __init__(self, planner, kind, writes, drawn):
-        self.kind, self.count, self.name, self.writes, self.drawn = kind, len(planner.graph.inputs), planner.name, writes, drawn
+        self.kind, self.count, self.name, self.writes, self.drawn = kind, len(
+            planner.graph.inputs), planner.name, writes, drawn
         self.values, self.moves = planner.values, planner.moves
         self.outputs = [planner.own(node) for node in planner.graph.result_nodes()]
         self.levels = max((v.level for v in planner.values), default=0) + 1
@@ -209,7 +219,8 @@ class Program:
             if value.index not in env:
                 node = next((n for n in planner.graph.inputs if planner.own(n) is value), None)
                 shape = box(tuple(value.meta.shape), value.placements, planner.sizes, planner.coordinate)[0]
-                env[value.index] = trace.input(Meta.of(shape, value.meta.dtype), "s" if node is not None and node.weak else "x", bool(node is not None and node.weak))
+                env[value.index] = trace.input(Meta.of(shape, value.meta.dtype), "s" if node is not None and node.weak
+                                               else "x", bool(node is not None and node.weak))
                 inputs.append(value.index)
             return env[value.index]
 
@@ -220,7 +231,8 @@ class Program:
                 for value, result in zip(results, found if isinstance(found, tuple) else (found,)):
                     env[value.index] = result
                     made.append(value)
-        wanted = {v.index for v, _ in self.moves} | {v.index for v in self.outputs} | {v.index for w in planner.work if w[3] > level for v in w[1]}
+        wanted = {v.index for v, _ in self.moves} | {v.index for v in self.outputs} | {v.index for w in planner.work
+                                                                                       if w[3] > level for v in w[1]}
         outputs = [v.index for v in made if v.index in wanted]
         graph = Graph(trace.inputs, trace.nodes, [env[k].node for k in outputs])
         return backward_operator(f"{self.name}.part", graph), inputs, outputs
@@ -234,7 +246,8 @@ class Program:
             for level in range(self.levels):
                 for source, target in self.moves:
                     if target.level == level:
-                        env[target.index] = redistributed(env[source.index], tuple(source.meta.shape), mesh, source.placements, target.placements, why)
+                        env[target.index] = redistributed(env[source.index], tuple(source.meta.shape), mesh,
+                                                          source.placements, target.placements, why)
                 if self.segments[level] is not None:
                     op, inputs, outputs = self.segments[level]
                     env.update(zip(outputs, op(*(env[k] for k in inputs))))
@@ -266,7 +279,8 @@ def local(planner, node, given, results, ins, call=None):
 
 
 def masked(planner, node, args, params, ins):
-    """Reads, or adds to, what this process has along the dimension of the index.  What is nowhere is told by the first process's own check."""
+    """Reads, or adds to, what this process has along the dimension of the index.  What is nowhere is told by the first
+    process's own check."""
     x, index, *source = args
     dim = params["dim"]
     shape = tuple(node.used[0].meta.shape)

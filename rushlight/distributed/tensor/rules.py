@@ -1,7 +1,8 @@
 """How primitives act on parts of tensors: for each kind, which parts of the arguments give which part of the result.
 
-A rule yields rows ``(placement of each argument, placement of each result)`` along one dimension of the grid.  That everything is whole is always possible and
-not listed.  There is a rule for a kind, none for an operator: operators follow from their bodies.
+A rule yields rows ``(placement of each argument, placement of each result)`` along one dimension of the grid.  That
+everything is whole is always possible and not listed.  There is a rule for a kind, none for an operator: operators
+follow from their bodies.
 """
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def elementwise(node, shapes):
             yield (term, term), (term,)
         elif name in ("neg", "copy", "conj", "real", "imag") and count == 1:
             yield (term,), (term,)
-        elif name == "convert" and node.used[0].meta.dtype.is_inexact and node.meta.dtype.itemsize >= node.used[0].meta.dtype.itemsize and node.meta.dtype.is_inexact:
+        elif name == "convert" and node.used[0].meta.dtype.is_inexact and node.meta.dtype.itemsize >= node.used[
+                0].meta.dtype.itemsize and node.meta.dtype.is_inexact:
             yield (term,), (term,)
         elif name in ("mul", "div") and count == 2:
             yield (term, R), (term,)
@@ -101,7 +103,8 @@ VIEWS = {
     "reshape": reshaped,
     "permute": lambda s, t, p: [(d, e) for e, d in enumerate(p["dims"])],
     "expand": lambda s, t, p: [(d, d + len(t) - len(s)) for d in range(len(s)) if s[d] == t[d + len(t) - len(s)]],
-    "slice": lambda s, t, p: [(d, d) for d in range(len(s)) if s[d] == t[d] and p["starts"][d] == 0 and p["steps"][d] == 1],
+    "slice": lambda s, t, p: [(d, d) for d in range(len(s)) if s[d] == t[d] and p["starts"][d] == 0 and p["steps"][d]
+                              == 1],
     "flip": lambda s, t, p: [(d, d) for d in range(len(s)) if d not in p["dims"]],
     "pad": lambda s, t, p: [(d, d) for d in range(len(s)) if p["low"][d] == p["high"][d] == p["inner"][d] == 0],
     "unfold": lambda s, t, p: [(d, d) for d in range(len(s)) if d != p["dim"]],
@@ -145,7 +148,8 @@ def reduce(node, shapes):
 
 
 def gather(node, shapes):
-    """Dimensions that are not read along; parts of an index; and of what is read, where each process gives what it has."""
+    """Dimensions that are not read along; parts of an index; and of what is read, where each process gives what it
+    has."""
     x, index = map(tuple, shapes)
     dim = node.params["dim"]
     if name_of(node.op) == "take":
@@ -167,7 +171,8 @@ def gather(node, shapes):
 
 
 def scatter(node, shapes):
-    """Dimensions that are not written along; sums of what parts of an index write; parts of what is written to, where each process writes what it has."""
+    """Dimensions that are not written along; sums of what parts of an index write; parts of what is written to, where
+    each process writes what it has."""
     x, index, source = map(tuple, shapes)
     dim, combine = node.params["dim"], node.params["combine"]
     put = name_of(node.op) == "put"
@@ -258,10 +263,12 @@ def along(node, shapes):
         return
     for d in free:
         size = shapes[0][d]
-        if size != 1 and all(s[d] == size for s in shapes) and all(len(m.shape) > d and m.shape[d] == size for m in metas):
+        if size != 1 and all(s[d] == size for s in shapes) and all(len(m.shape) > d and m.shape[d] == size
+                                                                   for m in metas):
             yield (Shard(d),) * len(shapes), (Shard(d),) * len(metas)
 
-RULES = {"elementwise": elementwise, "view": view, "recast": linear(recast), "bytes": recast, "join": join, "reduce": reduce, "gather": gather, "scatter": scatter,
+RULES = {"elementwise": elementwise, "view": view, "recast": linear(recast), "bytes": recast, "join": join,
+         "reduce": reduce, "gather": gather, "scatter": scatter,
          "create": create, "contract": contract, "scan": scan, "foreign": along}
 
 

@@ -18,11 +18,13 @@ NEUTRAL = {"sum": 0, "avg": 0, "product": 1}
 
 @functools.lru_cache(maxsize=65536)
 def route(shape, source, target, sizes) -> tuple:
-    """The steps from one way to lie to another: (dimension of the grid, from, to), each of which leaves boxes that the next one knows."""
+    """The steps from one way to lie to another: (dimension of the grid, from, to), each of which leaves boxes that the
+    next one knows."""
     now, steps = list(source), []
 
     def free(k) -> bool:
-        """Whether nothing is split after dimension k of the grid splits, or will, along the same dimension of the tensor."""
+        """Whether nothing is split after dimension k of the grid splits, or will, along the same dimension of the
+        tensor."""
         for p in (now[k], target[k]):
             if isinstance(p, Shard):
                 ahead = order([p if n == k else q for n, q in enumerate(now)])
@@ -37,7 +39,8 @@ def route(shape, source, target, sizes) -> tuple:
             return False
         ahead = order(target)
         before = ahead[:ahead.index(k)]
-        return any(n != k and now[n] != target[n] and (now[n].is_shard(p.dim) or n in before and target[n].is_shard(p.dim)) for n in range(len(now)))
+        return any(n != k and now[n] != target[n]
+                   and (now[n].is_shard(p.dim) or n in before and target[n].is_shard(p.dim)) for n in range(len(now)))
 
     while now != list(target):
         open_ = [k for k in range(len(now)) if now[k] != target[k]]
@@ -48,7 +51,8 @@ def route(shape, source, target, sizes) -> tuple:
             if isinstance(step, Shard) and now[k].is_shard(step.dim):  # parts of other parts
                 step = Replicate()
         else:  # what is split last is put together first
-            k = next(n for n in reversed(order(now)) if any(isinstance(p, Shard) and p.dim == now[n].dim for m in open_ for p in (now[m], target[m])))
+            k = next(n for n in reversed(order(now)) if any(isinstance(p, Shard) and p.dim == now[n].dim for m in open_
+                                                            for p in (now[m], target[m])))
             step = Replicate()
         steps.append((k, now[k], step, tuple(now)))
         now[k] = step
@@ -61,7 +65,8 @@ def through_whole(source, target) -> tuple:
     """The way that always is one: everything is put together, last splits first, and split again."""
     now, steps = list(source), []
     others = [k for k in range(len(now)) if not isinstance(target[k], Shard)]
-    for k, step in [*((k, Replicate()) for k in reversed(order(now))), *((k, Replicate()) for k, p in enumerate(source) if isinstance(p, Partial) and p != target[k]),
+    for k, step in [*((k, Replicate()) for k in reversed(order(now))),
+                    *((k, Replicate()) for k, p in enumerate(source) if isinstance(p, Partial) and p != target[k]),
                     *((k, target[k]) for k in (*order(target), *others))]:
         if now[k] != step:
             steps.append((k, now[k], step, tuple(now)))
@@ -109,7 +114,8 @@ def redistributed(local, shape, mesh, source, target, why: str = ""):
         then = tuple(after if n == k else p for n, p in enumerate(now))
         COUNTS[f"{type(before).__name__} to {type(after).__name__}"] += 1
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("%s: %s of %s along dimension %d of the grid: %s to %s", why or "asked for", list(shape), local.dtype, k, before, after)
+            log.debug("%s: %s of %s along dimension %d of the grid: %s to %s", why or "asked for", list(shape),
+                      local.dtype, k, before, after)
         local = moved(local, tuple(shape), mesh, k, now, then, sizes, coordinate)
     return local
 
@@ -130,7 +136,8 @@ def moved(local, shape, mesh, k, now, then, sizes, coordinate):
             boxes, base = parts_along(shape, then, sizes, coordinate, k), box(shape, now, sizes, coordinate)[1]
             dim = after.dim
             most = max(b[0][dim] for b in boxes)
-            parts = [filled(local.narrow(dim, b[1][dim] - base[dim] if b[0][dim] else 0, b[0][dim]), dim, most) for b in boxes]
+            parts = [filled(local.narrow(dim, b[1][dim] - base[dim] if b[0][dim] else 0, b[0][dim]), dim, most)
+                     for b in boxes]
             return transport.reduced_parts(parts, before.reduce_op, group).narrow(dim, 0, boxes[own][0][dim])
         whole = transport.reduced(local, before.reduce_op, group)
         return whole if isinstance(after, Replicate) else as_term(whole, after, own)
@@ -149,7 +156,8 @@ def moved(local, shape, mesh, k, now, then, sizes, coordinate):
             return as_term(together(local, shape, group, k, now, sizes, coordinate), after, own)
         boxes, d = parts_along(shape, now, sizes, coordinate, k), before.dim
         value = NEUTRAL[after.reduce_op]
-        pieces = [local if n == own else torch.full([*local.shape[:d], b[0][d], *local.shape[d + 1:]], value, dtype=local.dtype) for n, b in enumerate(boxes)]
+        pieces = [local if n == own else torch.full([*local.shape[:d], b[0][d], *local.shape[d + 1:]], value,
+                                                    dtype=local.dtype) for n, b in enumerate(boxes)]
         out = torch.cat(pieces, d)
         return out * sizes[k] if after.reduce_op == "avg" else out
     return together(local, shape, group, k, now, sizes, coordinate)
@@ -168,7 +176,8 @@ def filled(tensor, dim, count):
     missing = count - tensor.shape[dim]
     if not missing:
         return tensor
-    return torch.cat([tensor, torch.zeros([*tensor.shape[:dim], missing, *tensor.shape[dim + 1:]], dtype=tensor.dtype)], dim)
+    return torch.cat([tensor, torch.zeros([*tensor.shape[:dim], missing, *tensor.shape[dim + 1:]], dtype=tensor.dtype)],
+                     dim)
 
 
 def as_term(whole, after, own):

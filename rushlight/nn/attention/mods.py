@@ -1,4 +1,5 @@
-"""score_mod and mask_mod: a user's functions of one score, written down once, used in kernels, by formula and by NumPy."""
+"""score_mod and mask_mod: a user's functions of one score, written down once, used in kernels, by formula and by
+NumPy."""
 from __future__ import annotations
 
 import weakref
@@ -43,7 +44,8 @@ class Lifting(Trace):
 
 
 class Function:
-    """One of the user's functions as a Graph of 0-dim tensors: its own inputs, then tensors from outside (numbers ``outside``)."""
+    """One of the user's functions as a Graph of 0-dim tensors: its own inputs, then tensors from outside (numbers
+    ``outside``)."""
 
     def __init__(self, function, names, outside, want):
         trace = Lifting(outside)
@@ -52,8 +54,10 @@ class Function:
             result = trace.lift(function(*values))
             result = result if isinstance(result, Traced) else OPS["full"]((), result)
             if tuple(result.shape):
-                raise RuntimeError(f"{getattr(function, '__name__', 'the function')} must return one value for one score, a tensor without "
-                                   f"dimensions; it returned {list(result.shape)}")
+                raise RuntimeError(
+                    f"{getattr(function, '__name__', 'the function')} must return one value for one score, a tensor "
+                    "without "
+                    f"dimensions; it returned {list(result.shape)}")
             result = OPS["ne"](result, 0) if want is bool_ and result.dtype is not bool_ else result.to(want)
             self.own, own_nodes = len(values), len(trace.nodes)
             slope = None
@@ -64,7 +68,8 @@ class Function:
         self.outside = list(trace.lifted)
         inputs = [v.node for v in values] + [v.node for v in trace.lifted.values()]
         self.graph = splice(Graph(inputs, trace.nodes[:own_nodes], [result.node]).prune())
-        self.slope = None if slope is None else splice(Graph([gradient.node, *inputs], trace.nodes, [slope.node]).prune())
+        self.slope = None if slope is None else splice(Graph([gradient.node, *inputs], trace.nodes,
+                                                             [slope.node]).prune())
 
     def expr(self, graph, leaves, buffers):
         """The Expr of a graph of this function."""
@@ -76,7 +81,8 @@ class Function:
         return reader.read(graph.outputs[0], ())
 
     def everywhere(self, graph, own, at, captured):
-        """The graph for all scores [b, h, q, k] together: ``own`` has those dimensions, ``at`` are four vectors of positions."""
+        """The graph for all scores [b, h, q, k] together: ``own`` has those dimensions, ``at`` are four vectors of
+        positions."""
         from ...func import vmap
 
         captured = [captured[k] for k in self.outside]
@@ -90,7 +96,8 @@ class Function:
 class Mods:
     """What the user's functions do to scores [batch, heads, queries, keys].
 
-    ``names``: of what they read; ``block``: sizes of the blocks of the mask; ``template``: the form that kernels take, or None, for which
+    ``names``: of what they read; ``block``: sizes of the blocks of the mask; ``template``: the form that kernels take,
+      or None, for which
     ``refusal`` says why.
     """
 
@@ -133,7 +140,7 @@ class Mods:
             self.causal = mask is expr.apply("ge", where[2], where[3]) or mask is expr.apply("le", where[3], where[2])
         return Modification(score, slope, mask, at, tuple(buffers))
 
-    # --- the same, for whole tensors ---------------------------------------------------------------------------------------------------
+    # --- the same, for whole tensors ----------------------------------------------------------------------------------
     def positions(self):
         """The four vectors of positions of scores."""
         return [OPS["arange"](n) for n in self.extents]
@@ -143,7 +150,8 @@ class Mods:
         at = self.positions()
         if self.score:
             scores = self.score.everywhere(self.score.graph, [scores], at, captured)
-        return OPS["where"](self.mask.everywhere(self.mask.graph, [], at, captured), scores, float("-inf")) if self.mask else scores
+        return OPS["where"](self.mask.everywhere(self.mask.graph, [], at, captured), scores,
+                            float("-inf")) if self.mask else scores
 
     def slopes(self, slopes, scores, captured):
         """Gradients of scores, given those of what the function makes of them."""

@@ -16,9 +16,12 @@ class _NormBase(Module):
 
     _version = 2
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None,
+                 dtype=None, *, bias=True):
         super().__init__()
-        self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = num_features, eps, momentum, affine, track_running_stats
+        self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = (num_features, eps,
+                                                                                             momentum, affine,
+                                                                                             track_running_stats)
         enter_parameters(self, num_features, {"weight": affine, "bias": affine and bias}, device, dtype)
         self._enter_running_stats(device, dtype)
         self.reset_parameters()
@@ -49,11 +52,13 @@ class _NormBase(Module):
     def extra_repr(self):
         return f"{self.num_features}, {shown(self, 'eps', 'momentum', 'affine', 'bias', 'track_running_stats')}"
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                              error_msgs):
         key, version = f"{prefix}num_batches_tracked", local_metadata.get("version") or 1
         if version < 2 and self.track_running_stats and key not in state_dict:  # saved before batches were counted
             state_dict[key] = torch.tensor(0) if self.num_batches_tracked is None else self.num_batches_tracked
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                                      error_msgs)
 
 
 class _BatchNorm(_NormBase):
@@ -70,7 +75,8 @@ class _BatchNorm(_NormBase):
         factor = self._counted()
         training = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
-        return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None, self.weight, self.bias, training, factor, self.eps)
+        return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None,
+                            self.weight, self.bias, training, factor, self.eps)
 
 
     def _counted(self) -> float:
@@ -101,9 +107,11 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation with the mean and variance over the batches of all processes of a group; with one process the same as BatchNorm."""
+    """Batch normalisation with the mean and variance over the batches of all processes of a group; with one process the
+    same as BatchNorm."""
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None, dtype=None, *, bias=True):
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None,
+                 device=None, dtype=None, *, bias=True):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
@@ -112,9 +120,11 @@ class SyncBatchNorm(_BatchNorm):
         """The module with every BatchNorm in it as a SyncBatchNorm of the same state."""
         made = module
         if isinstance(module, _BatchNorm):
-            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group, bias=module.bias is not None)
+            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+                       process_group, bias=module.bias is not None)
             made.weight, made.bias = module.weight, module.bias
-            made.running_mean, made.running_var, made.num_batches_tracked = module.running_mean, module.running_var, module.num_batches_tracked
+            made.running_mean, made.running_var, made.num_batches_tracked = (module.running_mean, module.running_var,
+                                                                             module.num_batches_tracked)
             made.training = module.training
         for name, child in module.named_children():
             made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
@@ -130,7 +140,8 @@ class SyncBatchNorm(_BatchNorm):
             return super().forward(input)
         self._check_input_dim(input)
         from ...distributed.functional import all_reduce
-        x, dims, shape = input.float() if input.dtype.is_half else input, [0, *range(2, input.dim())], [1, -1] + [1] * (input.dim() - 2)
+        x, dims, shape = input.float() if input.dtype.is_half else input, [0, *range(2, input.dim())], [1, -1] + [1] * (
+            input.dim() - 2)
         count = torch.full((1,), x.numel() // x.size(1), dtype=x.dtype)
         whole = all_reduce(torch.cat([x.sum(dims), count]), "sum", group)
         number = whole[-1].detach()
@@ -164,7 +175,8 @@ class _InstanceNorm(_NormBase):
 
     ranks: tuple = ()
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None, *, bias=True):
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None,
+                 dtype=None, *, bias=True):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input):
@@ -174,10 +186,13 @@ class _InstanceNorm(_NormBase):
         single = input.dim() == rank - 1
         x = input.unsqueeze(0) if single else input
         if x.size(1) != self.num_features and self.affine:
-            raise ValueError(f"expected input's size at dim=1 to match num_features ({self.num_features}), but got: {x.size(1)}.")
+            raise ValueError(
+                f"expected input's size at dim=1 to match num_features ({self.num_features}), but got: {x.size(1)}.")
         if x.size(1) != self.num_features:
-            warn(f"input's size at dim=1, {x.size(1)}, does not match num_features, {self.num_features}, which affine=False does not use.")
-        out = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training or not self.track_running_stats,
+            warn(f"input's size at dim=1, {x.size(1)}, does not match num_features, {self.num_features}, which "
+                 "affine=False does not use.")
+        out = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias,
+                              self.training or not self.track_running_stats,
                               self.momentum if self.momentum is not None else 0.0, self.eps)
         return out.squeeze(0) if single else out
 
@@ -204,7 +219,8 @@ def lazy_class(base):
     class Lazy(LazyModuleMixin, base):
         cls_to_become = base
 
-        def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
+        def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *,
+                     bias=True):
             super().__init__(0, eps, momentum, False, False)
             self.affine, self.track_running_stats = affine, track_running_stats
             made = {"device": device, "dtype": dtype}
@@ -238,4 +254,5 @@ def lazy_class(base):
 
 
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = map(lazy_class, (BatchNorm1d, BatchNorm2d, BatchNorm3d))
-LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = map(lazy_class, (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d))
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = map(lazy_class, (InstanceNorm1d, InstanceNorm2d,
+                                                                              InstanceNorm3d))

@@ -19,21 +19,28 @@ STEPS = 32  # at most, that are one program where layers run uncompiled
 class RNNBase(Module):
     """Layers of cells run over time, optionally in both directions."""
 
-    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None):
+    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+                 bidirectional=False, proj_size=0, device=None, dtype=None):
         super().__init__()
         if not isinstance(hidden_size, int):
             raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
         if hidden_size <= 0 or num_layers <= 0:
             raise ValueError("hidden_size and num_layers must be greater than zero")
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
         if dropout > 0 and num_layers == 1:
-            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, but got "
-                          f"dropout={dropout} and num_layers={num_layers}", stacklevel=3)
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+                "num_layers greater than 1, but got "
+                f"dropout={dropout} and num_layers={num_layers}", stacklevel=3)
         if proj_size < 0 or proj_size >= hidden_size and proj_size:
-            raise ValueError("proj_size should be a non-negative integer smaller than hidden_size, or zero to disable projections")
-        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
-        self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
+            raise ValueError(
+                "proj_size should be a non-negative integer smaller than hidden_size, or zero to disable projections")
+        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = (mode, input_size, hidden_size,
+                                                                                    num_layers, bias)
+        self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(
+            dropout), bidirectional, proj_size
         self._all_weights = []
         directions, gates, real = 2 if bidirectional else 1, GATES[mode] * hidden_size, proj_size or hidden_size
         for layer in range(num_layers):
@@ -67,7 +74,8 @@ class RNNBase(Module):
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *options])
 
     def _direction(self, x, h, c, names, reverse, alive):
-        """One layer in one direction over time: outputs, last hidden and cell state.  ``alive``: which sequences last until each time."""
+        """One layer in one direction over time: outputs, last hidden and cell state.  ``alive``: which sequences last
+        until each time."""
         weights = {name.rsplit("_l", 1)[0]: getattr(self, name) for name in names}
         gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
         w_hh, b_hh, w_hr = weights["weight_hh"], weights.get("bias_hh"), weights.get("weight_hr")
@@ -91,7 +99,8 @@ class RNNBase(Module):
         else:
             raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
         if x.size(-1) != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}")
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}")
         if packed is None and x.size(0) == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         h, c = self._start(x, hx, single, packed.sorted_indices if packed is not None else None)
@@ -126,7 +135,8 @@ class RNNBase(Module):
             outs = []
             for backwards in range(directions):
                 at = layer * directions + backwards
-                out, last_h, last_c = self._direction(x, h[at], None if c is None else c[at], self._all_weights[at], bool(backwards), alive)
+                out, last_h, last_c = self._direction(x, h[at], None if c is None else c[at], self._all_weights[at],
+                                                      bool(backwards), alive)
                 outs.append(out)
                 hidden.append(last_h)
                 cells.append(last_c)
@@ -170,10 +180,12 @@ def ordered(state, indices):
 class RNN(RNNBase):
     """The simple recurrent network (Elman 1990)."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
+                 dropout=0.0, bidirectional=False, device=None, dtype=None):
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
-        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, 0, device, dtype)
         self.nonlinearity = nonlinearity
 
 

@@ -5,4 +5,5 @@ from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate",
+           "scatter"]

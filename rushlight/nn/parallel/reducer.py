@@ -42,10 +42,12 @@ class GradBucket:
 
 
 class Bucket:
-    """Parameters of one dtype whose gradients travel together, where each lies in the vector, and how many are still awaited."""
+    """Parameters of one dtype whose gradients travel together, where each lies in the vector, and how many are still
+    awaited."""
 
     def __init__(self, index: int, parameters: list):
-        self.index, self.parameters, self.buffer, self.waiting, self.future = index, parameters, None, len(parameters), None
+        self.index, self.parameters, self.buffer, self.waiting, self.future = index, parameters, None, len(
+            parameters), None
         self.ends = []
         total = 0
         for p in parameters:
@@ -67,7 +69,8 @@ class Bucket:
 
 
 def buckets_of(parameters: list, cap: int) -> list:
-    """Parameters in the order in which gradients come, in buckets of one dtype and of up to ``cap`` bytes (the first: at most FIRST_BUCKET)."""
+    """Parameters in the order in which gradients come, in buckets of one dtype and of up to ``cap`` bytes (the first:
+    at most FIRST_BUCKET)."""
     made, open_ = [], {}
     for p in parameters:
         held = open_.setdefault(p.dtype, [])
@@ -78,9 +81,11 @@ def buckets_of(parameters: list, cap: int) -> list:
 
 
 class Reducer:
-    """Averages the gradients of parameters over a group.  ``prepare`` begins a pass; hooks of parameters and the end of the backward pass do the rest.
+    """Averages the gradients of parameters over a group.  ``prepare`` begins a pass; hooks of parameters and the end of
+    the backward pass do the rest.
 
-    ``view``: gradients are parts of the buckets' vectors.  ``seeks``: parameters that a pass does not reach are looked for, and count as done.
+    ``view``: gradients are parts of the buckets' vectors.  ``seeks``: parameters that a pass does not reach are looked
+      for, and count as done.
     """
 
     def __init__(self, parameters, group, cap: int, view: bool, seeks: bool, names: dict):
@@ -89,9 +94,10 @@ class Reducer:
         self.place = {id(p): (b, k) for b in self.buckets for k, p in enumerate(b.parameters)}
         self.hook, self.state, self.active, self.launched = None, None, False, 0
         self.unused, self.reached, self.divisor = set(), set(), None
-        self.handles = [p.register_post_accumulate_grad_hook(functools.partial(Reducer.ready, self)) for p in parameters]
+        self.handles = [p.register_post_accumulate_grad_hook(functools.partial(Reducer.ready, self))
+                        for p in parameters]
 
-    # --- a pass ---------------------------------------------------------------------------------------------------------------------
+    # --- a pass -------------------------------------------------------------------------------------------------------
     def prepare(self, outputs):
         """Awaits a gradient of each parameter.  RuntimeError where the pass before has not had one of each."""
         if self.active and self.reached:
@@ -102,10 +108,15 @@ class Reducer:
         self.active, self.launched, self.reached, self.queued = True, 0, set(), False
 
     def unfinished(self):
-        missing = [self.names[id(p)] for b in self.buckets for p in b.parameters if id(p) not in self.reached and id(p) not in self.unused]
-        raise RuntimeError("Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has parameters that were not used in "
-                           "producing loss. You can enable unused parameter detection by passing the keyword argument `find_unused_parameters=True` to "
-                           f"`torch.nn.parallel.DistributedDataParallel`. Parameters which did not receive grad for rank {self.group.rank()}: {', '.join(missing[:20])}")
+        missing = [self.names[id(p)] for b in self.buckets for p in b.parameters if id(p) not in self.reached
+                   and id(p) not in self.unused]
+        raise RuntimeError(
+            "Expected to have finished reduction in the prior iteration before starting a new one. This error "
+            "indicates that your module has parameters that were not used in "
+            "producing loss. You can enable unused parameter detection by passing the keyword argument "
+            "`find_unused_parameters=True` to "
+            "`torch.nn.parallel.DistributedDataParallel`. Parameters which did not receive grad for rank "
+            f"{self.group.rank()}: {', '.join(missing[:20])}")
 
     def not_reached(self, outputs) -> set:
         """The parameters on which no output depends."""
@@ -132,8 +143,10 @@ class Reducer:
             for key in self.unused:
                 self.arrived(key, None)
         if id(parameter) in self.reached:
-            raise RuntimeError("Expected to mark a variable ready only once. This error is caused by using a parameter in several reentrant backward passes, or by a graph that was said to be static "
-                               f"and is not: parameter {self.names[id(parameter)]}")
+            raise RuntimeError(
+                "Expected to mark a variable ready only once. This error is caused by using a parameter in several "
+                "reentrant backward passes, or by a graph that was said to be static "
+                f"and is not: parameter {self.names[id(parameter)]}")
         self.arrived(id(parameter), parameter)
 
     def arrived(self, key: int, parameter):
@@ -159,7 +172,8 @@ class Reducer:
             bucket.future = self.hook(self.state, handed)
         elif size == self.group.size():
             from ...distributed.reduction import RedOpType
-            bucket.future = self.group.all_reduce([bucket.room()], RedOpType.AVG, True).get_future() if size > 1 else None
+            bucket.future = self.group.all_reduce([bucket.room()], RedOpType.AVG,
+                                                  True).get_future() if size > 1 else None
         else:
             bucket.room().div_(size)
             bucket.future = self.group.all_reduce([bucket.room()], async_op=True).get_future()

@@ -20,7 +20,8 @@ class PackedSequence(namedtuple("PackedSequence_", ["data", "batch_sizes", "sort
     def to(self, *args, **kwargs):
         """The steps as another dtype or on another device; the batch sizes stay in the processor's memory."""
         data = self.data.to(*args, **kwargs)
-        orders = [order if order is None else order.to(data.device) for order in (self.sorted_indices, self.unsorted_indices)]
+        orders = [order if order is None else order.to(data.device)
+                  for order in (self.sorted_indices, self.unsorted_indices)]
         return self if data is self.data else PackedSequence(data, self.batch_sizes, *orders)
 
     def cpu(self, *args, **kwargs):
@@ -46,10 +47,15 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
         order = order.to(x.device)
         x = x.index_select(1, order)
     if lengths.dim() != 1 or lengths.size(0) != x.size(1):
-        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} (batch_size={x.size(1)})")
-    refuse_where(lengths[1:] > lengths[:-1], RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True."))
-    refuse_where(lengths <= 0, RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"))
-    refuse_where(lengths > x.size(0), RuntimeError("Expected lengths of at most the steps of the input, but found a longer one"))
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} (batch_size={x.size(1)})")
+    refuse_where(lengths[1:] > lengths[:-1],
+                 RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True."))
+    refuse_where(lengths <= 0,
+                 RuntimeError(
+                     "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"))
+    refuse_where(lengths > x.size(0),
+                 RuntimeError("Expected lengths of at most the steps of the input, but found a longer one"))
     lasting = torch.arange(x.size(0), device=lengths.device).unsqueeze(1) < lengths
     sizes = lasting.sum(1)
     return PackedSequence(x[lasting], sizes[sizes > 0], order)
@@ -75,8 +81,10 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     lasting = running(sequence)
     x, lengths, steps = padded(sequence.data, lasting, padding_value), lasting.sum(0), lasting.size(0)
     if total_length is not None:
-        _check_value(total_length >= steps, lambda: "Expected total_length to be at least the length of the longest sequence in input, "
-                                                   f"but got total_length={total_length} and max sequence length being {steps}")
+        _check_value(total_length >= steps,
+                     lambda: "Expected total_length to be at least the length of the longest sequence in input, "
+                                                   f"but got total_length={total_length} and max sequence length "
+                                                   f"being {steps}")
         x = pad(x, (*[0] * (2 * x.dim() - 1), total_length - steps), value=padding_value)
     if sequence.unsorted_indices is not None:
         x, lengths = x.index_select(1, sequence.unsorted_indices), lengths[sequence.unsorted_indices.to(lengths.device)]
@@ -102,7 +110,8 @@ def unpad_sequence(padded_sequences, lengths, batch_first=False):
 
 def pack_sequence(sequences, enforce_sorted=True):
     """Packs tensors of different lengths."""
-    return pack_padded_sequence(pad_sequence(sequences), torch.tensor([s.size(0) for s in sequences]), enforce_sorted=enforce_sorted)
+    return pack_padded_sequence(pad_sequence(sequences), torch.tensor([s.size(0) for s in sequences]),
+                                enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences):

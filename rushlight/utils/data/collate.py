@@ -16,8 +16,9 @@ stack = OPS["stack"]
 
 
 def collate(batch, *, collate_fn_map=None):
-    """Samples as one batch: containers are kept, and their leaves joined by the functions of ``collate_fn_map`` (class or classes -> function of a list and the
-    map).  TypeError for other leaves, RuntimeError for sequences of different lengths."""
+    """Samples as one batch: containers are kept, and their leaves joined by the functions of ``collate_fn_map`` (class
+    or classes -> function of a list and the map).  TypeError for other leaves, RuntimeError for sequences of different
+    lengths."""
     first = batch[0]
     functions = collate_fn_map or {}
     joined = functions.get(type(first)) or next((f for kind, f in functions.items() if isinstance(first, kind)), None)
@@ -36,7 +37,8 @@ def collate(batch, *, collate_fn_map=None):
         return type(first)(*columns())
     if isinstance(first, Sequence):
         return columns()
-    raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
+    raise TypeError(
+        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
 
 
 def like(mapping, rows: dict):
@@ -59,7 +61,9 @@ def collate_tensor_fn(batch, *, collate_fn_map=None):
 def collate_numpy_array_fn(batch, *, collate_fn_map=None):
     """Arrays as one tensor.  TypeError for arrays of texts or objects."""
     if np_str_obj_array_pattern.search(batch[0].dtype.str) is not None:
-        raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {batch[0].dtype}")
+        raise TypeError(
+            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
+            f"{batch[0].dtype}")
     return collate([as_tensor(b) for b in batch], collate_fn_map=collate_fn_map)
 
 
@@ -84,7 +88,8 @@ def collate_str_fn(batch, *, collate_fn_map=None):
 
 
 np_str_obj_array_pattern = re.compile("[SaUO]")
-default_collate_fn_map = {Tensor: collate_tensor_fn, np.ndarray: collate_numpy_array_fn, (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
+default_collate_fn_map = {Tensor: collate_tensor_fn, np.ndarray: collate_numpy_array_fn,
+                          (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
                           float: collate_float_fn, int: collate_int_fn, str: collate_str_fn, bytes: collate_str_fn}
 
 

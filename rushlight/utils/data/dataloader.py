@@ -7,5 +7,6 @@ from .iterators import _BaseDataLoaderIter, _DatasetKind, _InfiniteConstantSampl
 from .loader import DataLoader, get_worker_info
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
-__all__ = ["BatchSampler", "DataLoader", "Dataset", "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "default_collate", "default_convert",
+__all__ = ["BatchSampler", "DataLoader", "Dataset", "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler",
+           "default_collate", "default_convert",
            "get_worker_info"]

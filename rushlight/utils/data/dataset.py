@@ -51,7 +51,9 @@ class StackDataset(Dataset):
 
     def __init__(self, *args, **kwargs):
         if bool(args) == bool(kwargs):
-            raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both types are given." if args else "At least one dataset should be passed")
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both "
+                "types are given." if args else "At least one dataset should be passed")
         self.datasets = args or kwargs
         sizes = {len(d) for d in (args or kwargs.values())}
         if len(sizes) > 1:

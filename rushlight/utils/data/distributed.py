@@ -12,7 +12,8 @@ __all__ = ["DistributedSampler"]
 class DistributedSampler(Sampler):
     """The indices of one of ``num_replicas`` processes: every num_replicas-th, after a shuffle by seed and epoch.
 
-    Number and rank are those of ``torch.distributed`` where they are not given: ValueError before ``init_process_group``.
+    Number and rank are those of ``torch.distributed`` where they are not given: ValueError before
+    ``init_process_group``.
     """
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
@@ -24,7 +25,9 @@ class DistributedSampler(Sampler):
         self.dataset, self.num_replicas, self.rank, self.epoch = dataset, num_replicas, rank, 0
         self.drop_last, self.shuffle, self.seed = drop_last, shuffle, seed
         count = len(dataset)
-        self.num_samples = math.ceil((count - num_replicas) / num_replicas) if drop_last and count % num_replicas else math.ceil(count / num_replicas)
+        self.num_samples = math.ceil((count - num_replicas)
+                                     / num_replicas) if drop_last and count % num_replicas else math.ceil(
+                                         count / num_replicas)
         self.total_size = self.num_samples * num_replicas
 
     def __iter__(self):

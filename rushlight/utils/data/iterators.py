@@ -14,13 +14,16 @@ class _BaseDataLoaderIter:
 
     def __init__(self, loader):
         self._dataset, self._num_workers, self._timeout = loader.dataset, loader.num_workers, loader.timeout
-        self._auto_collation, self._drop_last, self._collate_fn = loader._auto_collation, loader.drop_last, loader.collate_fn
-        self._index_sampler, self._pin_memory, self._persistent_workers = loader._index_sampler, False, loader.persistent_workers
+        self._auto_collation, self._drop_last, self._collate_fn = (loader._auto_collation, loader.drop_last,
+                                                                   loader.collate_fn)
+        self._index_sampler, self._pin_memory, self._persistent_workers = (loader._index_sampler, False,
+                                                                           loader.persistent_workers)
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader, first_iter=False):
         """Begins a pass: the indices anew, and a seed from the loader's stream."""
-        self._sampler_iter, self._num_yielded, self._length = iter(self._index_sampler), 0, loader._IterableDataset_len_called
+        self._sampler_iter, self._num_yielded, self._length = iter(
+            self._index_sampler), 0, loader._IterableDataset_len_called
         self._base_seed = base_seed(loader.generator)
 
     def __iter__(self):
@@ -36,8 +39,10 @@ class _BaseDataLoaderIter:
         found = self._next_data()
         self._num_yielded += 1
         if self._length is not None and self._num_yielded > self._length:
-            warn(f"Length of IterableDataset {self._dataset} was reported to be {self._length} (when accessing len(dataloader)), but {self._num_yielded} samples have been fetched: "
-                 "its __len__ is wrong, or each worker takes all of the stream (get_worker_info() tells which part is its).")
+            warn(f"Length of IterableDataset {self._dataset} was reported to be {self._length} (when accessing "
+                 f"len(dataloader)), but {self._num_yielded} samples have been fetched: "
+                 "its __len__ is wrong, or each worker takes all of the stream (get_worker_info() tells which part is "
+                 "its).")
         return found
 
     def __len__(self):

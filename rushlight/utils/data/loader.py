@@ -8,11 +8,13 @@ from multiprocessing.context import BaseContext
 from ..._src.core.advice import warn
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
-from .iterators import _DatasetKind, _InfiniteConstantSampler, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+from .iterators import (_DatasetKind, _InfiniteConstantSampler, _MultiProcessingDataLoaderIter,
+                        _SingleProcessDataLoaderIter)
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .workers import get_worker_info  # noqa: F401 - offered here
 
-FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")  # attributes that samplers were made from
+# attributes that samplers were made from
+FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 def available_cores() -> int:
@@ -23,39 +25,51 @@ def available_cores() -> int:
 class DataLoader:
     """Iterates over batches of a dataset."""
 
-    def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None, pin_memory=False, drop_last=False, timeout=0,
-                 worker_init_fn=None, multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False, pin_memory_device="", in_order=True):
+    def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
+                 collate_fn=None, pin_memory=False, drop_last=False, timeout=0,
+                 worker_init_fn=None, multiprocessing_context=None, generator=None, *, prefetch_factor=None,
+                 persistent_workers=False, pin_memory_device="", in_order=True):
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
         if timeout < 0:
             raise ValueError("timeout option should be non-negative")
         if num_workers == 0 and prefetch_factor is not None:
-            raise ValueError("prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None.")
+            raise ValueError(
+                "prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to enable "
+                "multiprocessing, otherwise set prefetch_factor to None.")
         if persistent_workers and num_workers == 0:
             raise ValueError("persistent_workers option needs num_workers > 0")
         stream = isinstance(dataset, IterableDataset)
         for name, option in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
             if stream and option is not None:
-                raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={option}")
+                raise ValueError(
+                    f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={option}")
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+            raise ValueError(
+                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
         if batch_size is None and batch_sampler is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         cores = available_cores()
         if num_workers > cores:
-            warn(f"This DataLoader will create {num_workers} worker processes, but this process may use {cores} cores only: excessive worker creation might get DataLoader running slow or "
+            warn(f"This DataLoader will create {num_workers} worker processes, but this process may use {cores} cores "
+                 "only: excessive worker creation might get DataLoader running slow or "
                  f"even freeze. Give at most num_workers={cores}.")
-        self.dataset, self.num_workers, self.timeout, self.worker_init_fn, self.generator = dataset, num_workers, timeout, worker_init_fn, generator
+        self.dataset, self.num_workers, self.timeout, self.worker_init_fn, self.generator = (dataset, num_workers,
+                                                                                             timeout, worker_init_fn,
+                                                                                             generator)
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         if pin_memory:
-            warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.")
+            warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't "
+                 "be used.")
         self.pin_memory, self.persistent_workers, self.drop_last = pin_memory, persistent_workers, drop_last
-        self.multiprocessing_context, self._iterator, self._IterableDataset_len_called, self.in_order = multiprocessing_context, None, None, in_order
+        self.multiprocessing_context, self._iterator, self._IterableDataset_len_called, self.in_order = (
+            multiprocessing_context, None, None, in_order)
         self._dataset_kind = _DatasetKind.Iterable if stream else _DatasetKind.Map
         if sampler is None:
-            sampler = _InfiniteConstantSampler() if stream else RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            sampler = _InfiniteConstantSampler() if stream else RandomSampler(
+                dataset, generator=generator) if shuffle else SequentialSampler(dataset)
         self.sampler = sampler
         if batch_sampler is not None:
             self.batch_size = None
@@ -79,14 +93,20 @@ class DataLoader:
     def multiprocessing_context(self, context):
         if context is not None:
             if self.num_workers == 0:
-                raise ValueError(f"multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers={self.num_workers}")
+                raise ValueError(
+                    "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+                    f"num_workers={self.num_workers}")
             if isinstance(context, str):
                 valid = multiprocessing.get_all_start_methods()
                 if context not in valid:
-                    raise ValueError(f"multiprocessing_context option should specify a valid start method in {valid!r}, but got multiprocessing_context={context!r}")
+                    raise ValueError(
+                        f"multiprocessing_context option should specify a valid start method in {valid!r}, but got "
+                        f"multiprocessing_context={context!r}")
                 context = multiprocessing.get_context(context)
             if not isinstance(context, BaseContext):
-                raise TypeError(f"multiprocessing_context option should be a valid context object or a string specifying the start method, but got multiprocessing_context={context}")
+                raise TypeError(
+                    "multiprocessing_context option should be a valid context object or a string specifying the "
+                    f"start method, but got multiprocessing_context={context}")
         self._context = context
 
     @property

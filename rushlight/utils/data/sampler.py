@@ -41,7 +41,8 @@ class RandomSampler(Sampler):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
             raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
-        self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
+        self.data_source, self.replacement, self._num_samples, self.generator = (data_source, replacement, num_samples,
+                                                                                 generator)
 
     @property
     def num_samples(self):
@@ -89,7 +90,8 @@ class WeightedRandomSampler(Sampler):
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self):
-        yield from torch.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator).tolist()
+        yield from torch.multinomial(self.weights, self.num_samples, self.replacement,
+                                     generator=self.generator).tolist()
 
     def __len__(self):
         return self.num_samples

@@ -75,7 +75,8 @@ class Fetcher:
 
 def _generate_state(base_seed, worker_id) -> tuple:
     """The seed of NumPy's stream in a worker: four numbers of 32 bits."""
-    return tuple(map(int, np.random.SeedSequence([worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]).generate_state(4)))
+    return tuple(map(int, np.random.SeedSequence([worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0])
+                     .generate_state(4)))
 
 
 def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tasks, results):
@@ -121,14 +122,20 @@ class Workers:
     """The worker processes of a DataLoader: they make batches of one epoch after the other until they are closed."""
 
     def __init__(self, loader, seed):
-        context = loader.multiprocessing_context or multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
+        context = loader.multiprocessing_context or multiprocessing.get_context(
+            "fork" if "fork" in multiprocessing.get_all_start_methods() else None)
         context = multiprocessing.get_context(context) if isinstance(context, str) else context
-        self.count, self.ahead, self.timeout, self.number = loader.num_workers, loader.prefetch_factor * loader.num_workers, loader.timeout, 0
+        self.count, self.ahead, self.timeout, self.number = (loader.num_workers,
+                                                             loader.prefetch_factor * loader.num_workers,
+                                                             loader.timeout, 0)
         self.in_order = loader.in_order
         self.results = context.Queue()
         self.tasks = [context.Queue() for _ in range(self.count)]
-        self.processes = [context.Process(target=work, daemon=True, args=(k, self.count, seed, loader.dataset, loader.collate_fn, loader._auto_collation, loader.drop_last,
-                                                                          loader.worker_init_fn, self.tasks[k], self.results)) for k in range(self.count)]
+        self.processes = [context.Process(target=work, daemon=True,
+                                          args=(k, self.count, seed, loader.dataset, loader.collate_fn,
+                                                loader._auto_collation, loader.drop_last,
+                                                loader.worker_init_fn, self.tasks[k], self.results))
+                          for k in range(self.count)]
         for process in self.processes:
             process.start()
         self.finish = weakref.finalize(self, close, os.getpid(), self.processes, self.tasks)
@@ -140,7 +147,8 @@ class Workers:
         self.finish()
 
     def epoch(self, indices):
-        """Yields the batches of these indices (a Failure for one that could not be made), in their order unless the loader takes them as they come.
+        """Yields the batches of these indices (a Failure for one that could not be made), in their order unless the
+        loader takes them as they come.
 
         What is left of an epoch that was given up is thrown away.
         """
@@ -185,7 +193,8 @@ class Workers:
             except queue.Empty:
                 dead = [process.pid for process in self.processes if not process.is_alive()]
                 if dead:
-                    raise RuntimeError(f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly") from None
+                    raise RuntimeError(
+                        f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly") from None
                 if self.timeout and time.monotonic() >= end:
                     raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds") from None
 

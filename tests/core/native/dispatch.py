@@ -1,6 +1,7 @@
 """How long the pieces of an operator call take, compiled and plain: `python -m tests.core.native.dispatch`.
 
-The sample is the hot path in small: find a plan by a tuple of interned metadata, allocate storage and tensor, run a kernel.
+The sample is the hot path in small: find a plan by a tuple of interned metadata, allocate storage and tensor, run a
+kernel.
 """
 
 import pathlib
@@ -115,7 +116,8 @@ def prepare(module, address):
     op.plans = {(meta, meta, None): plan}
     a, b = module.empty(meta, 64), module.empty(meta, 64)
     module.Tensor.__add__ = op
-    return {"op": op, "a": a, "b": b, "m": module, "T": module.Tensor, "number": module.number, "nothing": module.nothing}
+    return {"op": op, "a": a, "b": b, "m": module, "T": module.Tensor, "number": module.number,
+            "nothing": module.nothing}
 
 
 def main():
@@ -124,7 +126,8 @@ def main():
     native, plain = prepare(both.native, address), prepare(both.plain, address)
     print(f"{'ns':24} native   plain")
     for statement in ("nothing(a, b)", "number(3, 4)", "T()", "a.meta", "m.empty(None, 64)", "op(a, b)", "a + b"):
-        times = [min(timeit.repeat(statement, globals=space, number=count, repeat=7)) / count * 1e9 for space, count in ((native, 200_000), (plain, 5_000))]
+        times = [min(timeit.repeat(statement, globals=space, number=count, repeat=7)) / count * 1e9
+                 for space, count in ((native, 200_000), (plain, 5_000))]
         print(f"{statement:24} {times[0]:6.1f} {times[1]:7.0f}")
 
 

@@ -19,7 +19,8 @@ leaves = names | small.map(lambda n: f"({n})")
 def _grow(inner):
     pair = st.tuples(inner, inner)
     return st.one_of(
-        st.tuples(inner, st.sampled_from(["+", "-", "*", "&", "|", "^", "//", "%"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "&", "|", "^", "//", "%"]),
+                  inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
         st.tuples(inner, st.integers(0, 3)).map(lambda t: f"(({t[0]}) >> {t[1]})"),
         inner.map(lambda e: f"(-{e})"),
         inner.map(lambda e: f"(~{e})"),
@@ -29,8 +30,11 @@ def _grow(inner):
 
 
 def _conditions(inner):
-    compare = st.tuples(inner, st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
-    return st.one_of(compare, st.tuples(compare, st.sampled_from(["and", "or"]), compare).map(lambda t: f"({t[0]} {t[1]} {t[2]})"), compare.map(lambda c: f"(not {c})"))
+    compare = st.tuples(inner, st.sampled_from(["<", "<=", "==", "!=", ">", ">="]),
+                        inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
+    return st.one_of(compare, st.tuples(compare, st.sampled_from(["and", "or"]),
+                                        compare).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+                     compare.map(lambda c: f"(not {c})"))
 
 
 expressions = st.recursive(leaves, _grow, max_leaves=8)
@@ -49,7 +53,8 @@ def folder():
 @settings(max_examples=40, deadline=None)
 @given(st.lists(expressions, min_size=5, max_size=5), st.lists(st.tuples(small, small, small), min_size=4, max_size=4))
 def test_integer_expressions(sources, values):
-    functions = "\n".join(f"@native\ndef f{k}(a: i64, b: i64, c: i64) -> i64:\n    return {source}" for k, source in enumerate(sources))
+    functions = "\n".join(f"@native\ndef f{k}(a: i64, b: i64, c: i64) -> i64:\n    return {source}"
+                          for k, source in enumerate(sources))
     both = twins(folder(), functions)
     for k in range(len(sources)):
         for arguments in values:

@@ -28,7 +28,8 @@ def counted(monkeypatch, tmp_path):
     monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path / "cache"))
     calls = []
     original = build._generate
-    monkeypatch.setattr(build, "_generate", lambda text, passes, level: calls.append(level) or original(text, passes, level))
+    monkeypatch.setattr(build, "_generate", lambda text, passes, level: calls.append(level)
+                        or original(text, passes, level))
     return calls
 
 
@@ -99,10 +100,12 @@ threading.Timer = lambda seconds, *rest: timer(seconds * float(sys.argv[1]), *re
 import rushlight
 time.sleep(float(sys.argv[2]))
 """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RUSHLIGHT_CACHE": str(tmp_path), "RUSHLIGHT_LOGS": "timing"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RUSHLIGHT_CACHE": str(tmp_path),
+                   "RUSHLIGHT_LOGS": "timing"}
     said = []
     for patience, life in (("1", "0"), ("0", "0.5"), ("0", "0")):
-        done = subprocess.run([sys.executable, "-c", script, patience, life], capture_output=True, text=True, env=environment)
+        done = subprocess.run([sys.executable, "-c", script, patience, life], capture_output=True, text=True,
+                              env=environment)
         assert done.returncode == 0, done.stderr
         said.append(("compiled the hot path" in done.stderr, "optimised the hot path" in done.stderr))
     assert said == [(True, False), (False, True), (False, False)]

@@ -351,9 +351,11 @@ def test_module_level_instances(module):
 
 def test_special_methods(module):
     v, w = module.vector(1.0, 2.0), module.vector(3.0, 4.0)
-    assert repr(v + w) == "Vector(4.0, 6.0)" and repr(v * 2.0) == "Vector(2.0, 4.0)" and repr(-v) == "Vector(-1.0, -2.0)"
+    assert repr(v + w) == "Vector(4.0, 6.0)" and repr(v * 2.0) == "Vector(2.0, 4.0)" and repr(
+        -v) == "Vector(-1.0, -2.0)"
     assert 5 + v == ("r", 5) and outcome(lambda: v * "x") in (TypeError, str) and outcome(lambda: v + 1) is TypeError
-    assert (len(v), bool(v), bool(module.Vector()), v[0], v[1], 2 in v, 5 in v) == (2, True, False, 1.0, 2.0, True, False)
+    assert (len(v), bool(v), bool(module.Vector()), v[0], v[1], 2 in v, 5 in v) == (2, True, False, 1.0, 2.0, True,
+                                                                                    False)
     assert v == module.vector(1, 2) and v != w and v != 3 and hash(w) == 3
     w[0] = 9.0
     w += 1
@@ -393,10 +395,12 @@ def test_references_balance(compiled):
         compiled.state.last = None
 
     work()
-    before = sys.getrefcount(marker), sys.getrefcount(None), sys.getrefcount(compiled.Node), sys.getrefcount(()), sys.getrefcount(True)
+    before = sys.getrefcount(marker), sys.getrefcount(None), sys.getrefcount(compiled.Node), sys.getrefcount(
+        ()), sys.getrefcount(True)
     for _ in range(2000):
         work()
-    after = sys.getrefcount(marker), sys.getrefcount(None), sys.getrefcount(compiled.Node), sys.getrefcount(()), sys.getrefcount(True)
+    after = sys.getrefcount(marker), sys.getrefcount(None), sys.getrefcount(compiled.Node), sys.getrefcount(
+        ()), sys.getrefcount(True)
     assert all(abs(a - b) < 50 for a, b in zip(before, after)), (before, after)
     assert before[0] == after[0]
 

@@ -11,7 +11,8 @@ big = 2**62
 
 # source of a function f, then argument tuples to call it with
 CASES = [
-    ("def f(a: i64, b: i64) -> i64:\n return a + b * 3 - (a & b) + (a | 5) ^ (b << 2) + (a >> 1)", [(1, 2), (-7, 9), (0, 0)]),
+    ("def f(a: i64, b: i64) -> i64:\n return a + b * 3 - (a & b) + (a | 5) ^ (b << 2) + (a >> 1)",
+     [(1, 2), (-7, 9), (0, 0)]),
     ("def f(a: i64, b: i64) -> i64:\n return a // b", [(7, 2), (-7, 2), (7, -2), (-7, -2), (1, 0), (-big, -1)]),
     ("def f(a: i64, b: i64) -> i64:\n return a % b", [(7, 2), (-7, 2), (7, -2), (-7, -2), (1, 0), (5, -1)]),
     ("def f(a: f64, b: f64) -> f64:\n return a // b", [(7.5, 2), (-7.5, 2), (7.5, -2), (1, 0), (0.0, -3.0)]),
@@ -39,11 +40,13 @@ CASES = [
     ("def f(x: tuple):\n return x is None", [(None,), ((),)]),
     ("def f(x: tuple, n: i64):\n return x[n]", [((1, 2, 3), 0), ((1, 2, 3), -1), ((1, 2, 3), 3), ((1, 2, 3), -4)]),
     ("def f(x: tuple):\n return x[0], x[-1], len(x)", [((1, 2, 3),), ((),), (([],),)]),
-    ("def f(x: list, n: i64):\n x[n] = x[0]\n x.append(n)\n return x.pop(), x", [([1, 2, 3], 1), ([1, 2], -1), ([1, 2], 5), ([], 0)]),
+    ("def f(x: list, n: i64):\n x[n] = x[0]\n x.append(n)\n return x.pop(), x",
+     [([1, 2, 3], 1), ([1, 2], -1), ([1, 2], 5), ([], 0)]),
     ("def f(x: list):\n return x.pop()", [([1, 2],), ([],)]),
     ("def f(x, n: i64):\n return x[n]", [((1, 2), 1), ([1, 2], -1), ("abc", 2), ({5: 6}, 5), ({}, 5), ((), 0), (3, 0)]),
     ("def f(x, n):\n return x[n]", [((1, 2), 1), ({"a": 6}, "a"), ({}, 5), ("abc", "d")]),
-    ("def f(x: tuple, a: i64, b: i64):\n return x[a:b], x[a:], x[:b], x[:]", [((1, 2, 3), 0, 2), ((1, 2, 3), -2, 9), ((1, 2), 5, 1)]),
+    ("def f(x: tuple, a: i64, b: i64):\n return x[a:b], x[a:], x[:b], x[:]",
+     [((1, 2, 3), 0, 2), ((1, 2, 3), -2, 9), ((1, 2), 5, 1)]),
     ("def f(x: list, a: i64):\n return x[a:-1]", [([1, 2, 3], 0), ([], 4)]),
     ("def f(x):\n return x[1:], x[::2]", [("abcd",), ([1, 2, 3],), (5,)]),
     ("def f(d: dict, k):\n return d.get(k), d.get(k, 7), k in d, k not in d", [({1: 2}, 1), ({}, "x"), ({}, [])]),
@@ -57,16 +60,21 @@ CASES = [
     ("def f(a):\n x, y = a\n return y, x", [((1, 2),), ([3, 4],), ((1,),), ((1, 2, 3),), (5,)]),
     ("def f(a: tuple):\n (x, y), z = a\n x, z = z, x\n return x, y, z", [(((1, 2), 3),), (((1,), 3),)]),
     ("def f(a, b):\n x = y = (a, b)\n return x is y, x", [(1, 2)]),
-    ("def f(n: i64) -> i64:\n t = 0\n for i in range(n):\n  if i == 3:\n   continue\n  if i == 7:\n   break\n  t += i\n return t", [(0,), (5,), (20,)]),
+    ("def f(n: i64) -> i64:\n t = 0\n for i in range(n):\n  if i == 3:\n   continue\n  if i == 7:\n   break\n  t += "
+     "i\n return t", [(0,), (5,), (20,)]),
     ("def f(a: i64, b: i64):\n out = []\n for i in range(b, a, -2):\n  out.append(i)\n return out", [(0, 5), (5, 0)]),
-    ("def f(n: i64):\n out = []\n for i in range(2, n):\n  out.append(i)\n  i = 100\n else:\n  out.append('end')\n return out", [(5,), (0,)]),
+    ("def f(n: i64):\n out = []\n for i in range(2, n):\n  out.append(i)\n  i = 100\n else:\n  out.append('end')\n "
+     "return out", [(5,), (0,)]),
     ("def f(x: tuple):\n out = []\n for y in x:\n  out.append(y)\n return out", [((1, "a"),), ((),)]),
-    ("def f(x: list):\n out = []\n for y in x:\n  if len(out) < 5:\n   x.append(y)\n  out.append(y)\n return out", [([1, "a"],), ([],)]),
-    ("def f(x):\n out = []\n for y in x:\n  out.append(y)\n else:\n  out.append(0)\n return out", [([1, "a"],), ("abc",), ({1: 2},), (5,)]),
+    ("def f(x: list):\n out = []\n for y in x:\n  if len(out) < 5:\n   x.append(y)\n  out.append(y)\n return out",
+     [([1, "a"],), ([],)]),
+    ("def f(x):\n out = []\n for y in x:\n  out.append(y)\n else:\n  out.append(0)\n return out",
+     [([1, "a"],), ("abc",), ({1: 2},), (5,)]),
     ("def f(x: tuple):\n out = []\n for a, b in x:\n  out.append(b)\n return out", [(((1, 2), (3, 4)),), (((1,),),)]),
     ("def f(n: i64) -> i64:\n k = 0\n while True:\n  k += 1\n  if k * k > n:\n   return k", [(10,), (0,)]),
     ("def f(n: i64) -> i64:\n k = 0\n while k < n:\n  k += 2\n else:\n  k = k * 10\n return k", [(5,), (0,)]),
-    ("def f(a, b=3, c='x', d=None, e=True, g=1.5):\n return a, b, c, d, e, g", [(1,), (1, 2), (1, 2, 3, 4, 5, 6), (), (1,) * 7]),
+    ("def f(a, b=3, c='x', d=None, e=True, g=1.5):\n return a, b, c, d, e, g",
+     [(1,), (1, 2), (1, 2, 3, 4, 5, 6), (), (1,) * 7]),
     ("def f(a: i64 = 4, *rest: Args):\n return a, len(rest), rest[0], rest[1:], collect(rest)\n"
      "@native\ndef collect(items: Args) -> tuple:\n t: tuple = items\n return t", [(), (1, 2), (1, 2, 3, 4)]),
        ("def f(g, a):\n return g(a, a), g(), g(a, k=a)", [(lambda *p, **k: (p, k), 3), (len, 3), (4, 5)]),
@@ -83,22 +91,31 @@ CASES = [
     ("def f(x: tuple) -> i64:\n return len(x)", [((1,),), (None,), (5,)]),
     ("def f(s: str, b: bytes):\n return len(s), len(b), s == 'a', s + 'z'", [("a", b"xy"), ("é", b"")]),
     ("def f(a, b):\n return f'{a} and {b!r:>8}|{a:>5}' + f'' + f'x'", [(1, "y"), ([], 2)]),
-    ("def f(n: i64):\n if n == 0:\n  raise ValueError('no', n)\n elif n == 1:\n  raise KeyError\n assert n > 2, 'small'\n raise n", [(0,), (1,), (2,), (3,)]),
-    ("def f(x, log):\n try:\n  log.append(x[0])\n  return 'fine'\n except IndexError as e:\n  log.append(str(e) != '')\n except (TypeError, KeyError):\n  log.append('t')\n  raise\n"
+    ("def f(n: i64):\n if n == 0:\n  raise ValueError('no', n)\n elif n == 1:\n  raise KeyError\n assert n > 2, "
+     "'small'\n raise n", [(0,), (1,), (2,), (3,)]),
+    ("def f(x, log):\n try:\n  log.append(x[0])\n  return 'fine'\n except IndexError as e:\n  log.append(str(e) != "
+     "'')\n except (TypeError, KeyError):\n  log.append('t')\n  raise\n"
      " finally:\n  log.append('end')\n return log", [((1,), []), ((), []), (5, []), ({}, [])]),
-    ("def f(n: i64):\n log = []\n for i in range(n):\n  try:\n   if i == 1:\n    continue\n   if i == 3:\n    break\n   log.append(i)\n  finally:\n   log.append('f')\n return log", [(2,), (6,)]),
+    ("def f(n: i64):\n log = []\n for i in range(n):\n  try:\n   if i == 1:\n    continue\n   if i == 3:\n    break\n "
+     "  log.append(i)\n  finally:\n   log.append('f')\n return log", [(2,), (6,)]),
     ("def f(x):\n try:\n  y = x + 1\n except TypeError:\n  y = None\n else:\n  y = y * 2\n return y", [(1,), ("a",)]),
     ("def f(x):\n try:\n  try:\n   return x[0]\n  finally:\n   x.append(1)\n finally:\n  x.append(2)", [([5],), ([],)]),
     ("def f(x):\n x", [(1,)]),
     ("def f(n: i64) -> None:\n if n:\n  return\n raise ValueError(n)", [(1,), (0,)]),
     ("def f(n: i64):\n x = None\n if n > 0:\n  x = (n,)\n return x", [(1,), (0,)]),
     ("def f(n: i64):\n x = 0\n x = 2.5 * n\n return x", [(1,)]),
-    ("def f(n: i64):\n t = new_tuple(n)\n for k in range(n):\n  tuple_set(t, k, k * k)\n return filled(t)", [(0,), (3,)]),
-    ("def f(n: i64) -> i64:\n a = stack(4)\n b = stack(n)\n store_i64(a, 1, n)\n store_i64(b, n - 1, 5)\n copy_bytes(a + 16, b + 8 * (n - 1), 8)\n store_u8(a, 0, 300)\n"
-     " store_i32(a, 6, -2)\n return load_i64(a, 1) + load_i64(a, 2) * 100 + load_u8(a, 0) * 1000 + load_i32(a, 6)", [(3,)]),
-    ("def f(x: f64):\n a = stack(3)\n store_f64(a, 0, x)\n store_f32(a, 2, x)\n fill_bytes(a + 16, 255, 2)\n store_i16(a, 9, -3)\n"
-     " return load_f64(a, 0), load_f32(a, 2), f64_bits(x), f64_from_bits(f64_bits(x)), load_i16(a, 8), load_i16(a, 9)", [(1.1,), (-0.0,)]),
-    ("def f():\n a = allocate_pages(100)\n store_i64(a, 3, 9)\n x = load_i64(a, 3)\n b = allocate_pages(3000000)\n y = b % 2097152\n free_pages(a, 100)\n free_pages(b, 3000000)\n return x, y", [()]),
+    ("def f(n: i64):\n t = new_tuple(n)\n for k in range(n):\n  tuple_set(t, k, k * k)\n return filled(t)",
+     [(0,), (3,)]),
+    ("def f(n: i64) -> i64:\n a = stack(4)\n b = stack(n)\n store_i64(a, 1, n)\n store_i64(b, n - 1, 5)\n "
+     "copy_bytes(a + 16, b + 8 * (n - 1), 8)\n store_u8(a, 0, 300)\n"
+     " store_i32(a, 6, -2)\n return load_i64(a, 1) + load_i64(a, 2) * 100 + load_u8(a, 0) * 1000 + load_i32(a, 6)",
+     [(3,)]),
+    ("def f(x: f64):\n a = stack(3)\n store_f64(a, 0, x)\n store_f32(a, 2, x)\n fill_bytes(a + 16, 255, 2)\n "
+     "store_i16(a, 9, -3)\n"
+     " return load_f64(a, 0), load_f32(a, 2), f64_bits(x), f64_from_bits(f64_bits(x)), load_i16(a, 8), load_i16(a, 9)",
+     [(1.1,), (-0.0,)]),
+    ("def f():\n a = allocate_pages(100)\n store_i64(a, 3, 9)\n x = load_i64(a, 3)\n b = allocate_pages(3000000)\n y "
+     "= b % 2097152\n free_pages(a, 100)\n free_pages(b, 3000000)\n return x, y", [()]),
     ("def f(x):\n return address_of(x) == id(x)", [(5,)]),
 ]
 
@@ -132,7 +149,8 @@ def test_conversions_at_typed_boundaries(tmp_path):
         return x
     """)
     assert outcome(module.number, True) == 1
-    for wrong, error in ((1.5, TypeError), ("s", TypeError), (None, TypeError), (2**63, OverflowError), (-(2**63) - 1, OverflowError)):
+    for wrong, error in ((1.5, TypeError), ("s", TypeError), (None, TypeError), (2**63, OverflowError),
+                         (-(2**63) - 1, OverflowError)):
         assert outcome(module.number, wrong) is error
     assert [outcome(module.real, x) for x in (3, "s", 10**400, None)] == [3.0, TypeError, OverflowError, TypeError]
     assert module.text("a") == "a" and module.text(None) is None

@@ -17,7 +17,8 @@ def flags(shape, share=0.5):
 def same(theirs, ours):
     assert type(theirs) is not tuple or len(theirs) == len(ours)
     for a, b in zip(theirs, ours) if type(theirs) is tuple else [(theirs, ours)]:
-        assert tuple(a.shape) == tuple(b.shape) and a.stride() == b.stride() and str(a.dtype) == str(b.dtype) and a.tolist() == b.tolist()
+        assert tuple(a.shape) == tuple(b.shape) and a.stride() == b.stride() and str(a.dtype) == str(
+            b.dtype) and a.tolist() == b.tolist()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -43,10 +44,13 @@ def test_places_in_a_number(value):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_chosen(shape, dtype):
     mask, values = flags(shape), (flags((*shape, 3), 0.7) * 5).astype(np.float32)
-    for library_mask, x in ((mask, values[..., 0]), (mask, values), (mask[1:], values[1:]), (mask[:, 1:] if mask.ndim > 1 else mask, values[:, 1:] if mask.ndim > 1 else values)):
-        found = [library.from_numpy(np.ascontiguousarray(x)).to(getattr(library, dtype))[library.from_numpy(library_mask)] for library in (torch, rushlight)]
+    for library_mask, x in ((mask, values[..., 0]), (mask, values), (mask[1:], values[1:]),
+                            (mask[:, 1:] if mask.ndim > 1 else mask, values[:, 1:] if mask.ndim > 1 else values)):
+        found = [library.from_numpy(np.ascontiguousarray(x))
+                 .to(getattr(library, dtype))[library.from_numpy(library_mask)] for library in (torch, rushlight)]
         same(*found)
-    same(*(library.from_numpy(mask).to(getattr(library, dtype)).masked_select(library.from_numpy(mask)) for library in (torch, rushlight)))
+    same(*(library.from_numpy(mask).to(getattr(library, dtype)).masked_select(library.from_numpy(mask))
+           for library in (torch, rushlight)))
 
 
 def test_chosen_elements_have_histories_and_versions():
@@ -80,6 +84,7 @@ def test_truth_values_of_any_byte(n):
 
 def test_no_data():
     x = rushlight.empty(3, 4, device="meta")
-    for call in (lambda: x[x > 0], lambda: (x > 0).nonzero(), lambda: rushlight.ones(3, 4)[x > 0], lambda: x[rushlight.ones(3, 4) > 0], lambda: rushlight.argwhere(x)):
+    for call in (lambda: x[x > 0], lambda: (x > 0).nonzero(), lambda: rushlight.ones(3, 4)[x > 0],
+                 lambda: x[rushlight.ones(3, 4) > 0], lambda: rushlight.argwhere(x)):
         with pytest.raises((NotImplementedError, RuntimeError, TypeError)):
             call()

@@ -1,4 +1,5 @@
-"""Parts of tensors by whole numbers and slices are those of PyTorch: sizes, strides, offsets, versions, histories, errors."""
+"""Parts of tensors by whole numbers and slices are those of PyTorch: sizes, strides, offsets, versions, histories,
+errors."""
 
 import itertools
 
@@ -8,8 +9,10 @@ import rushlight
 
 torch = pytest.importorskip("torch")
 
-KEYS = [None, ..., 0, -1, slice(None), slice(1, None), slice(None, None, 2), slice(5, 9), slice(2, 1), slice(-2, None), slice(-9, 2, 3)]
-LAYOUTS = {"dense": lambda t: t, "turned": lambda t: t.transpose(0, 2), "part": lambda t: t[:, 1:, ::2], "expanded": lambda t: t[:1].expand(2, 3, 5)}
+KEYS = [None, ..., 0, -1, slice(None), slice(1, None), slice(None, None, 2), slice(5, 9), slice(2, 1), slice(-2, None),
+        slice(-9, 2, 3)]
+LAYOUTS = {"dense": lambda t: t, "turned": lambda t: t.transpose(0, 2), "part": lambda t: t[:, 1:, ::2],
+           "expanded": lambda t: t[:1].expand(2, 3, 5)}
 
 
 def seen(library, layout, key):

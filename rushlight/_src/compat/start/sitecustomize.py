@@ -1,4 +1,5 @@
-"""For processes that ``python -m rushlight`` starts where no ``rushlight.pth`` is installed: this folder stands first in PYTHONPATH."""
+"""For processes that ``python -m rushlight`` starts where no ``rushlight.pth`` is installed: this folder stands first
+in PYTHONPATH."""
 import os
 import sys
 from importlib.machinery import PathFinder

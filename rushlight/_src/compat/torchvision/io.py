@@ -11,7 +11,8 @@ import rushlight as torch
 
 from ..absent import absent
 
-globals().update(absent("torchvision.io", "videos are not read here", "VideoReader read_video write_video read_video_timestamps"))
+globals().update(absent("torchvision.io", "videos are not read here",
+                        "VideoReader read_video write_video read_video_timestamps"))
 
 
 class ImageReadMode(enum.Enum):
@@ -20,7 +21,8 @@ class ImageReadMode(enum.Enum):
     UNCHANGED, GRAY, GRAY_ALPHA, RGB, RGB_ALPHA = range(5)
 
 
-MODES = {ImageReadMode.GRAY: "L", ImageReadMode.GRAY_ALPHA: "LA", ImageReadMode.RGB: "RGB", ImageReadMode.RGB_ALPHA: "RGBA"}
+MODES = {ImageReadMode.GRAY: "L", ImageReadMode.GRAY_ALPHA: "LA", ImageReadMode.RGB: "RGB",
+         ImageReadMode.RGB_ALPHA: "RGBA"}
 
 
 def read_file(path):
@@ -41,8 +43,8 @@ def checked(data, dims):
 
 
 def decode_image(input, mode=ImageReadMode.UNCHANGED, apply_exif_orientation=False):
-    """An encoded image (a file's path, or its bytes in a uint8 tensor) as uint8 [channels, height, width].  RuntimeError for
-    bytes that are no image."""
+    """An encoded image (a file's path, or its bytes in a uint8 tensor) as uint8 [channels, height, width].
+    RuntimeError for bytes that are no image."""
     from PIL import Image, ImageOps, UnidentifiedImageError
     source = io.BytesIO(checked(input, 1).numpy().tobytes()) if isinstance(input, torch.Tensor) else os.fspath(input)
     mode = ImageReadMode[mode.upper()] if isinstance(mode, str) else ImageReadMode(mode)
@@ -74,7 +76,8 @@ def encoded(input, kind, **options):
 
 
 def encode_png(input, compression_level=6):
-    """uint8 [1 or 3, height, width] as the bytes of a PNG file.  RuntimeError for other shapes, or a level outside 0 to 9."""
+    """uint8 [1 or 3, height, width] as the bytes of a PNG file.  RuntimeError for other shapes, or a level outside 0 to
+    9."""
     if not 0 <= compression_level <= 9:
         raise RuntimeError("Compression level should be between 0 and 9")
     return encoded(input, "PNG", compress_level=compression_level)

@@ -13,4 +13,5 @@ from .search import chosen, places  # noqa: E402
 from .views import part  # noqa: E402
 
 Scope.__exit__ = Leaving()
-__all__ = ["UNCOUNTED", "Leaving", "LeavingDevice", "Op", "Plan", "Scope", "Step", "Storage", "Tensor", "allocate", "chosen", "compiled", "heap", "held", "mine", "part", "places", "state", "wrap"]
+__all__ = ["UNCOUNTED", "Leaving", "LeavingDevice", "Op", "Plan", "Scope", "Step", "Storage", "Tensor", "allocate",
+           "chosen", "compiled", "heap", "held", "mine", "part", "places", "state", "wrap"]

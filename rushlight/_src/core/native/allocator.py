@@ -1,8 +1,8 @@
 """Memory for storages: free lists by size for small blocks, the heap for large ones.
 
-Blocks up to 64 KB come in 64 sizes, are cut from slabs and recycled so that they stay warm: multiples of 64 bytes up to 1 KB, above that
-eight sizes for each doubling, so that programs whose tensors take ever new sizes share free blocks.  Free blocks are chained through their
-first eight bytes.
+Blocks up to 64 KB come in 64 sizes, are cut from slabs and recycled so that they stay warm: multiples of 64 bytes up to
+1 KB, above that eight sizes for each doubling, so that programs whose tensors take ever new sizes share free blocks.
+Free blocks are chained through their first eight bytes.
 """
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def carve(index: i64) -> i64:
 @native
 @exclusive
 def acquire(index: i64) -> i64:
-    """The address of a small block of this class, contents undefined.  Raises as ``heap.refuse`` if the system has no more."""
+    """The address of a small block of this class, contents undefined.  Raises as ``heap.refuse`` if the system has no
+    more."""
     block = load_i64(slabs.heads, index)
     if block == 0:
         return carve(index)
@@ -77,7 +78,8 @@ def release(block: i64, index: i64) -> None:
 
 @native(freelist=1024, acyclic=True)
 class Storage:
-    """Bytes with a version counter.  ``owner`` keeps foreign memory alive; without one the allocator takes the bytes back."""
+    """Bytes with a version counter.  ``owner`` keeps foreign memory alive; without one the allocator takes the bytes
+    back."""
 
     address: i64
     nbytes: i64
@@ -104,7 +106,8 @@ def coarse(index: i64) -> i64:
 
 @native
 def provide(storage: Storage) -> None:
-    """Gives a storage memory for its bytes, contents undefined.  Raises as ``heap.refuse`` if the system has no more."""
+    """Gives a storage memory for its bytes, contents undefined.  Raises as ``heap.refuse`` if the system has no
+    more."""
     nbytes = storage.nbytes
     if nbytes > SMALL:
         storage.address = take(nbytes)
@@ -130,8 +133,8 @@ def allocate(nbytes: i64) -> Storage:
 
 @native
 def divide(whole: Storage, piece: Storage, rest: i64) -> i64:
-    """Gives ``piece`` the memory that it lies in as its own, and what lies before it back.  ``rest``: the address from which on ``whole`` is not
-    divided yet; the next such address is returned."""
+    """Gives ``piece`` the memory that it lies in as its own, and what lies before it back.  ``rest``: the address from
+    which on ``whole`` is not divided yet; the next such address is returned."""
     whole.kind = 0
     piece.kind = LARGE
     return cut(rest, piece.address, piece.nbytes)

@@ -1,9 +1,10 @@
-"""Memory for large blocks: segments of the system's memory, divided as it is asked for, neighbours joined again when they are free.
+"""Memory for large blocks: segments of the system's memory, divided as it is asked for, neighbours joined again when
+they are free.
 
-Blocks come in whole pages.  A cache line before each says how large it is, whether it is free, and what lies beside it; free ones
-are chained by size.  A request takes the smallest block among the first that fit, from its low end, so that what was never
-touched stays so.  Free memory that was touched counts as cached, and goes back to the system when more of it is needed though
-much is cached: because it is in pieces, or because the program needs less than it once did.
+Blocks come in whole pages.  A cache line before each says how large it is, whether it is free, and what lies beside it;
+free ones are chained by size.  A request takes the smallest block among the first that fit, from its low end, so that
+what was never touched stays so.  Free memory that was touched counts as cached, and goes back to the system when more
+of it is needed though much is cached: because it is in pieces, or because the program needs less than it once did.
 """
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .memory import allocate_pages, discard_pages, fill_bytes, free_pages, load_
 
 HEADER = 64  # bytes before a block
 PAGE = 4096
-SIZE, USED, BEFORE, END, NEXT, PREVIOUS, CACHED = 0, 1, 2, 3, 4, 5, 6  # words of a header; BEFORE: the size of the block that ends here; END: of the segment
+# words of a header; BEFORE: the size of the block that ends here; END: of the segment
+SIZE, USED, BEFORE, END, NEXT, PREVIOUS, CACHED = 0, 1, 2, 3, 4, 5, 6
 BINS = 512  # lists of free blocks, eight for each doubling of their size
 TRIED = 8  # blocks looked at in the first list that may have one
 SEGMENT = 67108864  # the first segment; later ones double
@@ -219,8 +221,9 @@ def give(address: i64) -> None:
 @native
 @exclusive
 def cut(address: i64, at: i64, nbytes: i64) -> i64:
-    """Cuts ``nbytes`` bytes at the address ``at`` out of what lies at ``address``: what comes before is free afterwards, the address of
-    what comes behind is returned, 0 if there is nothing.  ``at`` is a multiple of a page after ``address``."""
+    """Cuts ``nbytes`` bytes at the address ``at`` out of what lies at ``address``: what comes before is free
+    afterwards, the address of what comes behind is returned, 0 if there is nothing.  ``at`` is a multiple of a page
+    after ``address``."""
     block = address - HEADER
     start = at - HEADER
     if start > block:

@@ -5,7 +5,8 @@ from .allocator import LARGE, UNCOUNTED, allocate, divide, provide
 from .blocks import give
 from .language import Args, cast, exclusive, f64, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64
-from .objects import (ACCUMULATE, CHOICE, DERIVED, ELSEWHERE, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
+from .objects import (ACCUMULATE, CHOICE, DERIVED, ELSEWHERE, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE,
+                      PYTHON, RUN, SAME, SEED_VALUE, Plan,
                       Step, Storage, Tensor, mine, state)
 
 ROOM = 96  # values of one call: inputs, results, temporaries, random position, error flag
@@ -120,7 +121,8 @@ class Op:
 
 @native
 def exact(value: object) -> object:
-    """What stands in a key for a value: equal only for values of one type and the same bits (``-0.0 == 0.0`` and ``True == 1``; NaN is none)."""
+    """What stands in a key for a value: equal only for values of one type and the same bits (``-0.0 == 0.0`` and
+    ``True == 1``; NaN is none)."""
     kind = type(value)
     if kind is int or kind is str or value is None or kind in state.static_types:
         return value
@@ -156,7 +158,8 @@ def collect(args: Args) -> tuple:
 
 @native
 def wide(op: Op, args: Args, names: tuple, scalars: i64) -> object:
-    """A call of more values than ``Op.call`` has room for: a model with its parameters, a backward pass with what was saved."""
+    """A call of more values than ``Op.call`` has room for: a model with its parameters, a backward pass with what was
+    saved."""
     count = len(args)
     most = value_count(args)
     if most > WIDEST:
@@ -261,8 +264,8 @@ def gradient_words(args: Args) -> list:
 
 @native
 def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: i64, bit: i64) -> object:
-    """The key of a list argument; its tensors' addresses go to ``values``, of which there may be ``most``.  None if the fast path can't take it.
-    The counters come back in the last of the ``room`` slots of ``values``."""
+    """The key of a list argument; its tensors' addresses go to ``values``, of which there may be ``most``.  None if the
+    fast path can't take it.  The counters come back in the last of the ``room`` slots of ``values``."""
     count: i64 = len(items)
     key = new_tuple(count)
     for k in range(count):
@@ -298,7 +301,8 @@ def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: 
 
 @native
 def static_items(items: object) -> object:
-    """What stands in a key for a sequence within a list argument; None where it does not consist of static parameters."""
+    """What stands in a key for a sequence within a list argument; None where it does not consist of static
+    parameters."""
     count: i64 = len(items)
     key = new_tuple(count)
     for k in range(count):
@@ -391,8 +395,8 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
 
 @native
 def made_at(target: Tensor) -> i64:
-    """What a view of a tensor notes of when it was made: the version of the memory, which ``seen_at`` gives back; below UNRECORDED where nothing is recorded,
-    or was when the tensor was made."""
+    """What a view of a tensor notes of when it was made: the version of the memory, which ``seen_at`` gives back; below
+    UNRECORDED where nothing is recorded, or was when the tensor was made."""
     version = target._storage.version
     return UNRECORDED - 1 - version if mine.grad == 0 or target._seen < UNRECORDED else version
 
@@ -474,8 +478,8 @@ def finish(plan: Plan, args: Args, made: tuple, values: i64, mask: i64) -> objec
 
 @native
 def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object:
-    """Runs a plan's program that lays results among its temporaries, or where residuals lay that it has read; afterwards these have
-    the memory they lie in, and what is left of it is free."""
+    """Runs a plan's program that lays results among its temporaries, or where residuals lay that it has read;
+    afterwards these have the memory they lie in, and what is left of it is free."""
     metas = plan.outputs
     count = len(metas)
     results = new_tuple(count)
@@ -518,7 +522,8 @@ def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) ->
 
 @native
 def lay(made: tuple, places: tuple, whole: Storage) -> None:
-    """Gives results addresses within other memory; ``places``: pairs of a result's number and its offset in bytes, by offset."""
+    """Gives results addresses within other memory; ``places``: pairs of a result's number and its offset in bytes, by
+    offset."""
     for k in range(len(places)):
         place: tuple = places[k]
         offset: i64 = place[1]

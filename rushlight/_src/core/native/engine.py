@@ -1,7 +1,8 @@
 """The backward engine: runs steps, latest first, each once all of its gradients have arrived.
 
-What a run knows of a step stands in the step itself.  Where several runs are under way (in threads, or since a step's own backward runs one) and
-reach the same step, the one that touches it has its own entries there, and keeps for the others what was theirs.
+What a run knows of a step stands in the step itself.  Where several runs are under way (in threads, or since a step's
+own backward runs one) and reach the same step, the one that touches it has its own entries there, and keeps for the
+others what was theirs.
 """
 from __future__ import annotations
 
@@ -244,7 +245,8 @@ def run_steps(run: Run, roots: list) -> None:
 
 @native
 def drive(run: Run, roots: list) -> None:
-    """Runs every step reachable from the roots, recording if the run says so; not even an interrupt leaves that mode behind, nor do hooks a hook on saved tensors."""
+    """Runs every step reachable from the roots, recording if the run says so; not even an interrupt leaves that mode
+    behind, nor do hooks a hook on saved tensors."""
     own = mine
     grad = own.grad
     outer = own.run
@@ -274,7 +276,8 @@ def alone(run: Run) -> bool:
 
 @native
 def derive(run: Run, step: Step, gradients: list) -> tuple:
-    """The gradients of a step's arguments, from the derived backward operator of its plan; None where no gradient reached it."""
+    """The gradients of a step's arguments, from the derived backward operator of its plan; None where no gradient
+    reached it."""
     reached = False
     for k in range(len(gradients)):
         if gradients[k] is not None:

@@ -8,7 +8,8 @@ from .objects import Tensor
 
 @native
 def copy_rows(tensors: tuple, out: i64, rows: i64, width: i64) -> None:
-    """Copies dense tensors of ``rows`` rows each side by side into rows of ``width`` bytes from the address ``out`` on."""
+    """Copies dense tensors of ``rows`` rows each side by side into rows of ``width`` bytes from the address ``out``
+    on."""
     for k in range(len(tensors)):
         tensor = cast(Tensor, tensors[k])
         nbytes: i64 = tensor._meta.nbytes

@@ -1,7 +1,8 @@
 """The words of the typed subset, in their plain Python meaning.
 
-Modules of the framework's hot path are ordinary Python that runs anywhere. Where `rushlight._src.core.native.activate` compiles them, these markers
-say what to compile and with which types; without compilation they only give the source its meaning: slots with defaults, `__call__`, `__del__`.
+Modules of the framework's hot path are ordinary Python that runs anywhere. Where `rushlight._src.core.native.activate`
+compiles them, these markers say what to compile and with which types; without compilation they only give the source its
+meaning: slots with defaults, `__call__`, `__del__`.
 
     >>> @native
     ... class Point:
@@ -40,13 +41,16 @@ class Traits:
     called: bool = False
 
 
-def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False, attributes=False, acyclic=False, called=False):
+def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False, attributes=False, acyclic=False,
+           called=False):
     """Mark a class or function for compilation; a class gets slots for its annotated fields, zero or None at first.
 
-    `weakref`: instances may be weakly referenced. `freelist`: how many dead instances are kept for reuse. `subclassable`: Python classes
-    may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall` method). `attributes`:
-    instances have a `__dict__`, and Python may set attributes of the class. `acyclic`: no instance is part of a
-    reference cycle, so the garbage collector is not told of them. `called`: with arguments, calling the class calls its `made_of`.
+    `weakref`: instances may be weakly referenced. `freelist`: how many dead instances are kept for reuse.
+      `subclassable`: Python classes
+    may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall`
+    method). `attributes`: instances have a `__dict__`, and Python may set attributes of the class. `acyclic`: no
+    instance is part of a reference cycle, so the garbage collector is not told of them. `called`: with arguments,
+    calling the class calls its `made_of`.
 
     >>> @native
     ... def double(n: i64) -> i64:
@@ -68,7 +72,8 @@ def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=
 def vectorcall(method):
     """Make `def call(self, args: Args, names: tuple)` what calling an instance does.
 
-    `args` holds the positional values, then the keyword values; `names` is the tuple of keyword names, or None when there are none.
+    `args` holds the positional values, then the keyword values; `names` is the tuple of keyword names, or None when
+    there are none.
 
     >>> @native
     ... class Echo:
@@ -94,7 +99,8 @@ def inline(function):
 
 
 def exclusive(function):
-    """Let one thread at a time into `function`: compiled code is never interrupted anyway, plain Python between any two lines."""
+    """Let one thread at a time into `function`: compiled code is never interrupted anyway, plain Python between any two
+    lines."""
     @functools.wraps(function)
     def alone(*args):
         with _alone:
@@ -163,7 +169,8 @@ class PerThread:
         self.become(kind, None)
 
     def become(self, kind, forget):
-        """Use another class from now on; every thread starts again with the initial values, and calls `forget()` when it ends."""
+        """Use another class from now on; every thread starts again with the initial values, and calls `forget()` when
+        it ends."""
         for name, value in (("kind", kind), ("forget", forget), ("local", threading.local())):
             object.__setattr__(self, name, value)
 
@@ -229,7 +236,8 @@ def forward_with(function, first, args: Args, names: tuple):
 
 
 def new_tuple(size: i64) -> tuple:
-    """A fresh tuple of `size` entries, to give values with `tuple_set` and to finish with `filled` before anything else sees it.
+    """A fresh tuple of `size` entries, to give values with `tuple_set` and to finish with `filled` before anything else
+    sees it.
 
     >>> t = new_tuple(2); tuple_set(t, 0, "a"); tuple_set(t, 1, "b"); filled(t)
     ('a', 'b')

@@ -1,8 +1,8 @@
 """Makes an object file part of this process without LLVM, which then is needed only where something is compiled anew.
 
-Covers what our code generator writes for x86-64 Linux: ELF sections of code, constants and zeroed data, and six kinds of
-relocation.  ``load`` raises ``Unknown`` for anything else, and LLVM links it.
-Source: System V ABI, AMD64 supplement, section 4.4 (relocations).
+Covers what our code generator writes for x86-64 Linux: ELF sections of code, constants and zeroed data, and six kinds
+of relocation.  ``load`` raises ``Unknown`` for anything else, and LLVM links it.  Source: System V ABI, AMD64
+supplement, section 4.4 (relocations).
 """
 import ctypes
 import mmap
@@ -37,7 +37,8 @@ class Section:
 
 
 def load(image, exports, imports=None) -> dict:
-    """The addresses of ``exports`` once an object file (bytes) is in memory; other names are looked up in ``imports``, then in the process.
+    """The addresses of ``exports`` once an object file (bytes) is in memory; other names are looked up in ``imports``,
+    then in the process.
 
     Raises ``Unknown`` for a format or relocation it does not read, RuntimeError for a symbol found nowhere.
     """
@@ -50,20 +51,23 @@ def load(image, exports, imports=None) -> dict:
 
 
 class Layout:
-    """Where everything goes: code and constants first, then jumps and addresses of outside symbols, then data on pages of its own."""
+    """Where everything goes: code and constants first, then jumps and addresses of outside symbols, then data on pages
+    of its own."""
 
     def __init__(self, sections, imports):
         self.sections, self.imports = sections, imports
         table = next(s for s in sections if s.type == SYMBOLS)
         names = sections[table.link]
-        self.symbols = [(names.text(name) if name else "", index, value) for name, _, _, index, value, _ in table.rows("<IBBHQQ")]
+        self.symbols = [(names.text(name) if name else "", index, value)
+                        for name, _, _, index, value, _ in table.rows("<IBBHQQ")]
 
     def place(self, exports):
         end = 0
         for section in (s for s in self.sections if s.allocated and not s.writable):
             section.place = end = -(-end // section.alignment) * section.alignment
             end += section.size
-        outside = [k for k, (name, index, _) in enumerate(self.symbols) if index == 0 and name not in ("", "_GLOBAL_OFFSET_TABLE_")]
+        outside = [k for k, (name, index, _) in enumerate(self.symbols) if index == 0
+                   and name not in ("", "_GLOBAL_OFFSET_TABLE_")]
         end = -(-end // 16) * 16
         self.jumps = {k: end + 16 * n for n, k in enumerate(outside)}
         self.slots = {}
@@ -78,16 +82,19 @@ class Layout:
         memory = mmap.mmap(-1, max(end, code), flags=private, prot=mmap.PROT_READ | mmap.PROT_WRITE)
         self.memory, self.base = memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
         self.fill(outside)
-        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base), ctypes.c_size_t(code), mmap.PROT_READ | mmap.PROT_EXEC):
+        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base), ctypes.c_size_t(code),
+                                      mmap.PROT_READ | mmap.PROT_EXEC):
             raise Unknown("this system refuses executable memory")
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))  # never unmapped: a thread may still run it when the interpreter goes
+        # never unmapped: a thread may still run it when the interpreter goes
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
         where = {name: self.address(k) for k, (name, index, _) in enumerate(self.symbols) if index}
         return {name: where[name] for name in exports}
 
     def fill(self, outside):
         for section in self.sections:
             if section.allocated and section.type != ZEROED:
-                self.memory[section.place:section.place + section.size] = section.image[section.offset:section.offset + section.size]
+                self.memory[section.place:section.place + section.size] = section.image[section.offset:section.offset
+                                                                                        + section.size]
         for k in outside:
             self.memory[self.jumps[k]:self.jumps[k] + 14] = JUMP + struct.pack("<Q", self.address(k))
         for section in self.sections:

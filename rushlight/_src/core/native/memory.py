@@ -1,6 +1,7 @@
 """Raw memory, native calls and threads for the typed subset, in their plain Python meaning (through ctypes).
 
-Addresses are plain integers. Compiled code turns each of these calls into one or two machine instructions; nothing checks an address.
+Addresses are plain integers. Compiled code turns each of these calls into one or two machine instructions; nothing
+checks an address.
 
     >>> a = stack(2)
     >>> store_i64(a, 1, 7)
@@ -38,7 +39,8 @@ def _slots(count):
 
 
 def stack(slots: int) -> int:
-    """The address of `slots` zeroed 8-byte slots that live until the calling function returns (keep the result in a local)."""
+    """The address of `slots` zeroed 8-byte slots that live until the calling function returns (keep the result in a
+    local)."""
     block = _slots(slots)()
     address = StackAddress(ctypes.addressof(block))
     address.block = block
@@ -141,7 +143,8 @@ _process.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 def allocate_pages(nbytes: int) -> int:
     """The address of at least `nbytes` bytes on a cache line. Raises MemoryError.
 
-    From 2 MB on a block is a mapping of its own, which begins on a huge page and goes back to the system when it is freed.
+    From 2 MB on a block is a mapping of its own, which begins on a huge page and goes back to the system when it is
+    freed.
     """
     if nbytes < 0:
         raise MemoryError(f"no memory for a block of {nbytes} bytes")
@@ -151,7 +154,8 @@ def allocate_pages(nbytes: int) -> int:
             raise MemoryError(f"no memory for a block of {nbytes} bytes")
         return address
     length = nbytes + PAGE - 1 & -PAGE
-    start = _process.mmap(None, length + HUGE_PAGE, mmap.PROT_READ | mmap.PROT_WRITE, PRIVATE, -1, 0) if length < 1 << 62 else _REFUSED
+    start = _process.mmap(None, length + HUGE_PAGE, mmap.PROT_READ | mmap.PROT_WRITE, PRIVATE, -1,
+                          0) if length < 1 << 62 else _REFUSED
     if start == _REFUSED:
         raise MemoryError(f"no memory for a block of {nbytes} bytes")
     address = start + HUGE_PAGE - 1 & -HUGE_PAGE
@@ -171,7 +175,8 @@ def free_pages(address: int, nbytes: int) -> None:
 
 
 def discard_pages(address: int, nbytes: int) -> None:
-    """Give the whole pages between `address` and `address + nbytes` back to the system; they are zero when they are next touched."""
+    """Give the whole pages between `address` and `address + nbytes` back to the system; they are zero when they are
+    next touched."""
     _process.madvise(address, nbytes, MADV_DONTNEED)
 
 

@@ -1,4 +1,5 @@
-"""The objects of the hot path: tensors, operators, plans, steps of the backward graph, and the state that calls look at."""
+"""The objects of the hot path: tensors, operators, plans, steps of the backward graph, and the state that calls look
+at."""
 from __future__ import annotations
 
 from .allocator import Storage
@@ -13,7 +14,8 @@ class Local:
     inference: i64
     autocast: i64  # 0, or the precision that operators of a class of their own compute in
     packing: i64  # whether ``state.pack`` is told of every backward step that saved something
-    hooks: tuple  # (pack, unpack) of active blocks for saved tensors, the innermost last; a text where hooks are refused
+    # (pack, unpack) of active blocks for saved tensors, the innermost last; a text where hooks are refused
+    hooks: tuple
     stack: tuple  # active interpreters, the one on top last
     modes: tuple  # modes that see the functions a user calls, before any interpreter does; the innermost last
     plain: i64  # whether classes with ``__torch_function__`` are treated as plain tensors: how many blocks say so
@@ -109,12 +111,15 @@ class Plan:
     reused: tuple  # results that lie where an argument (``source``) lies that nobody reads again, likewise
     random: i64  # blocks drawn from the random stream; 0 if none
     long: i64  # 1 if worth releasing the interpreter lock
-    large: i64  # 1 if it has more values than the hot path has room for; CHOICE for a choice of plans, by what numbers are
+    # 1 if it has more values than the hot path has room for; CHOICE for a choice of plans, by what numbers are
+    large: i64
     passed: tuple  # where results share memory with arguments: for each result, fresh result k, or ~k for ``views[k]``
     views: tuple  # (which tensor argument, offset in elements, Meta or None for the argument itself, item size)
     written: tuple  # the tensor arguments that a program writes into, besides its results
     source: i64  # views and in-place: which tensor argument is viewed, or written; programs: which one is spent
-    apart: i64  # in-place: 1 if another argument is read elsewhere than at the element being written; views: 1 if the result forgets its base
+    # in-place: 1 if another argument is read elsewhere than at the element being written; views: 1 if the result
+    # forgets its base
+    apart: i64
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
     place: object  # the device that runs the program; None for the processor
@@ -123,7 +128,8 @@ class Plan:
     cotangents: tuple  # the results that carry gradients
     saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)
     derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the wanted arguments
-    spending: object  # the same operator for values that nobody reads again: it overwrites what it has read; None if there is none
+    # the same operator for values that nobody reads again: it overwrites what it has read; None if there is none
+    spending: object
     constants: tuple
     op: object
 
@@ -137,7 +143,8 @@ FLOAT_VALUE, INTEGER_VALUE, SEED_VALUE, POSITION_VALUE = 1 << 24, 1 << 25, 1 << 
 class Step:
     """One backward step: how results were made from arguments.
 
-    ``edges[k]`` is the step that made wanted argument k (None: no gradient), ``slots[k]`` which of its results that was.
+    ``edges[k]`` is the step that made wanted argument k (None: no gradient), ``slots[k]`` which of its results that
+    was.
     """
 
     plan: Plan  # DERIVED steps

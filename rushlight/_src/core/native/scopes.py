@@ -1,19 +1,23 @@
-"""Blocks that change what belongs to the calling thread.  Leaving one is one step, so that no signal handler's exception comes before all is put back."""
+"""Blocks that change what belongs to the calling thread.  Leaving one is one step, so that no signal handler's
+exception comes before all is put back."""
 from __future__ import annotations
 
 from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .objects import mine
 
-GRAD, INFERENCE, AUTOCAST, PLAIN, PACKING, STACK, MODES, PUSHED, WATCHING, HOOKS, ON_ERROR = 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024  # see ``held``
+# see ``held``
+GRAD, INFERENCE, AUTOCAST, PLAIN, PACKING, STACK, MODES, PUSHED, WATCHING, HOOKS, ON_ERROR = 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024
 ONE = 8  # where what it gives has ``one``
 
 
 @native
 def held(what: i64, outer: tuple, one: object) -> tuple:
-    """What a block keeps until it is left: the state that it puts back (``what``: which of it; PUSHED: the stack but for ``one``, WATCHING: the modes but for it;
-    ON_ERROR: only where an error leaves the block), and what its object kept for a block further out."""
+    """What a block keeps until it is left: the state that it puts back (``what``: which of it; PUSHED: the stack but
+    for ``one``, WATCHING: the modes but for it; ON_ERROR: only where an error leaves the block), and what its object
+    kept for a block further out."""
     own = mine
-    return (what, own.grad, own.inference, own.autocast, own.plain, own.packing, own.stack, own.modes, one, own.hooks, outer)
+    return (what, own.grad, own.inference, own.autocast, own.plain, own.packing, own.stack, own.modes, one, own.hooks,
+            outer)
 
 
 @native
@@ -92,7 +96,8 @@ class LeavingDevice:
 
 
 class Scope:
-    """A block.  ``__enter__`` sets ``outer`` by ``held``, then changes the thread's state without any call in between or after: an interrupt comes with calls only.
+    """A block.  ``__enter__`` sets ``outer`` by ``held``, then changes the thread's state without any call in between
+    or after: an interrupt comes with calls only.
 
     A subclass has no ``__exit__`` of its own: what else is to be done is ``after()``, called when all is put back.
     """

@@ -45,7 +45,8 @@ def made(shape: tuple, strides: tuple, itemsize: i64, nbytes: i64, dtype: object
 
 @native
 def places(mask: Tensor, apart: i64, dtype: object) -> object:
-    """The indices at which a dense mask holds, in order, as integers of 8 bytes: [n, dims], or where ``apart`` is set a vector for each dimension."""
+    """The indices at which a dense mask holds, in order, as integers of 8 bytes: [n, dims], or where ``apart`` is set a
+    vector for each dimension."""
     sizes = cast(tuple, mask._meta.shape)
     device = mask._meta.device
     rank = len(sizes)
@@ -81,7 +82,8 @@ def vector_places(mask: i64, count: i64, out: i64) -> None:
 
 @native
 def table_places(mask: i64, sizes: tuple, numel: i64, out: i64, step: i64) -> None:
-    """Writes the indices at which bytes are not 0: of dimension d from the d-th address of ``out`` on, ``step`` numbers apart."""
+    """Writes the indices at which bytes are not 0: of dimension d from the d-th address of ``out`` on, ``step`` numbers
+    apart."""
     last = len(sizes) - 1
     width: i64 = sizes[last]
     index = stack(last + 1)
@@ -126,9 +128,11 @@ def chosen(values: Tensor, mask: Tensor) -> object:
     tuple_set(shape, 0, found)
     tuple_set(strides, 0, step)
     width = 0 if values._meta.numel == 0 else step * values.itemsize
-    result = made(filled(shape), filled(strides), values.itemsize, found * width, values._meta.dtype, values._meta.device)
+    result = made(filled(shape), filled(strides), values.itemsize, found * width, values._meta.dtype,
+                  values._meta.device)
     if found * width != 0:
-        gather_rows(start, count, values._storage.address + values._offset * values.itemsize, width, result._storage.address)
+        gather_rows(start, count, values._storage.address + values._offset * values.itemsize, width,
+                    result._storage.address)
     return result
 
 

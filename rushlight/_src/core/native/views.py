@@ -1,4 +1,5 @@
-"""Parts of tensors by whole numbers and slices, without a plan: where a part begins is only an offset, so each ``x[i]`` is found at once."""
+"""Parts of tensors by whole numbers and slices, without a plan: where a part begins is only an offset, so each ``x[i]``
+is found at once."""
 from __future__ import annotations
 
 from .calls import joins, made_at, wrap
@@ -10,7 +11,8 @@ REST = Ellipsis
 
 @native
 def part(tensor: object, index: object) -> object:
-    """``tensor[index]`` for whole numbers, slices, None and an ellipsis, where nothing is recorded; None where somebody else has to look."""
+    """``tensor[index]`` for whole numbers, slices, None and an ellipsis, where nothing is recorded; None where somebody
+    else has to look."""
     kind = type(tensor)
     own = mine
     if len(own.stack) + len(own.modes) != 0 or (kind is not state.tensor and kind is not state.parameter):
@@ -46,7 +48,8 @@ def part(tensor: object, index: object) -> object:
 
 @native
 def stepped(tensor: Tensor, entries: tuple, rest: i64, shape: tuple, strides: tuple) -> object:
-    """The part that ``entries`` show, of which an ellipsis or the end stands for ``rest`` dimensions; fills ``shape`` and ``strides``."""
+    """The part that ``entries`` show, of which an ellipsis or the end stands for ``rest`` dimensions; fills ``shape``
+    and ``strides``."""
     meta = tensor._meta
     sizes = cast(tuple, meta.shape)
     steps = cast(tuple, meta.strides)

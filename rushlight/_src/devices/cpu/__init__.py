@@ -1,4 +1,5 @@
-"""The processor.  What the hot path needs of it is native code (``core/native``), which this names; it is never asked through here."""
+"""The processor.  What the hot path needs of it is native code (``core/native``), which this names; it is never asked
+through here."""
 from __future__ import annotations
 
 import os
@@ -47,7 +48,8 @@ class Processor(Provider):
 
     def target(self):
         if self.compiler is None:
-            self.compiler = import_module(f"{__name__}.target").target  # LLVM's layer and templates, which only programs need
+            # LLVM's layer and templates, which only programs need
+            self.compiler = import_module(f"{__name__}.target").target
         return self.compiler
 
     def run(self, index, code, values):

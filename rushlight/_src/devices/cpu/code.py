@@ -11,12 +11,14 @@ set_program_runner(pool.addresses()["program_run"])
 
 
 class Code:
-    """Native code with what it needs to stay alive.  ``outputs``: Metas of what it writes into fresh memory; ``labels``: what each step
-    does, for people; ``names``: those of its inputs, and of the random stream's place; ``callbacks``: the arguments of ``reference.callback``
-    that made the kernel at an address; ``tables``: the arrays of which the words at some positions are addresses; ``inside``, ``reused``: outputs
-    that may lie in other memory (``Layout``)."""
+    """Native code with what it needs to stay alive.  ``outputs``: Metas of what it writes into fresh memory;
+    ``labels``: what each step does, for people; ``names``: those of its inputs, and of the random stream's place;
+    ``callbacks``: the arguments of ``reference.callback`` that made the kernel at an address; ``tables``: the arrays of
+    which the words at some positions are addresses; ``inside``, ``reused``: outputs that may lie in other memory
+    (``Layout``)."""
 
-    def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=(), names=((), ()), callbacks=None, tables=None, layout=None):
+    def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=(), names=((), ()), callbacks=None,
+                 tables=None, layout=None):
         self.inside, self.reused = (layout.inside, layout.reused) if layout else ((), ())
         self.labels, self.names, self.callbacks, self.tables = labels, names, callbacks or {}, tables or {}
         self.block = (ctypes.c_int64 * len(words))(*words)

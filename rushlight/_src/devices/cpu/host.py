@@ -21,7 +21,8 @@ from rushlight._src.devices.cpu.host import Place, attached, empty, workspace
 
 
 def written(code, name: str) -> str:
-    """A program as the text of a Python function of its inputs: tensors, numbers, and the random stream's seed and position."""
+    """A program as the text of a Python function of its inputs: tensors, numbers, and the random stream's seed and
+    position."""
     number = next(_numbers)
     programs[number] = code
     outputs = [f"out{k}" for k in range(len(code.outputs))]
@@ -37,7 +38,8 @@ def written(code, name: str) -> str:
     dtypes = ", ".join(sorted({meta.dtype.name for meta in code.outputs})) or "float32"
     body = "\n".join(f"    {line}" for line in lines)
     result = ", ".join(outputs) + ("," if len(outputs) == 1 else "")
-    return f"{HEADER.format(dtypes=dtypes)}\n\ndef program({', '.join([*given, *stream])}):\n{body}\n    return ({result})"
+    return (f"{HEADER.format(dtypes=dtypes)}\n\ndef program({', '.join([*given, *stream])}):\n{body}\n    return "
+            f"({result})")
 
 
 def calls(code, values):
@@ -88,10 +90,13 @@ def word(value) -> int:
 
 
 def attached(number: int):
-    """``launch(step, *slots, extent=, grain=)`` for the kernels of a program.  LookupError where this process did not make it, or let go of it."""
+    """``launch(step, *slots, extent=, grain=)`` for the kernels of a program.  LookupError where this process did not
+    make it, or let go of it."""
     code = programs.get(number)
     if code is None:
-        raise LookupError(f"this process has no program {number}: the text runs where it was written, while the compiled function lives")
+        raise LookupError(
+            f"this process has no program {number}: the text runs where it was written, while the compiled function "
+            "lives")
     launches, runner = code.launches, pool.caller("program_run")
 
     def launch(step, *slots, extent, grain):

@@ -34,7 +34,8 @@ class NativeStep(Step):
         dtypes = " ".join(e.dtype.name for s in self.kernel.stages for e in parts(s.exprs()) if e.op == "number")
         text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # numbers print without their dtype
         name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
-        kernels_log.debug("%s: %s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)), self.kernel)
+        kernels_log.debug("%s: %s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)),
+                          self.kernel)
         made = jit.build(text, lambda: emit(self.kernel, len(self.parameters), name), [name])
         self.address = made[name]
 
@@ -54,7 +55,8 @@ class NativeStep(Step):
         return sum(b.dtype.itemsize for b in self.buffers)
 
     def extents(self) -> tuple:
-        """What ``geometry`` takes: outer indices in all, inner ones of a stage, lanes and tiled lanes (None where there are none); ints or Exprs."""
+        """What ``geometry`` takes: outer indices in all, inner ones of a stage, lanes and tiled lanes (None where there
+        are none); ints or Exprs."""
         return product(self.sizes), product(map(at_most, self.inner)), self.lane_size, self.across_size
 
     def geometry(self, rows, inner, lanes=None, across=None) -> tuple:

@@ -58,7 +58,8 @@ class Processor(Target):
 
     def code(self, launches, outputs, **facts):
         words = encode(launches)
-        tables = {at + HEAD + 2 * k + 1: number.array for at, launch in zip(starts(words), launches) for k, (_, number) in enumerate(launch.slots) if type(number) is Table}
+        tables = {at + HEAD + 2 * k + 1: number.array for at, launch in zip(starts(words), launches)
+                  for k, (_, number) in enumerate(launch.slots) if type(number) is Table}
         return Code(words, outputs, tables=tables, **facts)
 
     def reference(self, kernel: int):

@@ -1,8 +1,10 @@
-"""A device of which only tests know: memory of the process that the host may not touch, programs that the processor runs.
+"""A device of which only tests know: memory of the process that the host may not touch, programs that the processor
+runs.
 
-Each device has a range of addresses without access.  Access is given for the time of a copy or of a program, to the device that it runs on, and to another
-one only while a copy goes from one to the other.  Whatever reads a tensor in passing, where the processor's would do, faults.  A stream does its copies when something waits for
-them, never before: whoever forgets to wait finds what was there.
+Each device has a range of addresses without access.  Access is given for the time of a copy or of a program, to the
+device that it runs on, and to another one only while a copy goes from one to the other.  Whatever reads a tensor in
+passing, where the processor's would do, faults.  A stream does its copies when something waits for them, never before:
+whoever forgets to wait finds what was there.
 
     from rushlight._src.devices import testing
     testing.activate("fake")
@@ -61,7 +63,8 @@ class Board:
                     self.protect(NOTHING)
 
     def protect(self, how: int):
-        if self.end > self.start and process.mprotect(self.start, self.end - self.start + mmap.PAGESIZE - 1 & -mmap.PAGESIZE, how):
+        if self.end > self.start and process.mprotect(self.start, self.end - self.start + mmap.PAGESIZE - 1
+                                                      & -mmap.PAGESIZE, how):
             raise OSError(ctypes.get_errno(), "mprotect")
 
     def take(self, nbytes: int) -> int:
@@ -70,7 +73,9 @@ class Board:
         with self.lock:
             blocks = self.free.get(grains)
             if not blocks and self.end + grains > self.start + ROOM:
-                raise OutOfMemoryError(f"a testing device has no {nbytes} bytes left", "at most what the device has left", "let go of tensors that are no longer needed")
+                raise OutOfMemoryError(f"a testing device has no {nbytes} bytes left",
+                                       "at most what the device has left",
+                                       "let go of tensors that are no longer needed")
             self.allocated += grains
             self.most = max(self.most, self.allocated)
             if blocks:
@@ -187,7 +192,8 @@ class Testing(Provider):
 
     def statistics(self, index):
         board = self.board(index)
-        return {"allocated": board.allocated, "most_allocated": board.most, "reserved": board.end - board.start, "most_reserved": board.end - board.start}
+        return {"allocated": board.allocated, "most_allocated": board.most, "reserved": board.end - board.start,
+                "most_reserved": board.end - board.start}
 
     def reset_statistics(self, index):
         board = self.board(index)
@@ -244,7 +250,8 @@ class Testing(Provider):
 
 
 def activate(name="", count=2) -> Testing:
-    """Makes a type of testing devices known under a name (that of ``rename_privateuse1_backend`` unless it is given); its provider."""
+    """Makes a type of testing devices known under a name (that of ``rename_privateuse1_backend`` unless it is given);
+    its provider."""
     made = Testing(count)
     register(made, name)
     return made

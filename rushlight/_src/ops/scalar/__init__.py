@@ -1,6 +1,7 @@
 """Special functions of one element, as Exprs: one definition for kernels of every processor and for the NumPy meaning.
 
-A file here is read when a function in it is first wanted.  Each computes in float64 and rounds once; ``fits.py`` has their polynomials.
+A file here is read when a function in it is first wanted.  Each computes in float64 and rounds once; ``fits.py`` has
+their polynomials.
 """
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import importlib
 
 FILES = {"error": ("erf", "erfc", "erfcx", "erfinv", "ndtri", "log_ndtr"), "power": ("pow",),
          "gamma": ("lgamma", "digamma", "zeta"), "incomplete": ("igamma", "igammac", "poisson_quantile"),
-         "bessel": ("i0", "i0e", "i1", "i1e", "j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "spherical_j0"), "airy": ("airy_ai",)}
+         "bessel": ("i0", "i0e", "i1", "i1e", "j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "spherical_j0"),
+         "airy": ("airy_ai",)}
 HOME = {name: file for file, names in FILES.items() for name in names}
 SPECIAL: dict = {}
 

@@ -28,10 +28,14 @@ def fma(a, b, c):
 
 
 MEANING = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs, "fma": fma, "where": np.where, "rarely": np.where,
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "isnan": np.isnan,
-    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_not": np.logical_not, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
-    "left_shift": np.left_shift, "right_shift": np.right_shift, "floor": np.floor, "round": np.rint, "trunc": np.trunc, "sqrt": np.sqrt, "copysign": np.copysign,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
+    "fma": fma, "where": np.where, "rarely": np.where,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "isnan": np.isnan,
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_not": np.logical_not,
+    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
+    "left_shift": np.left_shift, "right_shift": np.right_shift, "floor": np.floor, "round": np.rint, "trunc": np.trunc,
+    "sqrt": np.sqrt, "copysign": np.copysign,
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "fmod": np.fmod}
 
 
@@ -68,7 +72,8 @@ def evaluate(root: Expr, values: dict):
         elif e.op in MEANING:
             values[e] = np.asarray(MEANING[e.op](*args))
         else:
-            values[e] = evaluate(definition(e.op)(*(leaf(k) for k in range(len(args)))), dict(zip(map(leaf, range(len(args))), args)))
+            values[e] = evaluate(definition(e.op)(*(leaf(k) for k in range(len(args)))),
+                                 dict(zip(map(leaf, range(len(args))), args)))
     return values[root]
 
 

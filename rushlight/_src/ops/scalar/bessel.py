@@ -1,4 +1,5 @@
-"""Bessel functions of orders 0 and 1, by polynomials near 0 and by their size and phase further out (DLMF 10.17, 10.40)."""
+"""Bessel functions of orders 0 and 1, by polynomials near 0 and by their size and phase further out (DLMF 10.17,
+10.40)."""
 from __future__ import annotations
 
 import math
@@ -14,7 +15,7 @@ FAR_MODIFIED = 8.0
 SERIES = [[1 / (math.factorial(k) * math.factorial(k + n) * 4.0**k) for k in range(11)] for n in (0, 1)]  # of I near 0
 
 
-# --- I ----------------------------------------------------------------------------------------------------------------------------
+# --- I ----------------------------------------------------------------------------------------------------------------
 def scaled_i(a, n):
     """e^-a I(a) for a >= 0."""
     near = fitted(a, FITS[f"i{n}e_near"]) * (a if n else 1.0)
@@ -53,7 +54,7 @@ def i1(x):
     return with_sign(grown(magnitude(x), 1), x)
 
 
-# --- K ----------------------------------------------------------------------------------------------------------------------------
+# --- K ----------------------------------------------------------------------------------------------------------------
 def near_k(x, n):
     """K(x) for 0 < x <= 1."""
     z = x * x
@@ -79,7 +80,8 @@ def k(x, n):
 
 
 def scaled_k(x, n):
-    return second_kind(x, where(apply("lt", x, 1.0), near_k(x, n) * apply("exp", lesser(x, 1.0)), far_k(x, n)), math.inf)
+    return second_kind(x, where(apply("lt", x, 1.0), near_k(x, n) * apply("exp", lesser(x, 1.0)), far_k(x, n)),
+                       math.inf)
 
 
 special("k0")(lambda x: k(x, 0))
@@ -88,9 +90,10 @@ special("k0e")(lambda x: scaled_k(x, 0))
 special("k1e")(lambda x: scaled_k(x, 1))
 
 
-# --- J and Y ----------------------------------------------------------------------------------------------------------------------
+# --- J and Y ----------------------------------------------------------------------------------------------------------
 def far_j_and_y(x, n):
-    """J(x) and Y(x) for x >= 5: of the phase x - (2 n + 1) pi / 4 sine and cosine follow from those of x, and stay exact."""
+    """J(x) and Y(x) for x >= 5: of the phase x - (2 n + 1) pi / 4 sine and cosine follow from those of x, and stay
+    exact."""
     x = greater(x, FAR)
     r = FAR / x
     v = r * r

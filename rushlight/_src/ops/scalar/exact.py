@@ -1,4 +1,5 @@
-"""Numbers as sums of two doubles, which hold twice the digits: what cancels, or is raised to a power, is computed in them."""
+"""Numbers as sums of two doubles, which hold twice the digits: what cancels, or is raised to a power, is computed in
+them."""
 from __future__ import annotations
 
 import math
@@ -83,7 +84,8 @@ def halved(x: Expr):
     small = apply("lt", x, 2.2250738585072014e-308)
     pattern = bits(where(small, x * 2.0**54, x), int64)
     e = apply("right_shift", pattern - 0x3FE6A09E667F3BCD, 52)
-    return bits(pattern - apply("left_shift", e, 52), float64), convert(e, float64) + where(small, number(-54.0, float64), number(0.0, float64))
+    return bits(pattern - apply("left_shift", e, 52),
+                float64), convert(e, float64) + where(small, number(-54.0, float64), number(0.0, float64))
 
 
 def atanh_series(s):

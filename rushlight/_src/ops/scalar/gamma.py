@@ -23,8 +23,10 @@ def sine_of_pi(x):
     quarter = n - 4.0 * apply("floor", n * 0.25)
     sine, cosine = apply("sin", r), apply("cos", r)
     sine, cosine = fma(cosine, lost, sine), fma(-sine, lost, cosine)
-    s = where(apply("eq", quarter, 0.0), sine, where(apply("eq", quarter, 1.0), cosine, where(apply("eq", quarter, 2.0), -sine, -cosine)))
-    c = where(apply("eq", quarter, 0.0), cosine, where(apply("eq", quarter, 1.0), -sine, where(apply("eq", quarter, 2.0), -cosine, sine)))
+    s = where(apply("eq", quarter, 0.0), sine,
+              where(apply("eq", quarter, 1.0), cosine, where(apply("eq", quarter, 2.0), -sine, -cosine)))
+    c = where(apply("eq", quarter, 0.0), cosine,
+              where(apply("eq", quarter, 1.0), -sine, where(apply("eq", quarter, 2.0), -cosine, sine)))
     return s, c
 
 
@@ -76,7 +78,7 @@ def digamma(x):
     return where(both(negative, apply("eq", apply("floor", x), x)), number(math.nan, float64), out)
 
 
-# --- the Hurwitz zeta function ----------------------------------------------------------------------------------------------------
+# --- the Hurwitz zeta function ----------------------------------------------------------------------------------------
 def bernoulli(count):
     """The first Bernoulli numbers of even index, from B_2 on."""
     found = [Fraction(1)]
@@ -128,11 +130,14 @@ def zeta(s, q):
     negative, none = apply("lt", q, 0.0), number(0.0, float64)
     right = right_zeta(s, exact.chosen(negative, exact.two_sum(q, -floor), (q, none)))
     sign = where(apply("eq", apply("floor", s * 0.5) * 2.0, s), number(1.0, float64), number(-1.0, float64))
-    left = right + sign * (right_zeta(s, ((floor + 1.0) - q, none)) - right_zeta(s, exact.two_sum(-q, number(1.0, float64))))
+    left = right + sign * (right_zeta(s, ((floor + 1.0) - q, none))
+                           - right_zeta(s, exact.two_sum(-q, number(1.0, float64))))
     out = apply("rarely", negative, left, right)
     pole = both(apply("le", q, 0.0), apply("eq", floor, q))
     out = where(both(negative, apply("ne", apply("floor", s), s)), number(math.nan, float64), out)
     out = where(either(apply("eq", s, 1.0), pole), number(math.inf, float64), out)
-    out = where(either(apply("eq", q, math.inf), apply("eq", s, math.inf)), where(either(apply("gt", q, 1.0), apply("eq", q, math.inf)), number(0.0, float64), where(apply("eq", q, 1.0), number(1.0, float64), out)), out)
+    out = where(either(apply("eq", q, math.inf), apply("eq", s, math.inf)),
+                where(either(apply("gt", q, 1.0), apply("eq", q, math.inf)), number(0.0, float64),
+                      where(apply("eq", q, 1.0), number(1.0, float64), out)), out)
     out = where(apply("lt", s, 1.0), number(math.nan, float64), out)
     return where(either(apply("isnan", s), apply("isnan", q)), number(math.nan, float64), out)

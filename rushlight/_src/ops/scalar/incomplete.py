@@ -1,7 +1,9 @@
-"""The regularised incomplete gamma functions P and Q: whichever of the two is small is computed, the other is what it leaves of 1.
+"""The regularised incomplete gamma functions P and Q: whichever of the two is small is computed, the other is what it
+leaves of 1.
 
-Below ``x = a`` by a series, above it by a continued fraction (DLMF 8.7.1, 8.9.2), near it for large a by the uniform expansion (8.12, Temme 1979), and for
-small a and x by what two series leave of 1 (8.7.3).  What they have in common, x^a e^-x / Gamma(a + 1), has its exponent in two doubles.
+Below ``x = a`` by a series, above it by a continued fraction (DLMF 8.7.1, 8.9.2), near it for large a by the uniform
+expansion (8.12, Temme 1979), and for small a and x by what two series leave of 1 (8.7.3).  What they have in common,
+x^a e^-x / Gamma(a + 1), has its exponent in two doubles.
 """
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ LARGE = 20.0                   # this a on
 
 
 def density(a, x):
-    """x^a e^-x / Gamma(a + 1) = e^(a log(x / (a + 1)) + a - x) / (sqrt(a + 1) G), with what is left of the gamma function."""
+    """x^a e^-x / Gamma(a + 1) = e^(a log(x / (a + 1)) + a - x) / (sqrt(a + 1) G), with what is left of the gamma
+    function."""
     one = number(1.0, float64)
     above = exact.two_sum(a, one)
     ratio = exact.divide((x, number(0.0, float64)), above)
@@ -80,19 +83,23 @@ def sides(a, x):
     one = uniform(where(near, a, number(30.0, float64)), where(near, x, number(30.0, float64)))
     one = apply("rarely", rising, front * lower_series(a, where(rising, x, a)), one)
     one = apply("rarely", falling, front * upper_fraction(a, where(falling, x, a + 2.0)), one)
-    one = where(apply("isnan", one), number(0.0, float64), lesser(one, 1.0))  # where numbers so large met that powers of them are beyond all bounds
+    # where numbers so large met that powers of them are beyond all bounds
+    one = where(apply("isnan", one), number(0.0, float64), lesser(one, 1.0))
     p, q = where(lower, one, 1.0 - one), where(lower, 1.0 - one, one)
-    return p, apply("rarely", small, small_upper(where(small, a, number(0.25, float64)), where(small, x, number(1.0, float64))), q)
+    return p, apply("rarely", small,
+                    small_upper(where(small, a, number(0.25, float64)), where(small, x, number(1.0, float64))), q)
 
 
 def regular(a, x, which):
     """P or Q with their values at the ends: a step where a is 0 or infinite, NaN for negative arguments."""
-    usual = both(both(apply("gt", a, 0.0), apply("lt", a, math.inf)), both(apply("gt", x, 0.0), apply("lt", x, math.inf)))
+    usual = both(both(apply("gt", a, 0.0), apply("lt", a, math.inf)),
+                 both(apply("gt", x, 0.0), apply("lt", x, math.inf)))
     found = sides(where(usual, a, number(1.0, float64)), where(usual, x, number(1.0, float64)))[which]
     none, one = number(0.0, float64), number(1.0, float64)
     whole, rest = (one, none) if which == 0 else (none, one)  # x far above a, far below it
     ends = where(either(apply("eq", a, 0.0), apply("eq", x, math.inf)), whole, rest)
-    undecided = either(both(apply("eq", a, 0.0), apply("eq", x, 0.0)), both(apply("eq", a, math.inf), apply("eq", x, math.inf)))
+    undecided = either(both(apply("eq", a, 0.0), apply("eq", x, 0.0)),
+                       both(apply("eq", a, math.inf), apply("eq", x, math.inf)))
     outside = either(either(apply("lt", a, 0.0), apply("lt", x, 0.0)), either(apply("isnan", a), apply("isnan", x)))
     return where(usual, found, where(either(undecided, outside), number(math.nan, float64), ends))
 
@@ -113,7 +120,8 @@ BEFORE, AFTER = 6.0, 16      # from so many before where Cornish and Fisher's ex
 
 @special("poisson_quantile")
 def poisson_quantile(u, rate):
-    """The least k up to which a Poisson variable is with probability u or more, 0 <= u < 1: the distribution's terms are taken from u one by one.
+    """The least k up to which a Poisson variable is with probability u or more, 0 <= u < 1: the distribution's terms
+    are taken from u one by one.
 
     What is left of u is kept in units of the next term, and counts down below 0 once that term is more.
     """

@@ -57,7 +57,8 @@ def through_double(function, *args):
     """float32 by way of float64."""
     if args[-1].dtype is float64:
         return function(*args)
-    return convert(function(*(number(a.arg, float64) if a.op == "number" else convert(a, float64) for a in args)), float32)
+    return convert(function(*(number(a.arg, float64) if a.op == "number" else convert(a, float64) for a in args)),
+                   float32)
 
 
 def centred(v, low, high):
@@ -66,7 +67,8 @@ def centred(v, low, high):
 
 
 def fitted(v: Expr, pieces) -> Expr:
-    """The value of polynomials on intervals one after the other (``fits.py``); beyond the ends the outermost ones go on."""
+    """The value of polynomials on intervals one after the other (``fits.py``); beyond the ends the outermost ones go
+    on."""
     out = None
     for low, high, coefficients in pieces:
         piece = polynomial(centred(v, low, high), coefficients)

@@ -14,9 +14,11 @@ def power(x, y):
     """e^(y ln |x|) with the logarithm in two doubles, and the sign of odd whole powers of negative numbers."""
     a = magnitude(x)
     usual = both(apply("gt", a, 0.0), apply("lt", a, math.inf))
-    size = exact.power(where(usual, a, number(1.0, float64)), where(apply("lt", magnitude(y), 1e300), y, number(0.0, float64)))
+    size = exact.power(where(usual, a, number(1.0, float64)),
+                       where(apply("lt", magnitude(y), 1e300), y, number(0.0, float64)))
     rising = apply("eq", apply("gt", a, 1.0), apply("gt", y, 0.0))
-    beyond = where(apply("eq", a, 1.0), number(1.0, float64), where(rising, number(math.inf, float64), number(0.0, float64)))
+    beyond = where(apply("eq", a, 1.0), number(1.0, float64),
+                   where(rising, number(math.inf, float64), number(0.0, float64)))
     size = where(both(usual, apply("lt", magnitude(y), 1e300)), size, beyond)
     whole = apply("eq", apply("floor", y), y)
     odd = both(whole, apply("ne", apply("floor", y * 0.5), y * 0.5))

@@ -8,7 +8,8 @@ from ....nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from ...nn.intrinsic.modules import fused
 from .kinds import is_relu, subject
 
-CONVOLUTIONS = {Conv1d: (BatchNorm1d, fused.ConvReLU1d), Conv2d: (BatchNorm2d, fused.ConvReLU2d), Conv3d: (BatchNorm3d, fused.ConvReLU3d)}
+CONVOLUTIONS = {Conv1d: (BatchNorm1d, fused.ConvReLU1d), Conv2d: (BatchNorm2d, fused.ConvReLU2d),
+                Conv3d: (BatchNorm3d, fused.ConvReLU3d)}
 LAYERS = {**CONVOLUTIONS, Linear: (BatchNorm1d, fused.LinearReLU)}
 
 
@@ -30,7 +31,8 @@ def absorb(graph, node, into):
 
 
 def fuse(model, keeps=lambda name, kind: True):
-    """A GraphModule in evaluation mode, in which convolutions and linear layers hold their batch norms and relus.  ``keeps(path, class)``: whether two may be one."""
+    """A GraphModule in evaluation mode, in which convolutions and linear layers hold their batch norms and relus.
+    ``keeps(path, class)``: whether two may be one."""
     modules, calls = dict(model.named_modules(remove_duplicate=False)), {}
     for node in model.graph.nodes:
         if node.op == "call_module":
@@ -41,7 +43,8 @@ def fuse(model, keeps=lambda name, kind: True):
             continue
         norm, with_relu = LAYERS[kind]
         layer, after = modules[node.target], follower(node)
-        if after is not None and after.op == "call_module" and subject(after, modules) is norm and calls[after.target] == 1:
+        if after is not None and after.op == "call_module" and subject(after, modules) is norm and calls[
+                after.target] == 1:
             layer = (fuse_linear_bn_eval if kind is Linear else fuse_conv_bn_eval)(layer, modules[after.target])
             absorb(model.graph, after, node)
             after = follower(node)

@@ -1,4 +1,5 @@
-"""What calls in a traced model are to quantization: layers with weights, sums and products, what passes numbers on, and what has a form of its own."""
+"""What calls in a traced model are to quantization: layers with weights, sums and products, what passes numbers on, and
+what has a form of its own."""
 from __future__ import annotations
 
 import functools
@@ -17,16 +18,21 @@ class Table:
         torch = facade()
         nn, F = torch.nn, torch.nn.functional
         self.weighted = nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, ConvReLU1d, ConvReLU2d, ConvReLU3d, LinearReLU
-        self.binary = {operator.add: "add", operator.iadd: "add", torch.add: "add", "add": "add", "add_": "add", operator.mul: "mul", operator.imul: "mul", torch.mul: "mul",
+        self.binary = {operator.add: "add", operator.iadd: "add", torch.add: "add", "add": "add", "add_": "add",
+                       operator.mul: "mul", operator.imul: "mul", torch.mul: "mul",
                        "mul": "mul", "mul_": "mul", torch.matmul: "matmul", operator.matmul: "matmul"}
         self.relu = (nn.ReLU, F.relu, torch.relu, "relu", "relu_")
         self.fixed = {nn.Sigmoid, torch.sigmoid, "sigmoid", nn.Tanh, torch.tanh, "tanh", nn.Hardsigmoid, F.hardsigmoid}
         self.norm = {nn.LayerNorm}
         self.shared = {
-            nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.Dropout, nn.Dropout2d,
-            nn.Identity, nn.Flatten, nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.Upsample, F.relu, torch.relu, "relu", "relu_", F.relu6, F.hardtanh, torch.clamp, "clamp", F.dropout, F.max_pool1d,
-            F.max_pool2d, F.max_pool3d, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d, F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.interpolate, torch.flatten,
-            torch.mean, "mean", torch.reshape, "reshape", "view", "permute", torch.permute, "transpose", torch.transpose, "contiguous", "squeeze", torch.squeeze, "unsqueeze",
+            nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d, nn.AdaptiveAvgPool1d,
+            nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.Dropout, nn.Dropout2d,
+            nn.Identity, nn.Flatten, nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.Upsample, F.relu, torch.relu, "relu", "relu_",
+            F.relu6, F.hardtanh, torch.clamp, "clamp", F.dropout, F.max_pool1d,
+            F.max_pool2d, F.max_pool3d, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d, F.adaptive_avg_pool1d,
+            F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.interpolate, torch.flatten,
+            torch.mean, "mean", torch.reshape, "reshape", "view", "permute", torch.permute, "transpose",
+            torch.transpose, "contiguous", "squeeze", torch.squeeze, "unsqueeze",
             torch.unsqueeze, "repeat", "detach", torch.cat}
 
 
@@ -51,8 +57,10 @@ def kind_of(node, modules) -> str:
         return WEIGHTED
     if called in known.binary:
         nodes = [a for a in node.args if hasattr(a, "users")]
-        return BINARY if len(nodes) == 2 else SCALAR if len(nodes) == 1 and node.args[0] in nodes and known.binary[called] != "matmul" else OTHER
-    return FIXED if called in known.fixed else NORM if called in known.norm else SHARED if called in known.shared else OTHER
+        return BINARY if len(nodes) == 2 else SCALAR if len(nodes) == 1 and node.args[0] in nodes and known.binary[
+            called] != "matmul" else OTHER
+    return (FIXED if called in known.fixed else NORM if called in known.norm else SHARED if called in known.shared
+            else OTHER)
 
 
 def is_relu(node, modules) -> bool:

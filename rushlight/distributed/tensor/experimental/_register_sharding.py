@@ -13,8 +13,9 @@ __all__ = ["register_sharding"]
 
 
 def register_sharding(op):
-    """Has a function say how an operator (or several) acts on parts: given the operator's arguments, with a DTensorSpec for each tensor, it returns rows (placements of the
-    results, placements of the arguments, None for what is no tensor) along one dimension of a grid.  The cheapest row is taken."""
+    """Has a function say how an operator (or several) acts on parts: given the operator's arguments, with a DTensorSpec
+    for each tensor, it returns rows (placements of the results, placements of the arguments, None for what is no
+    tensor) along one dimension of a grid.  The cheapest row is taken."""
     def enter(function):
         for one in op if isinstance(op, (list, tuple)) else (op,):
             target = getattr(one, "op", one)
@@ -31,12 +32,14 @@ def rule(function):
         values = [value for value in (*args, *kwargs.values()) if isinstance(value, DTensor)]
 
         def price(row, k):
-            return sum(step_cost(tuple(v.shape), v.placements, k, row[1][p], mesh.shape) for v, p in zip(values, places))
+            return sum(step_cost(tuple(v.shape), v.placements, k, row[1][p], mesh.shape)
+                       for v, p in zip(values, places))
 
         chosen = [min(rows, key=lambda row: price(row, k)) for k in range(mesh.ndim)]
         parts = iter([relaid(v, tuple(row[1][p] for row in chosen))._local_tensor for v, p in zip(values, places)])
         local, keywords = map_call(lambda t: next(parts) if isinstance(t, DTensor) else t, args, kwargs)
-        whole, more = map_call(lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") if isinstance(t, DTensor) else t, args, kwargs)
+        whole, more = map_call(lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
+                               if isinstance(t, DTensor) else t, args, kwargs)
         metas, number = [], iter(range(len(rows[0][0])))
         map_results(lambda r: metas.append(r._meta), op(*whole, **more))
 

@@ -2,5 +2,6 @@
 from ...._src.core.later import later
 
 __getattr__ = later(__name__, {"api": ("parallelize_module",), "loss": ("loss_parallel",),
-                               "style": ("ParallelStyle", "ColwiseParallel", "RowwiseParallel", "SequenceParallel", "PrepareModuleInput", "PrepareModuleOutput",
+                               "style": ("ParallelStyle", "ColwiseParallel", "RowwiseParallel", "SequenceParallel",
+                                         "PrepareModuleInput", "PrepareModuleOutput",
                                          "PrepareModuleInputOutput")})

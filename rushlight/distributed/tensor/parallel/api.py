@@ -11,8 +11,8 @@ __all__ = ["parallelize_module"]
 
 
 def parallelize_module(module, device_mesh=None, parallelize_plan=None, *, src_data_rank: int | None = 0):
-    """Splits a module by a style, or its submodules by ``{path: style}``, where parts of a path may be patterns as of files.  All processes of the grid hold the same
-    parameters before, or those of ``src_data_rank`` count.
+    """Splits a module by a style, or its submodules by ``{path: style}``, where parts of a path may be patterns as of
+    files.  All processes of the grid hold the same parameters before, or those of ``src_data_rank`` count.
 
     TypeError for a plan of another type; a UserWarning for a path that no module has.
     """
@@ -20,13 +20,17 @@ def parallelize_module(module, device_mesh=None, parallelize_plan=None, *, src_d
     if mesh.ndim != 1:
         raise ValueError(f"parallelize_module() takes a grid of one dimension, not {mesh}: slice it by the name of one")
     if parallelize_plan is None:
-        warnings.warn("No parallelize_plan is provided and auto-parallel is not supported at the moment, so this parallelize_module call will do nothing.", stacklevel=2)
+        warnings.warn(
+            "No parallelize_plan is provided and auto-parallel is not supported at the moment, so this "
+            "parallelize_module call will do nothing.", stacklevel=2)
         return module
     if isinstance(parallelize_plan, ParallelStyle):
         parallelize_plan.src_data_rank = src_data_rank
         return parallelize_plan._apply(module, mesh)
     if not isinstance(parallelize_plan, dict):
-        raise TypeError(f"Expect Union[ParallelStyle, Dict[str, ParallelStyle]] for parallelize_plan, {type(parallelize_plan)} found!")
+        raise TypeError(
+            f"Expect Union[ParallelStyle, Dict[str, ParallelStyle]] for parallelize_plan, {type(parallelize_plan)} "
+            "found!")
     for path, style in parallelize_plan.items():
         found = [module] if path == "" else matching(module, path.split("."))
         if not found:
@@ -40,4 +44,5 @@ def matching(module, path: list) -> list:
     """The submodules at a path."""
     if not path:
         return [module]
-    return [found for name, child in module.named_children() if fnmatch.fnmatch(name, path[0]) for found in matching(child, path[1:])]
+    return [found for name, child in module.named_children() if fnmatch.fnmatch(name, path[0])
+            for found in matching(child, path[1:])]

@@ -8,6 +8,7 @@ __all__ = ["loss_parallel"]
 
 @contextlib.contextmanager
 def loss_parallel():
-    """A block for losses of scores that are split by class, which PyTorch's programs need.  Here the rules of primitives keep classes split anyway: a row's largest
-    score and its sum of exponentials travel, and the score of its target, never the scores."""
+    """A block for losses of scores that are split by class, which PyTorch's programs need.  Here the rules of
+    primitives keep classes split anyway: a row's largest score and its sum of exponentials travel, and the score of its
+    target, never the scores."""
     yield

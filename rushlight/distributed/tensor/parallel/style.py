@@ -8,7 +8,8 @@ import rushlight as torch
 from .._api import DTensor, distribute_module, distribute_tensor
 from ..placement_types import Placement, Replicate, Shard
 
-__all__ = ["ParallelStyle", "RowwiseParallel", "SequenceParallel", "ColwiseParallel", "PrepareModuleInput", "PrepareModuleInputOutput", "PrepareModuleOutput"]
+__all__ = ["ParallelStyle", "RowwiseParallel", "SequenceParallel", "ColwiseParallel", "PrepareModuleInput",
+           "PrepareModuleInputOutput", "PrepareModuleOutput"]
 
 
 class ParallelStyle(abc.ABC):
@@ -22,7 +23,8 @@ class ParallelStyle(abc.ABC):
     def hold(self, module, mesh, **placements):
         """Makes parameters DTensors, by name."""
         for name, parameter in list(module.named_parameters(recurse=False)):
-            laid = distribute_tensor(parameter.detach(), mesh, [placements.get(name, Replicate())], src_data_rank=self.src_data_rank)
+            laid = distribute_tensor(parameter.detach(), mesh, [placements.get(name, Replicate())],
+                                     src_data_rank=self.src_data_rank)
             module.register_parameter(name, torch.nn.Parameter(laid, parameter.requires_grad))
 
 
@@ -72,7 +74,8 @@ class LayerParallel(ParallelStyle):
 
 
 class ColwiseParallel(LayerParallel):
-    """A Linear whose output features, or an Embedding whose columns, are split.  By default the input is whole and the output split in the last dimension."""
+    """A Linear whose output features, or an Embedding whose columns, are split.  By default the input is whole and the
+    output split in the last dimension."""
 
     given, result = Replicate(), Shard(-1)
 
@@ -85,7 +88,8 @@ class ColwiseParallel(LayerParallel):
 
 
 class RowwiseParallel(LayerParallel):
-    """A Linear whose input features, or an Embedding whose rows, are split.  By default the input is split in the last dimension and the output whole."""
+    """A Linear whose input features, or an Embedding whose rows, are split.  By default the input is split in the last
+    dimension and the output whole."""
 
     given, result = Shard(-1), Replicate()
 
@@ -123,13 +127,16 @@ def listed(layouts) -> tuple:
 class PrepareModuleInputOutput(ParallelStyle):
     """Has the inputs of a module lie as is desired, and its outputs."""
 
-    def __init__(self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None, desired_input_kwarg_layouts=None, use_local_input: bool = False,
+    def __init__(self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None,
+                 desired_input_kwarg_layouts=None, use_local_input: bool = False,
                  output_layouts=None, desired_output_layouts=None, use_local_output: bool = True):
         self.input_layouts, self.desired_input_layouts = listed(input_layouts), listed(desired_input_layouts)
-        self.input_kwarg_layouts, self.desired_input_kwarg_layouts = input_kwarg_layouts or {}, desired_input_kwarg_layouts or {}
+        self.input_kwarg_layouts, self.desired_input_kwarg_layouts = (input_kwarg_layouts or {},
+                                                                      desired_input_kwarg_layouts or {})
         self.output_layouts, self.desired_output_layouts = listed(output_layouts), listed(desired_output_layouts)
         self.use_local_input, self.use_local_output = use_local_input, use_local_output
-        for kind, given, wanted in (("input", self.input_layouts, self.desired_input_layouts), ("output", self.output_layouts, self.desired_output_layouts)):
+        for kind, given, wanted in (("input", self.input_layouts, self.desired_input_layouts),
+                                    ("output", self.output_layouts, self.desired_output_layouts)):
             if len(given) != len(wanted):
                 raise AssertionError(f"{kind}_layouts and desired_{kind}_layouts should have same length!")
         if self.input_kwarg_layouts.keys() != self.desired_input_kwarg_layouts.keys():
@@ -149,12 +156,16 @@ class PrepareModuleInputOutput(ParallelStyle):
     def _apply(self, module, device_mesh):
         def before(mod, inputs, keywords):
             if self.input_layouts:
-                inputs = self.several(inputs, device_mesh, self.input_layouts, self.desired_input_layouts, self.use_local_input, "inputs")
-            return inputs, {k: self.one(v, device_mesh, self.input_kwarg_layouts.get(k), self.desired_input_kwarg_layouts.get(k), self.use_local_input) for k, v in keywords.items()}
+                inputs = self.several(inputs, device_mesh, self.input_layouts, self.desired_input_layouts,
+                                      self.use_local_input, "inputs")
+            return inputs, {k: self.one(v, device_mesh, self.input_kwarg_layouts.get(k),
+                                        self.desired_input_kwarg_layouts.get(k), self.use_local_input)
+                            for k, v in keywords.items()}
 
         def after(mod, inputs, outputs):
             values = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
-            found = self.several(values, device_mesh, self.output_layouts, self.desired_output_layouts, self.use_local_output, "outputs")
+            found = self.several(values, device_mesh, self.output_layouts, self.desired_output_layouts,
+                                 self.use_local_output, "outputs")
             return found if isinstance(outputs, (tuple, list)) else found[0]
 
         if self.input_layouts or self.input_kwarg_layouts:
@@ -165,10 +176,13 @@ class PrepareModuleInputOutput(ParallelStyle):
 
 
 class PrepareModuleInput(PrepareModuleInputOutput):
-    """Has the inputs of a module lie as is desired: those that are plain tensors are parts, by ``input_layouts``.  None leaves one alone."""
+    """Has the inputs of a module lie as is desired: those that are plain tensors are parts, by ``input_layouts``.  None
+    leaves one alone."""
 
-    def __init__(self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None, desired_input_kwarg_layouts=None, use_local_output: bool = False):
-        super().__init__(input_layouts=input_layouts, desired_input_layouts=desired_input_layouts, input_kwarg_layouts=input_kwarg_layouts,
+    def __init__(self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None,
+                 desired_input_kwarg_layouts=None, use_local_output: bool = False):
+        super().__init__(input_layouts=input_layouts, desired_input_layouts=desired_input_layouts,
+                         input_kwarg_layouts=input_kwarg_layouts,
                          desired_input_kwarg_layouts=desired_input_kwarg_layouts, use_local_input=use_local_output)
 
 
@@ -176,4 +190,5 @@ class PrepareModuleOutput(PrepareModuleInputOutput):
     """Has the outputs of a module lie as is desired."""
 
     def __init__(self, *, output_layouts, desired_output_layouts, use_local_output: bool = True):
-        super().__init__(output_layouts=output_layouts, desired_output_layouts=desired_output_layouts, use_local_output=use_local_output)
+        super().__init__(output_layouts=output_layouts, desired_output_layouts=desired_output_layouts,
+                         use_local_output=use_local_output)

@@ -20,7 +20,8 @@ class MNIST(VisionDataset):
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.train = train
         part = self.parts[train]
-        self.data, self.targets = torch.from_numpy(self.read(f"{part}-images-idx3-ubyte")), torch.from_numpy(self.read(f"{part}-labels-idx1-ubyte")).long()
+        self.data, self.targets = torch.from_numpy(self.read(f"{part}-images-idx3-ubyte")), torch.from_numpy(
+            self.read(f"{part}-labels-idx1-ubyte")).long()
 
     @property
     def raw_folder(self):
@@ -57,7 +58,10 @@ class KMNIST(MNIST):
 class CIFAR10(VisionDataset):
     """Small photographs of ten classes, from the pickles in ``root/cifar-10-batches-py``."""
 
-    base_folder, train_list, test_list, label, meta = "cifar-10-batches-py", [f"data_batch_{k}" for k in range(1, 6)], ["test_batch"], "labels", ("batches.meta", "label_names")
+    base_folder, train_list, test_list, label, meta = "cifar-10-batches-py", [f"data_batch_{k}"
+                                                                              for k in range(1, 6)], [
+                                                                                      "test_batch"], "labels", (
+                                                                                          "batches.meta", "label_names")
 
     def __init__(self, root, train=True, transform=None, target_transform=None, download=False):
         super().__init__(root, transform=transform, target_transform=target_transform)
@@ -88,13 +92,15 @@ class CIFAR10(VisionDataset):
 class CIFAR100(CIFAR10):
     """The same with a hundred classes."""
 
-    base_folder, train_list, test_list, label, meta = "cifar-100-python", ["train"], ["test"], "fine_labels", ("meta", "fine_label_names")
+    base_folder, train_list, test_list, label, meta = "cifar-100-python", ["train"], ["test"], "fine_labels", (
+        "meta", "fine_label_names")
 
 
 class FakeData(VisionDataset):
     """Random images, the same for the same index."""
 
-    def __init__(self, size=1000, image_size=(3, 224, 224), num_classes=10, transform=None, target_transform=None, random_offset=0):
+    def __init__(self, size=1000, image_size=(3, 224, 224), num_classes=10, transform=None, target_transform=None,
+                 random_offset=0):
         super().__init__(None, transform=transform, target_transform=target_transform)
         self.size, self.image_size, self.num_classes, self.random_offset = size, image_size, num_classes, random_offset
 

@@ -32,10 +32,12 @@ def make_dataset(directory, class_to_idx, extensions=None, is_valid_file=None, a
         return is_valid_file(name) if is_valid_file is not None else name.lower().endswith(tuple(extensions))
     found = []
     for name in sorted(class_to_idx):
-        own = [(os.path.join(root, file), class_to_idx[name]) for root, _, files in sorted(os.walk(os.path.join(directory, name), followlinks=True))
+        own = [(os.path.join(root, file), class_to_idx[name])
+               for root, _, files in sorted(os.walk(os.path.join(directory, name), followlinks=True))
                for file in sorted(files) if wanted(os.path.join(root, file))]
         if not own and not allow_empty:
-            raise FileNotFoundError(f"Found no valid file for the classes {name}. Supported extensions are: {', '.join(extensions or ())}")
+            raise FileNotFoundError(
+                f"Found no valid file for the classes {name}. Supported extensions are: {', '.join(extensions or ())}")
         found += own
     return found
 
@@ -43,7 +45,8 @@ def make_dataset(directory, class_to_idx, extensions=None, is_valid_file=None, a
 class DatasetFolder(VisionDataset):
     """Files, each in the folder of its class, read by ``loader``."""
 
-    def __init__(self, root, loader, extensions=None, transform=None, target_transform=None, is_valid_file=None, allow_empty=False):
+    def __init__(self, root, loader, extensions=None, transform=None, target_transform=None, is_valid_file=None,
+                 allow_empty=False):
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.loader, self.extensions = loader, extensions
         self.classes, self.class_to_idx = find_classes(self.root)
@@ -61,6 +64,8 @@ class DatasetFolder(VisionDataset):
 class ImageFolder(DatasetFolder):
     """Images, each in the folder of its class."""
 
-    def __init__(self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None, allow_empty=False):
-        super().__init__(root, loader, None if is_valid_file else IMG_EXTENSIONS, transform, target_transform, is_valid_file, allow_empty)
+    def __init__(self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None,
+                 allow_empty=False):
+        super().__init__(root, loader, None if is_valid_file else IMG_EXTENSIONS, transform, target_transform,
+                         is_valid_file, allow_empty)
         self.imgs = self.samples

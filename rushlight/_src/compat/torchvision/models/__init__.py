@@ -1,10 +1,14 @@
-"""Models: residual networks, VGG, DenseNet, MobileNetV2 and AlexNet, without trained weights; timm has the others, in Python."""
+"""Models: residual networks, VGG, DenseNet, MobileNetV2 and AlexNet, without trained weights; timm has the others, in
+Python."""
 from ...absent import absent
 from . import alexnet as _alexnet, densenet as _densenet, mobilenetv2 as _mobilenetv2, resnet as _resnet, vgg as _vgg
 
 WHY = "it is not part of the stand-in for torchvision: timm.create_model has such models in Python"
-globals().update(absent("torchvision.models", WHY, "mobilenet_v3_large mobilenet_v3_small efficientnet_b0 convnext_tiny vit_b_16 swin_t inception_v3 googlenet squeezenet1_0 squeezenet1_1 "
-                        "shufflenet_v2_x1_0 mnasnet1_0 regnet_y_400mf maxvit_t MobileNet_V3_Large_Weights MobileNet_V3_Small_Weights EfficientNet_B0_Weights ConvNeXt_Tiny_Weights "
+globals().update(absent("torchvision.models", WHY,
+                        "mobilenet_v3_large mobilenet_v3_small efficientnet_b0 convnext_tiny vit_b_16 swin_t "
+                        "inception_v3 googlenet squeezenet1_0 squeezenet1_1 "
+                        "shufflenet_v2_x1_0 mnasnet1_0 regnet_y_400mf maxvit_t MobileNet_V3_Large_Weights "
+                        "MobileNet_V3_Small_Weights EfficientNet_B0_Weights ConvNeXt_Tiny_Weights "
                         "ViT_B_16_Weights Swin_T_Weights Inception_V3_Weights GoogLeNet_Weights SqueezeNet1_1_Weights"))
 ROOMS = (_resnet, _vgg, _densenet, _mobilenetv2, _alexnet)
 BUILDERS = {name: getattr(room, name) for room in ROOMS for name in room.__all__ if name[0].islower()}

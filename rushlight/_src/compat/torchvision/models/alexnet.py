@@ -5,7 +5,8 @@ from rushlight import nn
 from .weights import check, weights_class
 
 __all__ = ["AlexNet", "AlexNet_Weights", "alexnet"]
-CONVOLUTIONS = ((3, 64, 11, 4, 2, True), (64, 192, 5, 1, 2, True), (192, 384, 3, 1, 1, False), (384, 256, 3, 1, 1, False), (256, 256, 3, 1, 1, True))
+CONVOLUTIONS = ((3, 64, 11, 4, 2, True), (64, 192, 5, 1, 2, True), (192, 384, 3, 1, 1, False),
+                (384, 256, 3, 1, 1, False), (256, 256, 3, 1, 1, True))
 AlexNet_Weights = weights_class("AlexNet_Weights")
 
 
@@ -16,10 +17,12 @@ class AlexNet(nn.Module):
         super().__init__()
         layers = []
         for inputs, outputs, size, stride, padding, pooled in CONVOLUTIONS:
-            layers += [nn.Conv2d(inputs, outputs, size, stride, padding), nn.ReLU(inplace=True), *([nn.MaxPool2d(kernel_size=3, stride=2)] if pooled else [])]
+            layers += [nn.Conv2d(inputs, outputs, size, stride, padding), nn.ReLU(inplace=True),
+                       *([nn.MaxPool2d(kernel_size=3, stride=2)] if pooled else [])]
         self.features = nn.Sequential(*layers)
         self.avgpool = nn.AdaptiveAvgPool2d((6, 6))
-        self.classifier = nn.Sequential(nn.Dropout(p=dropout), nn.Linear(256 * 6 * 6, 4096), nn.ReLU(inplace=True), nn.Dropout(p=dropout), nn.Linear(4096, 4096),
+        self.classifier = nn.Sequential(nn.Dropout(p=dropout), nn.Linear(256 * 6 * 6, 4096), nn.ReLU(inplace=True),
+                                        nn.Dropout(p=dropout), nn.Linear(4096, 4096),
                                         nn.ReLU(inplace=True), nn.Linear(4096, num_classes))
 
     def forward(self, x):

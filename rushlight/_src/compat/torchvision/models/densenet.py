@@ -41,7 +41,9 @@ class _DenseBlock(nn.ModuleDict):
     def __init__(self, num_layers, num_input_features, bn_size, growth_rate, drop_rate, memory_efficient=False):
         super().__init__()
         for k in range(num_layers):
-            self.add_module(f"denselayer{k + 1}", _DenseLayer(num_input_features + k * growth_rate, growth_rate, bn_size, drop_rate, memory_efficient))
+            self.add_module(f"denselayer{k + 1}",
+                            _DenseLayer(num_input_features + k * growth_rate, growth_rate, bn_size, drop_rate,
+                                        memory_efficient))
 
     def forward(self, init_features):
         features = [init_features]
@@ -55,19 +57,25 @@ class _Transition(nn.Sequential):
 
     def __init__(self, num_input_features, num_output_features):
         super().__init__(OrderedDict(norm=nn.BatchNorm2d(num_input_features), relu=nn.ReLU(inplace=True),
-                                     conv=nn.Conv2d(num_input_features, num_output_features, kernel_size=1, stride=1, bias=False), pool=nn.AvgPool2d(kernel_size=2, stride=2)))
+                                     conv=nn.Conv2d(num_input_features, num_output_features, kernel_size=1, stride=1,
+                                                    bias=False), pool=nn.AvgPool2d(kernel_size=2, stride=2)))
 
 
 class DenseNet(nn.Module):
     """Blocks of layers with transitions between them: images [n, 3, h, w] to scores [n, num_classes]."""
 
-    def __init__(self, growth_rate=32, block_config=(6, 12, 24, 16), num_init_features=64, bn_size=4, drop_rate=0, num_classes=1000, memory_efficient=False):
+    def __init__(self, growth_rate=32, block_config=(6, 12, 24, 16), num_init_features=64, bn_size=4, drop_rate=0,
+                 num_classes=1000, memory_efficient=False):
         super().__init__()
-        self.features = nn.Sequential(OrderedDict(conv0=nn.Conv2d(3, num_init_features, kernel_size=7, stride=2, padding=3, bias=False), norm0=nn.BatchNorm2d(num_init_features),
-                                                  relu0=nn.ReLU(inplace=True), pool0=nn.MaxPool2d(kernel_size=3, stride=2, padding=1)))
+        self.features = nn.Sequential(OrderedDict(conv0=nn.Conv2d(3, num_init_features, kernel_size=7, stride=2,
+                                                                  padding=3, bias=False),
+                                                  norm0=nn.BatchNorm2d(num_init_features),
+                                                  relu0=nn.ReLU(inplace=True),
+                                                  pool0=nn.MaxPool2d(kernel_size=3, stride=2, padding=1)))
         width = num_init_features
         for k, count in enumerate(block_config, 1):
-            self.features.add_module(f"denseblock{k}", _DenseBlock(count, width, bn_size, growth_rate, drop_rate, memory_efficient))
+            self.features.add_module(f"denseblock{k}",
+                                     _DenseBlock(count, width, bn_size, growth_rate, drop_rate, memory_efficient))
             width += count * growth_rate
             if k != len(block_config):
                 self.features.add_module(f"transition{k}", _Transition(width, width // 2))
@@ -88,7 +96,8 @@ class DenseNet(nn.Module):
         return self.classifier(nn.functional.adaptive_avg_pool2d(x, (1, 1)).flatten(1))
 
 
-KINDS = {"densenet121": (32, (6, 12, 24, 16), 64), "densenet161": (48, (6, 12, 36, 24), 96), "densenet169": (32, (6, 12, 32, 32), 64), "densenet201": (32, (6, 12, 48, 32), 64)}
+KINDS = {"densenet121": (32, (6, 12, 24, 16), 64), "densenet161": (48, (6, 12, 36, 24), 96),
+         "densenet169": (32, (6, 12, 32, 32), 64), "densenet201": (32, (6, 12, 48, 32), 64)}
 
 
 def build(name, *, weights=None, progress=True, **kwargs):

@@ -23,8 +23,10 @@ class InvertedResidual(nn.Module):
         if stride not in (1, 2):
             raise ValueError(f"stride should be 1 or 2 instead of {stride}")
         norm, hidden = norm_layer or nn.BatchNorm2d, int(round(inp * expand_ratio))
-        layers = [Conv2dNormActivation(inp, hidden, kernel_size=1, norm_layer=norm, activation_layer=nn.ReLU6)] if expand_ratio != 1 else []
-        self.conv = nn.Sequential(*layers, Conv2dNormActivation(hidden, hidden, stride=stride, groups=hidden, norm_layer=norm, activation_layer=nn.ReLU6),
+        layers = [Conv2dNormActivation(inp, hidden, kernel_size=1, norm_layer=norm,
+                                       activation_layer=nn.ReLU6)] if expand_ratio != 1 else []
+        self.conv = nn.Sequential(*layers, Conv2dNormActivation(hidden, hidden, stride=stride, groups=hidden,
+                                                                norm_layer=norm, activation_layer=nn.ReLU6),
                                   nn.Conv2d(hidden, oup, 1, 1, 0, bias=False), norm(oup))
         self.stride, self.out_channels, self.use_res_connect = stride, oup, stride == 1 and inp == oup
 
@@ -32,23 +34,28 @@ class InvertedResidual(nn.Module):
         return x + self.conv(x) if self.use_res_connect else self.conv(x)
 
 
-SETTING = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))  # widening, width, count, stride
+# widening, width, count, stride
+SETTING = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
 class MobileNetV2(nn.Module):
     """Inverted residuals: images [n, 3, h, w] to scores [n, num_classes]."""
 
-    def __init__(self, num_classes=1000, width_mult=1.0, inverted_residual_setting=None, round_nearest=8, block=None, norm_layer=None, dropout=0.2):
+    def __init__(self, num_classes=1000, width_mult=1.0, inverted_residual_setting=None, round_nearest=8, block=None,
+                 norm_layer=None, dropout=0.2):
         super().__init__()
         block, norm = block or InvertedResidual, norm_layer or nn.BatchNorm2d
-        width, self.last_channel = divisible(32 * width_mult, round_nearest), divisible(1280 * max(1.0, width_mult), round_nearest)
+        width, self.last_channel = divisible(32 * width_mult, round_nearest), divisible(1280 * max(1.0, width_mult),
+                                                                                        round_nearest)
         features = [Conv2dNormActivation(3, width, stride=2, norm_layer=norm, activation_layer=nn.ReLU6)]
         for widening, wanted, count, stride in inverted_residual_setting or SETTING:
             following = divisible(wanted * width_mult, round_nearest)
             for k in range(count):
-                features.append(block(width, following, stride if k == 0 else 1, expand_ratio=widening, norm_layer=norm))
+                features.append(block(width, following, stride if k == 0 else 1, expand_ratio=widening,
+                                      norm_layer=norm))
                 width = following
-        features.append(Conv2dNormActivation(width, self.last_channel, kernel_size=1, norm_layer=norm, activation_layer=nn.ReLU6))
+        features.append(Conv2dNormActivation(width, self.last_channel, kernel_size=1, norm_layer=norm,
+                                             activation_layer=nn.ReLU6))
         self.features = nn.Sequential(*features)
         self.classifier = nn.Sequential(nn.Dropout(p=dropout), nn.Linear(self.last_channel, num_classes))
         for module in self.modules():

@@ -1,4 +1,5 @@
-"""Residual networks (He et al. 2015, arXiv:1512.03385; wide: Zagoruyko 2016; ResNeXt: Xie et al. 2016), with torchvision's names of parameters."""
+"""Residual networks (He et al. 2015, arXiv:1512.03385; wide: Zagoruyko 2016; ResNeXt: Xie et al. 2016), with
+torchvision's names of parameters."""
 from __future__ import annotations
 
 from functools import partial
@@ -21,7 +22,8 @@ class BasicBlock(nn.Module):
 
     expansion = 1
 
-    def __init__(self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1, norm_layer=None):
+    def __init__(self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1,
+                 norm_layer=None):
         super().__init__()
         if groups != 1 or base_width != 64:
             raise ValueError("BasicBlock only supports groups=1 and base_width=64")
@@ -39,11 +41,13 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A convolution of 3 by 3 between two of 1 by 1, around which the input is added; the stride is that of the middle one."""
+    """A convolution of 3 by 3 between two of 1 by 1, around which the input is added; the stride is that of the middle
+    one."""
 
     expansion = 4
 
-    def __init__(self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1, norm_layer=None):
+    def __init__(self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1,
+                 norm_layer=None):
         super().__init__()
         norm = norm_layer or nn.BatchNorm2d
         width = int(planes * (base_width / 64.0)) * groups
@@ -62,15 +66,18 @@ class Bottleneck(nn.Module):
 class ResNet(nn.Module):
     """Four stages of blocks, ``layers`` tells how many each: images [n, 3, h, w] to scores [n, num_classes].
 
-    ``replace_stride_with_dilation``: for each of the last three stages, whether it dilates instead of making the image smaller.  ValueError unless
+    ``replace_stride_with_dilation``: for each of the last three stages, whether it dilates instead of making the image
+      smaller.  ValueError unless
     that is None or three long.
     """
 
-    def __init__(self, block, layers, num_classes=1000, zero_init_residual=False, groups=1, width_per_group=64, replace_stride_with_dilation=None, norm_layer=None):
+    def __init__(self, block, layers, num_classes=1000, zero_init_residual=False, groups=1, width_per_group=64,
+                 replace_stride_with_dilation=None, norm_layer=None):
         super().__init__()
         dilate = replace_stride_with_dilation or [False, False, False]
         if len(dilate) != 3:
-            raise ValueError(f"replace_stride_with_dilation should be None or a 3-element tuple, got {replace_stride_with_dilation}")
+            raise ValueError(
+                f"replace_stride_with_dilation should be None or a 3-element tuple, got {replace_stride_with_dilation}")
         self._norm_layer = norm_layer or nn.BatchNorm2d
         self.inplanes, self.dilation, self.groups, self.base_width = 64, 1, groups, width_per_group
         self.conv1 = nn.Conv2d(3, self.inplanes, kernel_size=7, stride=2, padding=3, bias=False)
@@ -101,10 +108,12 @@ class ResNet(nn.Module):
             self.dilation, stride = self.dilation * stride, 1
         downsample = None
         if stride != 1 or self.inplanes != planes * block.expansion:
-            downsample = nn.Sequential(conv1x1(self.inplanes, planes * block.expansion, stride), norm(planes * block.expansion))
+            downsample = nn.Sequential(conv1x1(self.inplanes, planes * block.expansion, stride),
+                                       norm(planes * block.expansion))
         made = [block(self.inplanes, planes, stride, downsample, self.groups, self.base_width, before, norm)]
         self.inplanes = planes * block.expansion
-        made += [block(self.inplanes, planes, groups=self.groups, base_width=self.base_width, dilation=self.dilation, norm_layer=norm) for _ in range(1, blocks)]
+        made += [block(self.inplanes, planes, groups=self.groups, base_width=self.base_width, dilation=self.dilation,
+                       norm_layer=norm) for _ in range(1, blocks)]
         return nn.Sequential(*made)
 
     def forward(self, x):
@@ -114,9 +123,12 @@ class ResNet(nn.Module):
 
 
 KINDS = {  # block, layers, and what else
-    "resnet18": (BasicBlock, [2, 2, 2, 2], {}), "resnet34": (BasicBlock, [3, 4, 6, 3], {}), "resnet50": (Bottleneck, [3, 4, 6, 3], {}), "resnet101": (Bottleneck, [3, 4, 23, 3], {}),
-    "resnet152": (Bottleneck, [3, 8, 36, 3], {}), "resnext50_32x4d": (Bottleneck, [3, 4, 6, 3], {"groups": 32, "width_per_group": 4}),
-    "resnext101_32x8d": (Bottleneck, [3, 4, 23, 3], {"groups": 32, "width_per_group": 8}), "wide_resnet50_2": (Bottleneck, [3, 4, 6, 3], {"width_per_group": 128}),
+    "resnet18": (BasicBlock, [2, 2, 2, 2], {}), "resnet34": (BasicBlock, [3, 4, 6, 3], {}),
+    "resnet50": (Bottleneck, [3, 4, 6, 3], {}), "resnet101": (Bottleneck, [3, 4, 23, 3], {}),
+    "resnet152": (Bottleneck, [3, 8, 36, 3], {}),
+    "resnext50_32x4d": (Bottleneck, [3, 4, 6, 3], {"groups": 32, "width_per_group": 4}),
+    "resnext101_32x8d": (Bottleneck, [3, 4, 23, 3], {"groups": 32, "width_per_group": 8}),
+    "wide_resnet50_2": (Bottleneck, [3, 4, 6, 3], {"width_per_group": 128}),
     "wide_resnet101_2": (Bottleneck, [3, 4, 23, 3], {"width_per_group": 128})}
 
 
@@ -128,7 +140,9 @@ def build(name, *, weights=None, progress=True, **kwargs):
 
 
 globals().update({name: partial(build, name) for name in KINDS})
-WEIGHTS = {"ResNet18_Weights": 1, "ResNet34_Weights": 1, "ResNet50_Weights": 2, "ResNet101_Weights": 2, "ResNet152_Weights": 2, "ResNeXt50_32X4D_Weights": 2,
+WEIGHTS = {"ResNet18_Weights": 1, "ResNet34_Weights": 1, "ResNet50_Weights": 2, "ResNet101_Weights": 2,
+           "ResNet152_Weights": 2, "ResNeXt50_32X4D_Weights": 2,
            "ResNeXt101_32X8D_Weights": 2, "Wide_ResNet50_2_Weights": 2, "Wide_ResNet101_2_Weights": 2}
-globals().update({name: weights_class(name, *[f"IMAGENET1K_V{k + 1}" for k in range(count)]) for name, count in WEIGHTS.items()})
+globals().update({name: weights_class(name, *[f"IMAGENET1K_V{k + 1}" for k in range(count)])
+                  for name, count in WEIGHTS.items()})
 __all__ = ["BasicBlock", "Bottleneck", "ResNet", *KINDS, *WEIGHTS]

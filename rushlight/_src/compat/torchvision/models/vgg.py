@@ -6,9 +6,11 @@ from functools import partial
 from rushlight import nn
 from .weights import check, weights_class
 
-cfgs = {"A": [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"], "B": [64, 64, "M", 128, 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
+cfgs = {"A": [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
+        "B": [64, 64, "M", 128, 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
         "D": [64, 64, "M", 128, 128, "M", 256, 256, 256, "M", 512, 512, 512, "M", 512, 512, 512, "M"],
-        "E": [64, 64, "M", 128, 128, "M", 256, 256, 256, 256, "M", 512, 512, 512, 512, "M", 512, 512, 512, 512, "M"]}  # widths; M halves the image
+        # widths; M halves the image
+        "E": [64, 64, "M", 128, 128, "M", 256, 256, 256, 256, "M", 512, 512, 512, 512, "M", 512, 512, 512, 512, "M"]}
 LETTERS = {"vgg11": "A", "vgg13": "B", "vgg16": "D", "vgg19": "E"}
 
 
@@ -19,7 +21,8 @@ def make_layers(cfg, batch_norm=False):
         if one == "M":
             layers.append(nn.MaxPool2d(kernel_size=2, stride=2))
             continue
-        layers += [nn.Conv2d(width, one, kernel_size=3, padding=1), *([nn.BatchNorm2d(one)] if batch_norm else []), nn.ReLU(inplace=True)]
+        layers += [nn.Conv2d(width, one, kernel_size=3, padding=1), *([nn.BatchNorm2d(one)] if batch_norm else []),
+                   nn.ReLU(inplace=True)]
         width = one
     return nn.Sequential(*layers)
 
@@ -30,7 +33,8 @@ class VGG(nn.Module):
     def __init__(self, features, num_classes=1000, init_weights=True, dropout=0.5):
         super().__init__()
         self.features, self.avgpool = features, nn.AdaptiveAvgPool2d((7, 7))
-        self.classifier = nn.Sequential(nn.Linear(512 * 7 * 7, 4096), nn.ReLU(True), nn.Dropout(dropout), nn.Linear(4096, 4096), nn.ReLU(True), nn.Dropout(dropout),
+        self.classifier = nn.Sequential(nn.Linear(512 * 7 * 7, 4096), nn.ReLU(True), nn.Dropout(dropout),
+                                        nn.Linear(4096, 4096), nn.ReLU(True), nn.Dropout(dropout),
                                         nn.Linear(4096, num_classes))
         for module in self.modules() if init_weights else ():
             if isinstance(module, nn.Conv2d):
@@ -51,6 +55,8 @@ def build(name, batch_norm, *, weights=None, progress=True, **kwargs):
 
 
 globals().update({name + suffix: partial(build, name, bool(suffix)) for name in LETTERS for suffix in ("", "_bn")})
-WEIGHTS = {f"{name.upper()}{suffix}_Weights": ("IMAGENET1K_V1", *(("IMAGENET1K_FEATURES",) if name + suffix == "vgg16" else ())) for name in LETTERS for suffix in ("", "_BN")}
+WEIGHTS = {f"{name.upper()}{suffix}_Weights": ("IMAGENET1K_V1",
+                                               *(("IMAGENET1K_FEATURES",) if name + suffix == "vgg16" else ()))
+           for name in LETTERS for suffix in ("", "_BN")}
 globals().update({name: weights_class(name, *versions) for name, versions in WEIGHTS.items()})
 __all__ = ["VGG", *(name + suffix for name in LETTERS for suffix in ("", "_bn")), *WEIGHTS]

@@ -1,4 +1,5 @@
-"""Trained weights: there are none in this package, and nothing is downloaded; a file of them is loaded by ``load_state_dict``."""
+"""Trained weights: there are none in this package, and nothing is downloaded; a file of them is loaded by
+``load_state_dict``."""
 from __future__ import annotations
 
 
@@ -15,11 +16,14 @@ class Weights:
 def weights_class(name: str, *versions: str):
     """The class with the names of a model's weights, the last of which is the default."""
     made = {version: Weights(name, version) for version in versions or ("IMAGENET1K_V1",)}
-    return type(name, (Weights,), {**made, "DEFAULT": list(made.values())[-1], "__doc__": "Names of weights that are not here."})
+    return type(name, (Weights,),
+                {**made, "DEFAULT": list(made.values())[-1], "__doc__": "Names of weights that are not here."})
 
 
 def check(weights, model: str):
     """NotImplementedError if a builder is to start from trained weights."""
     if weights not in (None, False):
-        raise NotImplementedError(f"{model}(weights={weights!r}): trained weights are not part of the stand-in for torchvision, and nothing is downloaded; "
-                                  f"make the model with weights=None and load_state_dict(torch.load(file))")
+        raise NotImplementedError(
+            f"{model}(weights={weights!r}): trained weights are not part of the stand-in for torchvision, and nothing "
+            "is downloaded; "
+            f"make the model with weights=None and load_state_dict(torch.load(file))")

@@ -1,10 +1,13 @@
 """Layers and operators on boxes."""
-from .boxes import (batched_nms, box_area, box_convert, box_iou, clip_boxes_to_image, generalized_box_iou, masks_to_boxes, nms, remove_small_boxes)
+from .boxes import (batched_nms, box_area, box_convert, box_iou, clip_boxes_to_image, generalized_box_iou,
+                    masks_to_boxes, nms, remove_small_boxes)
 from .deformable import DeformConv2d, deform_conv2d
-from .distances import complete_box_iou, complete_box_iou_loss, distance_box_iou, distance_box_iou_loss, generalized_box_iou_loss
+from .distances import (complete_box_iou, complete_box_iou_loss, distance_box_iou, distance_box_iou_loss,
+                        generalized_box_iou_loss)
 from .feature_pyramid_network import FeaturePyramidNetwork, MultiScaleRoIAlign
 from .focal import sigmoid_focal_loss
-from .misc import MLP, Conv2dNormActivation, Conv3dNormActivation, ConvNormActivation, FrozenBatchNorm2d, Permute, SqueezeExcitation
+from .misc import (MLP, Conv2dNormActivation, Conv3dNormActivation, ConvNormActivation, FrozenBatchNorm2d, Permute,
+                   SqueezeExcitation)
 from .regions import PSRoIAlign, PSRoIPool, RoIAlign, RoIPool, ps_roi_align, ps_roi_pool, roi_align, roi_pool
 from .stochastic_depth import DropBlock2d, DropBlock3d, StochasticDepth, drop_block2d, drop_block3d, stochastic_depth
 

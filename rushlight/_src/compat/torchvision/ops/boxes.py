@@ -5,7 +5,8 @@ import numpy as np
 
 import rushlight as torch
 
-__all__ = ["batched_nms", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "generalized_box_iou", "masks_to_boxes", "nms", "remove_small_boxes"]
+__all__ = ["batched_nms", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "generalized_box_iou",
+           "masks_to_boxes", "nms", "remove_small_boxes"]
 
 
 def box_area(boxes):
@@ -37,7 +38,8 @@ def generalized_box_iou(boxes1, boxes2):
 
 
 def nms(boxes, scores, iou_threshold):
-    """Indices of the boxes left, best first, when those that overlap a better one by more than the threshold are dropped.
+    """Indices of the boxes left, best first, when those that overlap a better one by more than the threshold are
+    dropped.
 
     RuntimeError where boxes are not [n, 4], or scores not [n].
     """

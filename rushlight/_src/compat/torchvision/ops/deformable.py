@@ -14,10 +14,11 @@ def pair(value):
 
 
 def deform_conv2d(input, offset, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), mask=None):
-    """A convolution that reads at places moved by ``offset``, each weighed by ``mask`` (Dai et al. 2017, Zhu et al. 2018).
+    """A convolution that reads at places moved by ``offset``, each weighed by ``mask`` (Dai et al. 2017, Zhu et al.
+    2018).
 
-    input [n, c, h, w], weight [o, c / groups, kh, kw], offset [n, 2 * offset groups * kh * kw, oh, ow] (y before x), mask
-    [n, offset groups * kh * kw, oh, ow] -> [n, o, oh, ow].  RuntimeError where these do not fit.
+    input [n, c, h, w], weight [o, c / groups, kh, kw], offset [n, 2 * offset groups * kh * kw, oh, ow] (y before x),
+    mask [n, offset groups * kh * kw, oh, ow] -> [n, o, oh, ow].  RuntimeError where these do not fit.
     """
     (sh, sw), (ph, pw), (dh, dw) = pair(stride), pair(padding), pair(dilation)
     n, c, h, w = input.shape
@@ -27,7 +28,8 @@ def deform_conv2d(input, offset, weight, bias=None, stride=(1, 1), padding=(0, 0
     parts = offset.shape[1] // (2 * places)
     if parts == 0:
         raise RuntimeError("the shape of the offset tensor at dimension 1 is not valid. It should be a multiple of "
-                           f"2 * weight.size[2] * weight.size[3].\nGot offset.shape[1]={offset.shape[1]}, while 2 * weight.size[2] "
+                           f"2 * weight.size[2] * weight.size[3].\nGot offset.shape[1]={offset.shape[1]}, while 2 * "
+                           "weight.size[2] "
                            f"* weight.size[3]={2 * places}")
     if tuple(offset.shape) != (n, 2 * parts * places, oh, ow):
         raise RuntimeError(f"offset output dims: expected {(n, 2 * parts * places, oh, ow)}, got {tuple(offset.shape)}")
@@ -67,7 +69,8 @@ class DeformConv2d(nn.Module):
         super().__init__()
         if in_channels % groups or out_channels % groups:
             raise ValueError("in_channels and out_channels must be divisible by groups")
-        self.in_channels, self.out_channels, self.kernel_size, self.groups = in_channels, out_channels, pair(kernel_size), groups
+        self.in_channels, self.out_channels, self.kernel_size, self.groups = in_channels, out_channels, pair(
+            kernel_size), groups
         self.stride, self.padding, self.dilation = pair(stride), pair(padding), pair(dilation)
         self.weight = nn.Parameter(torch.empty(out_channels, in_channels // groups, *self.kernel_size))
         self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
@@ -83,5 +86,6 @@ class DeformConv2d(nn.Module):
         return deform_conv2d(input, offset, self.weight, self.bias, self.stride, self.padding, self.dilation, mask)
 
     def extra_repr(self):
-        return (f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+        return (f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
+                f"padding={self.padding}, "
                 f"dilation={self.dilation}, groups={self.groups}, bias={self.bias is not None}")

@@ -1,11 +1,13 @@
-"""How far boxes are apart beyond their overlap (Rezatofighi et al. 2019; Zheng et al. 2020), between all pairs and as losses of boxes beside each other."""
+"""How far boxes are apart beyond their overlap (Rezatofighi et al. 2019; Zheng et al. 2020), between all pairs and as
+losses of boxes beside each other."""
 from __future__ import annotations
 
 import math
 
 import rushlight as torch
 
-__all__ = ["complete_box_iou", "complete_box_iou_loss", "distance_box_iou", "distance_box_iou_loss", "generalized_box_iou_loss"]
+__all__ = ["complete_box_iou", "complete_box_iou_loss", "distance_box_iou", "distance_box_iou_loss",
+           "generalized_box_iou_loss"]
 
 
 def floats(boxes):
@@ -13,7 +15,8 @@ def floats(boxes):
 
 
 class Pairs:
-    """Boxes [..., 4] beside boxes of a shape that broadcasts with theirs: what both cover, their hull, and the distance of their centres."""
+    """Boxes [..., 4] beside boxes of a shape that broadcasts with theirs: what both cover, their hull, and the distance
+    of their centres."""
 
     def __init__(self, a, b):
         self.a, self.b = floats(a), floats(b)
@@ -61,14 +64,16 @@ def complete_box_iou(boxes1, boxes2, eps=1e-7):
 def reduced(loss, reduction):
     """ValueError for another reduction than none, mean and sum; the mean of nothing is 0."""
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"Invalid Value for arg 'reduction': '{reduction} \n Supported reduction modes: 'none', 'mean', 'sum'")
+        raise ValueError(
+            f"Invalid Value for arg 'reduction': '{reduction} \n Supported reduction modes: 'none', 'mean', 'sum'")
     if reduction == "mean":
         return loss.mean() if loss.numel() else 0.0 * loss.sum()
     return loss.sum() if reduction == "sum" else loss
 
 
 def generalized_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
-    """1 less the generalized intersection over union of boxes [n, 4] beside each other: [n], or its mean or sum.  ValueError for another reduction."""
+    """1 less the generalized intersection over union of boxes [n, 4] beside each other: [n], or its mean or sum.
+    ValueError for another reduction."""
     pairs = Pairs(boxes1, boxes2)
     hull = pairs.hull.prod(-1)
     return reduced(1 - pairs.inter / (pairs.union + eps) + (hull - pairs.union) / (hull + eps), reduction)

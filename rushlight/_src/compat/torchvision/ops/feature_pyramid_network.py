@@ -1,4 +1,5 @@
-"""Feature maps of several sizes (Lin et al. 2017, arXiv:1612.03144): each with what coarser ones know, and regions read from the one that fits."""
+"""Feature maps of several sizes (Lin et al. 2017, arXiv:1612.03144): each with what coarser ones know, and regions read
+from the one that fits."""
 from __future__ import annotations
 
 import math
@@ -28,7 +29,8 @@ class LastLevelMaxPool(ExtraFPNBlock):
 
 
 class LastLevelP6P7(ExtraFPNBlock):
-    """Two more maps by convolutions, of the network's coarsest result or (where the numbers of channels differ) of its last input."""
+    """Two more maps by convolutions, of the network's coarsest result or (where the numbers of channels differ) of its
+    last input."""
 
     def __init__(self, in_channels, out_channels):
         super().__init__()
@@ -44,7 +46,8 @@ class LastLevelP6P7(ExtraFPNBlock):
 
 
 class FeaturePyramidNetwork(nn.Module):
-    """From maps by name, finest first, of ``in_channels_list`` channels to as many of ``out_channels``, each of which has the coarser ones added.
+    """From maps by name, finest first, of ``in_channels_list`` channels to as many of ``out_channels``, each of which
+    has the coarser ones added.
 
     ValueError for an input without channels.
 
@@ -61,9 +64,11 @@ class FeaturePyramidNetwork(nn.Module):
         if extra_blocks is not None and not isinstance(extra_blocks, ExtraFPNBlock):
             raise TypeError(f"extra_blocks should be of type ExtraFPNBlock not {type(extra_blocks)}")
         self.inner_blocks = nn.ModuleList(
-            Conv2dNormActivation(c, out_channels, kernel_size=1, padding=0, norm_layer=norm_layer, activation_layer=None) for c in in_channels_list)
+            Conv2dNormActivation(c, out_channels, kernel_size=1, padding=0, norm_layer=norm_layer,
+                                 activation_layer=None) for c in in_channels_list)
         self.layer_blocks = nn.ModuleList(
-            Conv2dNormActivation(out_channels, out_channels, kernel_size=3, norm_layer=norm_layer, activation_layer=None) for _ in in_channels_list)
+            Conv2dNormActivation(out_channels, out_channels, kernel_size=3, norm_layer=norm_layer,
+                                 activation_layer=None) for _ in in_channels_list)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_uniform_(module.weight, a=1)
@@ -85,10 +90,11 @@ class FeaturePyramidNetwork(nn.Module):
 
 
 class MultiScaleRoIAlign(nn.Module):
-    """``roi_align`` of each region from the map that fits its size: a box of ``canonical_scale`` elements goes to level ``canonical_level`` (4: a sixteenth).
+    """``roi_align`` of each region from the map that fits its size: a box of ``canonical_scale`` elements goes to level
+    ``canonical_level`` (4: a sixteenth).
 
-    ``forward(x, boxes, image_shapes)``: maps by name, boxes [k, 4] of each image and its (height, width), as [regions, c, output_size...].
-    ValueError where none of ``featmap_names`` is in ``x``, or no image has a shape.
+    ``forward(x, boxes, image_shapes)``: maps by name, boxes [k, 4] of each image and its (height, width), as [regions,
+    c, output_size...].  ValueError where none of ``featmap_names`` is in ``x``, or no image has a shape.
     """
 
     def __init__(self, featmap_names, output_size, sampling_ratio, *, canonical_scale=224, canonical_level=4):

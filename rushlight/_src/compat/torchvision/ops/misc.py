@@ -4,7 +4,8 @@ from __future__ import annotations
 import rushlight as torch
 from rushlight import nn
 
-__all__ = ["Conv2dNormActivation", "Conv3dNormActivation", "ConvNormActivation", "FrozenBatchNorm2d", "MLP", "Permute", "SqueezeExcitation"]
+__all__ = ["Conv2dNormActivation", "Conv3dNormActivation", "ConvNormActivation", "FrozenBatchNorm2d", "MLP", "Permute",
+           "SqueezeExcitation"]
 
 
 class FrozenBatchNorm2d(nn.Module):
@@ -35,14 +36,16 @@ class ConvNormActivation(nn.Sequential):
     layer = nn.Conv2d
     rank = 2
 
-    def __init__(self, in_channels, out_channels, kernel_size=3, stride=1, padding=None, groups=1, norm_layer=nn.BatchNorm2d, activation_layer=nn.ReLU, dilation=1,
+    def __init__(self, in_channels, out_channels, kernel_size=3, stride=1, padding=None, groups=1,
+                 norm_layer=nn.BatchNorm2d, activation_layer=nn.ReLU, dilation=1,
                  inplace=True, bias=None, conv_layer=None):
         if padding is None:
             sizes = (kernel_size,) * self.rank if isinstance(kernel_size, int) else kernel_size
             spread = (dilation,) * self.rank if isinstance(dilation, int) else dilation
             padding = tuple((k - 1) // 2 * d for k, d in zip(sizes, spread))
         bias = norm_layer is None if bias is None else bias
-        layers = [(conv_layer or self.layer)(in_channels, out_channels, kernel_size, stride, padding, dilation=dilation, groups=groups, bias=bias)]
+        layers = [(conv_layer or self.layer)(in_channels, out_channels, kernel_size, stride, padding, dilation=dilation,
+                                             groups=groups, bias=bias)]
         if norm_layer is not None:
             layers.append(norm_layer(out_channels))
         if activation_layer is not None:
@@ -70,7 +73,8 @@ class SqueezeExcitation(nn.Module):
     def __init__(self, input_channels, squeeze_channels, activation=nn.ReLU, scale_activation=nn.Sigmoid):
         super().__init__()
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.fc1, self.fc2 = nn.Conv2d(input_channels, squeeze_channels, 1), nn.Conv2d(squeeze_channels, input_channels, 1)
+        self.fc1, self.fc2 = nn.Conv2d(input_channels, squeeze_channels, 1), nn.Conv2d(squeeze_channels, input_channels,
+                                                                                       1)
         self.activation, self.scale_activation = activation(), scale_activation()
 
     def forward(self, input):
@@ -80,7 +84,8 @@ class SqueezeExcitation(nn.Module):
 class MLP(nn.Sequential):
     """Linear layers with normalisations, activations and dropout between them."""
 
-    def __init__(self, in_channels, hidden_channels, norm_layer=None, activation_layer=nn.ReLU, inplace=None, bias=True, dropout=0.0):
+    def __init__(self, in_channels, hidden_channels, norm_layer=None, activation_layer=nn.ReLU, inplace=None, bias=True,
+                 dropout=0.0):
         given = {} if inplace is None else {"inplace": inplace}
         layers, width = [], in_channels
         for hidden in hidden_channels[:-1]:

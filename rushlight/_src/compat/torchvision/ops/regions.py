@@ -1,4 +1,5 @@
-"""Features of regions of images.  Regions are [n, 5], the image's number first, or a list of [k, 4], one for each image."""
+"""Features of regions of images.  Regions are [n, 5], the image's number first, or a list of [k, 4], one for each
+image."""
 from __future__ import annotations
 
 import rushlight as torch
@@ -40,9 +41,11 @@ class Regions:
         return sizes.ceil().long().clamp(min=0)
 
     def samples(self, at, cells, count):
-        """Places of samples of the regions ``at``: y [n, cells * count] and x, ``count`` evenly spread over each cell."""
+        """Places of samples of the regions ``at``: y [n, cells * count] and x, ``count`` evenly spread over each
+        cell."""
         found = []
-        for start, length, n, k in ((self.top, self.high, cells[0], count[0]), (self.left, self.wide, cells[1], count[1])):
+        for start, length, n, k in ((self.top, self.high, cells[0], count[0]),
+                                    (self.left, self.wide, cells[1], count[1])):
             steps = (torch.arange(n * k, dtype=start.dtype) + 0.5) / max(k, 1)
             found.append(start[at][:, None] + steps * (length[at] / n)[:, None])
         return found
@@ -71,7 +74,8 @@ def sampled(input, images, y, x, channels=None):
         return input[images[:, None, None, None], channels, rows[..., None], columns[..., None]]
 
     fy, fx = fy[:, :, None, None], fx[:, None, :, None]
-    sample = at(y0, x0) * (1 - fy) * (1 - fx) + at(y0, x1) * (1 - fy) * fx + at(y1, x0) * fy * (1 - fx) + at(y1, x1) * fy * fx
+    sample = at(y0, x0) * (1 - fy) * (1 - fx) + at(y0, x1) * (1 - fy) * fx + at(y1, x0) * fy * (1 - fx) + at(
+        y1, x1) * fy * fx
     return sample * (in_y[:, :, None] & in_x[:, None, :]).unsqueeze(-1)
 
 
@@ -83,7 +87,8 @@ def aligned_means(input, regions, cells, ratio, channels=None):
         at = ((counts[:, 0] == count[0]) & (counts[:, 1] == count[1])).nonzero().squeeze(1)
         y, x = regions.samples(at, cells, count)
         spread = None if channels is None else channels.repeat_interleave(count[0], 0).repeat_interleave(count[1], 1)
-        sample = sampled(input, regions.images[at], y, x, spread).reshape(len(at), cells[0], count[0], cells[1], count[1], -1)
+        sample = sampled(input, regions.images[at], y, x, spread).reshape(len(at), cells[0], count[0], cells[1],
+                                                                          count[1], -1)
         found.append((sample.mean((2, 4)) if min(count) else sample.sum((2, 4))).permute(0, 3, 1, 2))
         order.append(at)
     if not found:
@@ -102,15 +107,18 @@ def roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1, a
 
 
 def position_channels(input, cells):
-    """The channels of each cell, where every cell has its own: [rows, columns, c].  ValueError where they do not divide."""
+    """The channels of each cell, where every cell has its own: [rows, columns, c].  ValueError where they do not
+    divide."""
     count, rest = divmod(input.shape[1], cells[0] * cells[1])
     if rest:
-        raise ValueError(f"input channels must be a multiple of the cells {cells[0]} * {cells[1]}, got {input.shape[1]}")
+        raise ValueError(
+            f"input channels must be a multiple of the cells {cells[0]} * {cells[1]}, got {input.shape[1]}")
     return torch.arange(input.shape[1]).reshape(count, *cells).permute(1, 2, 0)
 
 
 def ps_roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1):
-    """``roi_align`` of which each cell reads channels of its own: [n, c * cells, h, w] -> [regions, c, *output_size]."""
+    """``roi_align`` of which each cell reads channels of its own: [n, c * cells, h, w] -> [regions, c,
+    *output_size]."""
     cells = pair(output_size)
     regions = Regions(with_batch(boxes), spatial_scale, 0.5, None)
     return aligned_means(input, regions, cells, sampling_ratio, position_channels(input, cells))

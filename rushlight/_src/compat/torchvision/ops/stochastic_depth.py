@@ -10,7 +10,8 @@ __all__ = ["DropBlock2d", "StochasticDepth", "drop_block2d", "stochastic_depth"]
 
 
 def stochastic_depth(input, p, mode, training=True):
-    """Zeros with probability p, for each row ("row") or the whole batch ("batch"); the rest scaled up (Huang et al. 2016)."""
+    """Zeros with probability p, for each row ("row") or the whole batch ("batch"); the rest scaled up (Huang et al.
+    2016)."""
     if not 0 <= p <= 1:
         raise ValueError(f"drop probability has to be between 0 and 1, but got {p}")
     if mode not in ("batch", "row"):

@@ -15,10 +15,12 @@ F = torch.nn.functional
 class InterpolationMode(enum.Enum):
     """How pixels between pixels are computed."""
 
-    NEAREST, NEAREST_EXACT, BILINEAR, BICUBIC, BOX, HAMMING, LANCZOS = "nearest", "nearest-exact", "bilinear", "bicubic", "box", "hamming", "lanczos"
+    NEAREST, NEAREST_EXACT, BILINEAR, BICUBIC, BOX, HAMMING, LANCZOS = ("nearest", "nearest-exact", "bilinear",
+                                                                        "bicubic", "box", "hamming", "lanczos")
 
 
-PIL_MODES = {InterpolationMode.NEAREST: 0, InterpolationMode.NEAREST_EXACT: 0, InterpolationMode.LANCZOS: 1, InterpolationMode.BILINEAR: 2, InterpolationMode.BICUBIC: 3,
+PIL_MODES = {InterpolationMode.NEAREST: 0, InterpolationMode.NEAREST_EXACT: 0, InterpolationMode.LANCZOS: 1,
+             InterpolationMode.BILINEAR: 2, InterpolationMode.BICUBIC: 3,
              InterpolationMode.BOX: 4, InterpolationMode.HAMMING: 5}
 pil_modes_mapping = PIL_MODES
 
@@ -51,7 +53,8 @@ def pil_to_tensor(pic):
 
 
 def to_tensor(pic):
-    """A PIL image or array [h, w, c] as float [c, h, w]; bytes become numbers in [0, 1].  TypeError for anything else."""
+    """A PIL image or array [h, w, c] as float [c, h, w]; bytes become numbers in [0, 1].  TypeError for anything
+    else."""
     if isinstance(pic, np.ndarray):
         made = torch.from_numpy(np.ascontiguousarray((pic if pic.ndim == 3 else pic[:, :, None]).transpose(2, 0, 1)))
     elif hasattr(pic, "getbands"):
@@ -67,7 +70,8 @@ def to_pil_image(pic, mode=None):
     if is_tensor(pic):
         pic = pic.mul(255).byte() if pic.is_floating_point() else pic
         pic = (pic if pic.ndim == 3 else pic[None]).permute(1, 2, 0).numpy()
-    return Image.fromarray(np.ascontiguousarray(pic[:, :, 0] if pic.ndim == 3 and pic.shape[2] == 1 else pic), mode=mode)
+    return Image.fromarray(np.ascontiguousarray(pic[:, :, 0] if pic.ndim == 3 and pic.shape[2] == 1 else pic),
+                           mode=mode)
 
 
 def convert_image_dtype(image, dtype=torch.float32):
@@ -79,11 +83,14 @@ def convert_image_dtype(image, dtype=torch.float32):
     if dtype.is_floating_point:
         return image.to(dtype) / torch.iinfo(image.dtype).max
     shift = (torch.iinfo(dtype).max + 1) // (torch.iinfo(image.dtype).max + 1)
-    return image.to(dtype) * shift if shift else image.div((torch.iinfo(image.dtype).max + 1) // (torch.iinfo(dtype).max + 1), rounding_mode="floor").to(dtype)
+    return image.to(dtype) * shift if shift else image.div((torch.iinfo(image.dtype).max + 1)
+                                                           // (torch.iinfo(dtype).max + 1),
+                                                           rounding_mode="floor").to(dtype)
 
 
 def normalize(tensor, mean, std, inplace=False):
-    """(tensor - mean) / std for each channel.  ValueError for a standard deviation of 0, TypeError for what is no tensor."""
+    """(tensor - mean) / std for each channel.  ValueError for a standard deviation of 0, TypeError for what is no
+    tensor."""
     if not is_tensor(tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(tensor)}")
     if not tensor.is_floating_point():
@@ -118,7 +125,8 @@ def resize(img, size, interpolation=InterpolationMode.BILINEAR, max_size=None, a
         return img
     smooth = interpolation in (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
     whole = img.reshape(-1, *img.shape[-3:]).float()
-    out = F.interpolate(whole, size=new, mode=interpolation.value, align_corners=False if smooth else None, antialias=bool(antialias and smooth))
+    out = F.interpolate(whole, size=new, mode=interpolation.value, align_corners=False if smooth else None,
+                        antialias=bool(antialias and smooth))
     if not img.is_floating_point():
         out = out.round().clamp(0, 255) if interpolation is InterpolationMode.BICUBIC else out.round()
     return out.to(img.dtype).reshape(*img.shape[:-2], *new)
@@ -132,8 +140,10 @@ def pad(img, padding, fill=0, padding_mode="constant"):
         mode = {"edge": "replicate", "symmetric": "reflect"}.get(padding_mode, padding_mode)
         if mode == "constant":
             return F.pad(img, [left, right, top, bottom], value=fill)
-        return F.pad(img.reshape(-1, *img.shape[-3:]), [left, right, top, bottom], mode=mode).reshape(*img.shape[:-2], img.shape[-2] + top + bottom, img.shape[-1] + left + right)
-    array, mode = np.array(img), {"constant": "constant", "edge": "edge", "reflect": "reflect", "symmetric": "symmetric"}[padding_mode]
+        return F.pad(img.reshape(-1, *img.shape[-3:]), [left, right, top, bottom],
+                     mode=mode).reshape(*img.shape[:-2], img.shape[-2] + top + bottom, img.shape[-1] + left + right)
+    array, mode = np.array(img), {"constant": "constant", "edge": "edge", "reflect": "reflect",
+                                  "symmetric": "symmetric"}[padding_mode]
     given = {"constant_values": fill} if mode == "constant" else {}
     widths = ((top, bottom), (left, right)) + ((0, 0),) * (array.ndim - 2)
     return to_pil_image(np.pad(array, widths, mode=mode, **given))
@@ -159,7 +169,8 @@ def center_crop(img, output_size):
     height, width = pair(output_size)
     _, h, w = get_dimensions(img)
     if width > w or height > h:
-        img = pad(img, [(width - w) // 2 if width > w else 0, (height - h) // 2 if height > h else 0, (width - w + 1) // 2 if width > w else 0, (height - h + 1) // 2 if height > h else 0])
+        img = pad(img, [(width - w) // 2 if width > w else 0, (height - h) // 2 if height > h else 0,
+                        (width - w + 1) // 2 if width > w else 0, (height - h + 1) // 2 if height > h else 0])
         _, h, w = get_dimensions(img)
     return crop(img, round((h - height) / 2.0), round((w - width) / 2.0), height, width)
 
@@ -173,7 +184,8 @@ def five_crop(img, size):
     """The four corners and the middle."""
     height, width = pair(size)
     _, h, w = get_dimensions(img)
-    return (crop(img, 0, 0, height, width), crop(img, 0, w - width, height, width), crop(img, h - height, 0, height, width), crop(img, h - height, w - width, height, width),
+    return (crop(img, 0, 0, height, width), crop(img, 0, w - width, height, width),
+            crop(img, h - height, 0, height, width), crop(img, h - height, w - width, height, width),
             center_crop(img, [height, width]))
 
 
@@ -238,7 +250,9 @@ to_grayscale = rgb_to_grayscale
 def gaussian_blur(img, kernel_size, sigma=None):
     """A convolution with a normal density."""
     sizes = pair(kernel_size)
-    sigmas = [0.3 * ((k - 1) * 0.5 - 1) + 0.8 for k in sizes] if sigma is None else [float(s) for s in (sigma if isinstance(sigma, (list, tuple)) else [sigma])]
+    sigmas = [0.3 * ((k - 1) * 0.5 - 1) + 0.8
+              for k in sizes] if sigma is None else [float(s) for s in (sigma if isinstance(sigma, (list, tuple))
+                                                                        else [sigma])]
     sigmas = sigmas * 2 if len(sigmas) == 1 else sigmas
     axes = [torch.exp(-0.5 * (torch.linspace(-(k - 1) / 2, (k - 1) / 2, k) / s) ** 2) for k, s in zip(sizes, sigmas)]
     kernel = torch.outer(axes[1] / axes[1].sum(), axes[0] / axes[0].sum())
@@ -252,10 +266,12 @@ def rotate(img, angle, interpolation=InterpolationMode.NEAREST, expand=False, ce
     if not is_tensor(img):
         return img.rotate(angle, PIL_MODES[interpolation], expand, center, fillcolor=fill)
     if expand or center is not None:
-        raise NotImplementedError("rotate() of tensors keeps their size and turns around the middle: expand and center are not supported")
+        raise NotImplementedError(
+            "rotate() of tensors keeps their size and turns around the middle: expand and center are not supported")
     h, w = img.shape[-2:]
     turn = math.radians(angle)
-    matrix = torch.tensor([[math.cos(turn), -math.sin(turn) * h / w, 0.0], [math.sin(turn) * w / h, math.cos(turn), 0.0]])
+    matrix = torch.tensor([[math.cos(turn), -math.sin(turn) * h / w, 0.0],
+                           [math.sin(turn) * w / h, math.cos(turn), 0.0]])
     whole = img.reshape(-1, *img.shape[-3:]).float()
     grid = F.affine_grid(matrix.expand(len(whole), 2, 3), list(whole.shape), align_corners=False)
     out = F.grid_sample(whole, grid, mode=interpolation.value, align_corners=False)

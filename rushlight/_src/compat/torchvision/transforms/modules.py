@@ -124,7 +124,8 @@ class Resize(Transform):
         return F.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
 
     def __repr__(self):
-        return f"Resize(size={self.size}, interpolation={self.interpolation.value}, max_size={self.max_size}, antialias={self.antialias})"
+        return (f"Resize(size={self.size}, interpolation={self.interpolation.value}, max_size={self.max_size}, "
+                f"antialias={self.antialias})")
 
 
 class CenterCrop(Transform):
@@ -178,8 +179,10 @@ class RandomCrop(Transform):
 class RandomResizedCrop(Transform):
     """A part of random area, shape and place, resized."""
 
-    def __init__(self, size, scale=(0.08, 1.0), ratio=(3.0 / 4.0, 4.0 / 3.0), interpolation=InterpolationMode.BILINEAR, antialias=True):
-        super().__init__(size=tuple(F.pair(size)), scale=scale, ratio=ratio, interpolation=interpolation, antialias=antialias)
+    def __init__(self, size, scale=(0.08, 1.0), ratio=(3.0 / 4.0, 4.0 / 3.0), interpolation=InterpolationMode.BILINEAR,
+                 antialias=True):
+        super().__init__(size=tuple(F.pair(size)), scale=scale, ratio=ratio, interpolation=interpolation,
+                         antialias=antialias)
 
     @staticmethod
     def get_params(img, scale, ratio):
@@ -192,11 +195,13 @@ class RandomResizedCrop(Transform):
             if 0 < w <= width and 0 < h <= height:
                 return int(torch.randint(0, height - h + 1, (1,))), int(torch.randint(0, width - w + 1, (1,))), h, w
         own = width / height
-        w, h = (width, round(width / ratio[0])) if own < ratio[0] else (round(height * ratio[1]), height) if own > ratio[1] else (width, height)
+        w, h = (width, round(width / ratio[0])) if own < ratio[0] else (round(height * ratio[1]),
+                                                                        height) if own > ratio[1] else (width, height)
         return (height - h) // 2, (width - w) // 2, h, w
 
     def forward(self, img):
-        return F.resized_crop(img, *self.get_params(img, self.scale, self.ratio), self.size, self.interpolation, self.antialias)
+        return F.resized_crop(img, *self.get_params(img, self.scale, self.ratio), self.size, self.interpolation,
+                              self.antialias)
 
 
 class RandomHorizontalFlip(Transform):
@@ -221,7 +226,8 @@ class RandomRotation(Transform):
     """A turn by a random angle."""
 
     def __init__(self, degrees, interpolation=InterpolationMode.NEAREST, expand=False, center=None, fill=0):
-        super().__init__(degrees=[-degrees, degrees] if isinstance(degrees, (int, float)) else list(degrees), interpolation=interpolation, expand=expand, fill=fill)
+        super().__init__(degrees=[-degrees, degrees] if isinstance(degrees, (int, float)) else list(degrees),
+                         interpolation=interpolation, expand=expand, fill=fill)
         self.center = center
 
     def forward(self, img):
@@ -252,7 +258,8 @@ class GaussianBlur(Transform):
     """Blurred by a random width."""
 
     def __init__(self, kernel_size, sigma=(0.1, 2.0)):
-        super().__init__(kernel_size=tuple(F.pair(kernel_size)), sigma=(sigma, sigma) if isinstance(sigma, (int, float)) else tuple(sigma))
+        super().__init__(kernel_size=tuple(F.pair(kernel_size)),
+                         sigma=(sigma, sigma) if isinstance(sigma, (int, float)) else tuple(sigma))
 
     def forward(self, img):
         return F.gaussian_blur(img, list(self.kernel_size), between(*self.sigma))
@@ -264,7 +271,8 @@ class ColorJitter(Transform):
     def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
         if hue not in (0, (0, 0)):
             raise NotImplementedError("ColorJitter(hue=...) is not part of the stand-in")
-        super().__init__(**{n: self.span(v) for n, v in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation))})
+        super().__init__(**{n: self.span(v) for n, v in (("brightness", brightness), ("contrast", contrast),
+                                                         ("saturation", saturation))})
 
     @staticmethod
     def span(value):
@@ -272,7 +280,8 @@ class ColorJitter(Transform):
         return None if found == (1.0, 1.0) else found
 
     def forward(self, img):
-        steps = [(F.adjust_brightness, self.brightness), (F.adjust_contrast, self.contrast), (F.adjust_saturation, self.saturation)]
+        steps = [(F.adjust_brightness, self.brightness), (F.adjust_contrast, self.contrast),
+                 (F.adjust_saturation, self.saturation)]
         for k in torch.randperm(3).tolist():
             if steps[k][1] is not None:
                 img = steps[k][0](img, between(*steps[k][1]))
@@ -294,8 +303,10 @@ class RandomErasing(Transform):
             shape = math.exp(between(*map(math.log, self.ratio)))
             h, w = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
             if h < height and w < width:
-                v = torch.randn(c, h, w) if self.value == "random" else torch.tensor(self.value, dtype=torch.float32).reshape(-1, 1, 1)
-                return F.erase(img, int(torch.randint(0, height - h + 1, (1,))), int(torch.randint(0, width - w + 1, (1,))), h, w, v, self.inplace)
+                v = torch.randn(c, h, w) if self.value == "random" else torch.tensor(
+                    self.value, dtype=torch.float32).reshape(-1, 1, 1)
+                return F.erase(img, int(torch.randint(0, height - h + 1, (1,))),
+                               int(torch.randint(0, width - w + 1, (1,))), h, w, v, self.inplace)
         return img
 
 

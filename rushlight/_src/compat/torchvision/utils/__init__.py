@@ -3,4 +3,5 @@ from .drawing import draw_bounding_boxes, draw_keypoints, draw_segmentation_mask
 from .flows import flow_to_image
 from .grids import make_grid, save_image
 
-__all__ = ["draw_bounding_boxes", "draw_keypoints", "draw_segmentation_masks", "flow_to_image", "make_grid", "save_image"]
+__all__ = ["draw_bounding_boxes", "draw_keypoints", "draw_segmentation_masks", "flow_to_image", "make_grid",
+           "save_image"]

@@ -24,14 +24,16 @@ def checked(image, channels, wrong, kind="The image must be a tensor, got"):
 
 
 def palette(colors, count):
-    """Red, green and blue from 0 to 255 of each of ``count`` objects: given one by one, the same for all, or, for None, spread."""
+    """Red, green and blue from 0 to 255 of each of ``count`` objects: given one by one, the same for all, or, for None,
+    spread."""
     from PIL import ImageColor
 
     if colors is None:
         colors = [tuple(k * step % 255 for step in STEPS) for k in range(count)]
     elif isinstance(colors, list):
         if len(colors) < count:
-            raise ValueError(f"Number of colors must be equal or larger than the number of objects, but got {len(colors)} < {count}.")
+            raise ValueError(
+                f"Number of colors must be equal or larger than the number of objects, but got {len(colors)} < {count}.")
     elif not isinstance(colors, (tuple, str)):
         raise ValueError(f"colors must be a tuple or a string, or a list thereof, but got {colors}.")
     elif isinstance(colors, tuple) and len(colors) != 3:
@@ -92,32 +94,38 @@ def dashes(draw, start, end, color, width, length=5):
     """A line of which every other piece of ``length`` is drawn."""
     whole = math.dist(start, end)
     for begin in np.arange(0, whole, 2 * length):
-        ends = [tuple(a + (b - a) * at / whole for a, b in zip(start, end)) for at in (begin, min(begin + length, whole))]
+        ends = [tuple(a + (b - a) * at / whole for a, b in zip(start, end))
+                for at in (begin, min(begin + length, whole))]
         draw.line(ends, fill=color, width=width)
 
 
 @torch.no_grad()
-def draw_bounding_boxes(image, boxes, labels=None, colors=None, fill=False, width=1, font=None, font_size=None, label_colors=None, label_background_colors=None,
+def draw_bounding_boxes(image, boxes, labels=None, colors=None, fill=False, width=1, font=None, font_size=None,
+                        label_colors=None, label_background_colors=None,
                         fill_labels=False):
-    """An image, uint8 or float [1 or 3, h, w], with boxes [n, 4] (left, top, right, bottom) or [n, 8] (four corners) drawn into it: [3, h, w].
+    """An image, uint8 or float [1 or 3, h, w], with boxes [n, 4] (left, top, right, bottom) or [n, 8] (four corners)
+    drawn into it: [3, h, w].
 
-    TypeError for what is no tensor; ValueError for other shapes and dtypes, for boxes whose corners are the wrong way around, and for labels or colours
-    that are fewer than boxes.
+    TypeError for what is no tensor; ValueError for other shapes and dtypes, for boxes whose corners are the wrong way
+    around, and for labels or colours that are fewer than boxes.
     """
     from PIL import ImageDraw
 
     checked(image, (1, 3), "Only grayscale and RGB images are supported", "Tensor expected, got")
     if boxes.shape[-1] == 4 and ((boxes[:, 0] > boxes[:, 2]).any() or (boxes[:, 1] > boxes[:, 3]).any()):
-        raise ValueError("Boxes need to be in (xmin, ymin, xmax, ymax) format. Use torchvision.ops.box_convert to convert them")
+        raise ValueError(
+            "Boxes need to be in (xmin, ymin, xmax, ymax) format. Use torchvision.ops.box_convert to convert them")
     count = len(boxes)
     if not count:
         warnings.warn("boxes doesn't contain any box. No box was drawn", stacklevel=2)
         return image
     if labels is not None and len(labels) != count:
-        raise ValueError(f"Number of boxes ({count}) and labels ({len(labels)}) mismatch. Please specify labels for each box.")
+        raise ValueError(
+            f"Number of boxes ({count}) and labels ({len(labels)}) mismatch. Please specify labels for each box.")
     own = palette(colors, count)
     written = palette(label_colors or "black", count) if label_colors or fill_labels else own
-    behind = palette(label_background_colors, count) if fill_labels and label_background_colors else own if fill_labels else [None] * count
+    behind = palette(label_background_colors,
+                     count) if fill_labels and label_background_colors else own if fill_labels else [None] * count
     drawn, text = picture(image), letters(font, font_size)
     draw = ImageDraw.Draw(drawn, "RGBA") if fill else ImageDraw.Draw(drawn)
     for k, box in enumerate(boxes.to(torch.int64).tolist()):
@@ -129,8 +137,8 @@ def draw_bounding_boxes(image, boxes, labels=None, colors=None, fill=False, widt
 
 @torch.no_grad()
 def draw_segmentation_masks(image, masks, alpha=0.8, colors=None):
-    """An image, uint8 or float [3, h, w], under coloured masks, bool [n, h, w] or [h, w]; ``alpha`` 0 shows the image alone, 1 the masks alone.  Where masks
-    overlap is black.  TypeError and ValueError as ``draw_bounding_boxes``."""
+    """An image, uint8 or float [3, h, w], under coloured masks, bool [n, h, w] or [h, w]; ``alpha`` 0 shows the image
+    alone, 1 the masks alone.  Where masks overlap is black.  TypeError and ValueError as ``draw_bounding_boxes``."""
     checked(image, (3,), "Pass an RGB image. Other Image formats are not supported")
     masks = masks[None] if masks.dim() == 2 else masks
     if masks.dim() != 3:
@@ -145,7 +153,8 @@ def draw_segmentation_masks(image, masks, alpha=0.8, colors=None):
     whole = 255 if image.is_floating_point() else 1
     over = image.detach()
     for mask, color in zip(masks, palette(colors, len(masks))):
-        over = torch.where(mask, torch.tensor(color, dtype=torch.float32).div(whole).to(image.dtype)[:, None, None], over)
+        over = torch.where(mask, torch.tensor(color, dtype=torch.float32).div(whole).to(image.dtype)[:, None, None],
+                           over)
     over = over.masked_fill(masks.sum(0) > 1, 0)
     return (image * (1 - alpha) + over * alpha).to(image.dtype)
 
@@ -160,15 +169,19 @@ def seen_points(keypoints, visibility):
     if visibility.dim() != 2:
         raise ValueError(f"visibility must be of shape (num_instances, K). Got ndim={visibility.dim()}")
     if visibility.shape != keypoints.shape[:-1]:
-        raise ValueError(f"keypoints and visibility must have the same dimensionality for num_instances and K. Got {visibility.shape} and {keypoints.shape}")
+        raise ValueError(
+            "keypoints and visibility must have the same dimensionality for num_instances and K. Got "
+            f"{visibility.shape} and {keypoints.shape}")
     return visibility.bool()
 
 
 @torch.no_grad()
 def draw_keypoints(image, keypoints, connectivity=None, colors=None, radius=2, width=3, visibility=None):
-    """An image, uint8 or float [3, h, w], with points [n, k, 2] (column, row) of n objects, and lines between those that ``connectivity`` pairs.
+    """An image, uint8 or float [3, h, w], with points [n, k, 2] (column, row) of n objects, and lines between those
+    that ``connectivity`` pairs.
 
-    Points that ``visibility`` [n, k] denies, and their lines, are left out.  TypeError and ValueError as ``draw_bounding_boxes``.
+    Points that ``visibility`` [n, k] denies, and their lines, are left out.  TypeError and ValueError as
+    ``draw_bounding_boxes``.
     """
     from PIL import ImageDraw
 

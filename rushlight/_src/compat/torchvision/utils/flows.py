@@ -1,11 +1,13 @@
-"""Directions and lengths of movement as colours (Baker et al. 2007, A database and evaluation methodology for optical flow)."""
+"""Directions and lengths of movement as colours (Baker et al. 2007, A database and evaluation methodology for optical
+flow)."""
 from __future__ import annotations
 
 import math
 
 import rushlight as torch
 
-ARCS = ((0, 1, 1, 15), (1, 0, -1, 6), (1, 2, 1, 4), (2, 1, -1, 11), (2, 0, 1, 13), (0, 2, -1, 6))  # channel that is full, channel that rises or falls, colours
+# channel that is full, channel that rises or falls, colours
+ARCS = ((0, 1, 1, 15), (1, 0, -1, 6), (1, 2, 1, 4), (2, 1, -1, 11), (2, 0, 1, 13), (0, 2, -1, 6))
 
 
 def wheel():
@@ -21,8 +23,9 @@ def wheel():
 
 @torch.no_grad()
 def flow_to_image(flow):
-    """Movements, float32 [2, h, w] or [n, 2, h, w] (columns, then rows), as uint8 [3, h, w] or [n, 3, h, w]: the direction is the colour, the length, in
-    parts of the longest, how far it is from white.  ValueError for other dtypes and shapes.
+    """Movements, float32 [2, h, w] or [n, 2, h, w] (columns, then rows), as uint8 [3, h, w] or [n, 3, h, w]: the
+    direction is the colour, the length, in parts of the longest, how far it is from white.  ValueError for other dtypes
+    and shapes.
 
     >>> import rushlight as torch
     >>> flow_to_image(torch.zeros(2, 1, 1)).flatten().tolist()

@@ -7,7 +7,8 @@ import rushlight as torch
 
 
 def scaled(images, value_range, scale_each):
-    """Values of [n, c, h, w] from ``value_range``, or from their smallest to their largest, to 0 up to 1; of each image by itself, or of all."""
+    """Values of [n, c, h, w] from ``value_range``, or from their smallest to their largest, to 0 up to 1; of each image
+    by itself, or of all."""
     def stretched(part):
         low, high = value_range or (float(part.min()), float(part.max()))
         return (part.clamp(low, high) - low) / max(high - low, 1e-5)
@@ -29,7 +30,8 @@ def batch_of(tensor):
 
 @torch.no_grad()
 def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scale_each=False, pad_value=0.0):
-    """Images [n, c, h, w] side by side, ``nrow`` in a row, with ``padding`` elements of ``pad_value`` around each: [c, height, width].
+    """Images [n, c, h, w] side by side, ``nrow`` in a row, with ``padding`` elements of ``pad_value`` around each: [c,
+    height, width].
 
     A single image comes back as it is.  TypeError for what is no tensor, or a ``value_range`` that is no tuple.
 
@@ -47,7 +49,8 @@ def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scal
         return images[0]
     columns = min(nrow, count)
     down, across = height + padding, width + padding
-    grid = images.new_full((channels, math.ceil(count / columns) * down + padding, columns * across + padding), pad_value)
+    grid = images.new_full((channels, math.ceil(count / columns) * down + padding, columns * across + padding),
+                           pad_value)
     for k, image in enumerate(images):
         top, left = k // columns * down + padding, k % columns * across + padding
         grid[:, top:top + height, left:left + width] = image

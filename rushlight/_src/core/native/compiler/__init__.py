@@ -1,7 +1,8 @@
 """Compiles modules written in the typed subset: `activate` makes their native forms take the place of the plain ones.
 
-`declarations` reads what modules declare, `function` with `expressions`, `calls` and `statements` turns bodies into LLVM IR, `objects` and
-`entries` make the functions behind Python types and callables, `build` turns IR into machine code, `publish` puts it into the modules.
+`declarations` reads what modules declare, `function` with `expressions`, `calls` and `statements` turns bodies into
+LLVM IR, `objects` and `entries` make the functions behind Python types and callables, `build` turns IR into machine
+code, `publish` puts it into the modules.
 """
 
 import warnings
@@ -18,8 +19,9 @@ def enabled():
 def activate(*modules):
     """Compile the `@native` classes and functions of modules together, and put them in place; True if that was done.
 
-    Modules that import the names afterwards get the native ones. With `RUSHLIGHT_NATIVE=0`, or on an interpreter whose layout is unknown,
-    nothing changes; nor, with a warning, where LLVM can't produce code for this machine. Raises `Unsupported` for source outside the subset.
+    Modules that import the names afterwards get the native ones. With `RUSHLIGHT_NATIVE=0`, or on an interpreter whose
+    layout is unknown, nothing changes; nor, with a warning, where LLVM can't produce code for this machine. Raises
+    `Unsupported` for source outside the subset.
     """
     if not enabled():
         return False
@@ -31,7 +33,8 @@ def activate(*modules):
     try:
         addresses = build(program)
     except RuntimeError as error:
-        warnings.warn(f"the hot path runs as plain Python, slowly, because compiling it failed: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"the hot path runs as plain Python, slowly, because compiling it failed: {error}",
+                      RuntimeWarning, stacklevel=2)
         return False
     publish(program, addresses)
     return True

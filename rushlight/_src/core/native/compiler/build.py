@@ -1,7 +1,7 @@
 """From a program to machine code in this process: IR, LLVM, an object file kept on disk, and its addresses.
 
-The first process takes code that LLVM wrote quickly, in a fifth of the time.  A process that uses such code and lives for a while
-has it optimised too, on a thread of its own, for the processes that come after it.
+The first process takes code that LLVM wrote quickly, in a fifth of the time.  A process that uses such code and lives
+for a while has it optimised too, on a thread of its own, for the processes that come after it.
 """
 
 import atexit
@@ -28,7 +28,8 @@ from .ir import Module
 _C_LIBRARY = ctypes.CDLL(None)
 _MEMORY = ("memcpy", "memmove", "memset")  # LLVM may call these on its own
 QUICK = ("always_inliner", "sroa", "simplify_cfg")
-PASSES = ("post_order_function_attributes", "always_inliner", "sroa", "simplify_cfg", "instruction_combine", "jump_threading", "simplify_cfg",
+PASSES = ("post_order_function_attributes", "always_inliner", "sroa", "simplify_cfg", "instruction_combine",
+          "jump_threading", "simplify_cfg",
           "global_dead_code_eliminate")  # without the last three operators take a fifth longer
 PATIENCE = 30.0  # seconds of life after which a process gives half a second of a core to later ones
 FIELDS = "constants", "assumptions", "text", "image"  # of a cache entry
@@ -91,7 +92,8 @@ def quick(text):
 
 
 def optimise(text):
-    """The object file of LLVM IR, after those of LLVM's passes that pay: its own pipeline takes three times as long for code that runs no faster."""
+    """The object file of LLVM IR, after those of LLVM's passes that pay: its own pipeline takes three times as long for
+    code that runs no faster."""
     return _generate(text, PASSES, 2)
 
 
@@ -151,18 +153,20 @@ def build(program):
         program.constants.slots = {description: slot for slot, description in enumerate(entry["constants"])}
     else:
         text = emit(program)
-        entry = {"constants": list(program.constants.slots), "assumptions": list(program.assumptions.items()), "text": zlib.compress(text.encode(), 1),
+        entry = {"constants": list(program.constants.slots), "assumptions": list(program.assumptions.items()),
+                 "text": zlib.compress(text.encode(), 1),
                  "image": apart(quick, text)}
         _save(_quick(key), entry)
     addresses = link(entry["image"], exports(program))
     seconds = time.perf_counter() - start
-    _timing.debug("%s the hot path: %d bytes of code in %.3f s", "loaded" if cached else "compiled", len(entry["image"]), seconds)
+    _timing.debug("%s the hot path: %d bytes of code in %.3f s", "loaded" if cached else "compiled",
+                  len(entry["image"]), seconds)
     if not refined and cache.directory() is not None:
         _later(key)
     return addresses
 
 
-# --- better code for later processes --------------------------------------------------------------------------------------------
+# --- better code for later processes ----------------------------------------------------------------------------------
 def refine(key):
     """Puts optimised code beside the quick code in the cache, where it is not there yet."""
     entry, better = _load(_quick(key)), _load(key)
@@ -186,7 +190,7 @@ def _end(timer):
     timer.join()
 
 
-# --- the cache ------------------------------------------------------------------------------------------------------------------
+# --- the cache --------------------------------------------------------------------------------------------------------
 def _quick(key):
     return f"{key} quick"
 
@@ -196,7 +200,8 @@ def _key(program):
     here = sorted(pathlib.Path(__file__).parent.glob("*.py"))
     sources = [pathlib.Path(module.__file__) for module in program.modules]
     digest = hashlib.sha256()
-    for path in [*here, *sources, *(pathlib.Path(__file__).parent.parent / name for name in ("language.py", "memory.py"))]:
+    for path in [*here, *sources,
+                 *(pathlib.Path(__file__).parent.parent / name for name in ("language.py", "memory.py"))]:
         digest.update(path.read_bytes())
     about = (sys.version, llvmlite.__version__, processor.host())
     digest.update(repr((about, [module.__name__ for module in program.modules])).encode())
@@ -206,7 +211,8 @@ def _key(program):
 def _usable(key):
     """A cache entry of which the code assumes what is so; None without."""
     entry = _load(key)
-    return entry if entry is not None and all(_current(description) == value for description, value in entry["assumptions"]) else None
+    return entry if entry is not None and all(_current(description) == value
+                                              for description, value in entry["assumptions"]) else None
 
 
 def _current(description):

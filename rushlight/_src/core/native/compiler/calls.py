@@ -10,7 +10,8 @@ INTRINSICS = {}
 
 
 def intrinsic(*targets):
-    """Register the compilation of a built-in function; a handler that returns None leaves the call to the general way."""
+    """Register the compilation of a built-in function; a handler that returns None leaves the call to the general
+    way."""
 
     def register(handler):
         INTRINSICS.update((id(target), handler) for target in targets)
@@ -70,7 +71,8 @@ def call(f, declared, values):
     if len(values) > len(parameters):
         raise f.unsupported(f.node, f"{len(values)} arguments for {declared.name}")
     values = [
-        f.keep(f.convert(value, parameter.type, f"{declared.name}() argument {parameter.name!r}")) for value, parameter in zip(values, parameters)
+        f.keep(f.convert(value, parameter.type, f"{declared.name}() argument {parameter.name!r}"))
+        for value, parameter in zip(values, parameters)
     ]
     result = invoke(f, declared.symbol, declared.result, values)
     f.release(*(value for value in reversed(values) if value.type.is_reference))
@@ -121,9 +123,11 @@ def call_object(f, target, node):
 
 
 def _vectorcall(f, helper, target, first, node, release):
-    if any(isinstance(argument, ast.Starred) for argument in node.args) or any(keyword.arg is None for keyword in node.keywords):
+    if any(isinstance(argument, ast.Starred) for argument in node.args) or any(keyword.arg is None
+                                                                               for keyword in node.keywords):
         raise f.unsupported(node, "* or ** in this call")
-    values = [f.keep(f.boxed(f.value(argument))) for argument in (*node.args, *(keyword.value for keyword in node.keywords))]
+    values = [f.keep(f.boxed(f.value(argument)))
+              for argument in (*node.args, *(keyword.value for keyword in node.keywords))]
     names = f.literal(tuple(keyword.arg for keyword in node.keywords)).ir if node.keywords else "null"
     array = f.code.slot(f"[{len(first) + len(values) + 1} x ptr]", "arguments")
     start = f.code.offset(array, 8)
@@ -145,7 +149,8 @@ def _call_starred(f, target, node):
         return forward(f, target, values, "null")
     values = f.convert(values, TUPLE, "the * argument")
     f.require(values, "__iter__")
-    result = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_Call", f"ptr {f.solid(target).ir}", f"ptr {values.ir}", "ptr null"))
+    result = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_Call", f"ptr {f.solid(target).ir}",
+                                                 f"ptr {values.ir}", "ptr null"))
     f.release(values, target)
     return result
 
@@ -154,7 +159,8 @@ def forward(f, target, values, names):
     positional = values.length
     if names != "null":
         positional = f.code.op(f"sub i64 {values.length}, {_count(f, names)}")
-    returned = f.code.call("ptr", "@PyObject_Vectorcall", f"ptr {f.solid(target).ir}", f"ptr {values.ir}", f"i64 {positional}", f"ptr {names}")
+    returned = f.code.call("ptr", "@PyObject_Vectorcall", f"ptr {f.solid(target).ir}", f"ptr {values.ir}",
+                           f"i64 {positional}", f"ptr {names}")
     result = f.new_reference(OBJECT, returned)
     f.release(target)
     return result
@@ -176,7 +182,8 @@ def _count(f, names):
 def _dict_get(f, base, key, default=None):
     key = f.keep(f.boxed(key))
     default = f.keep(f.boxed(default or f.none()))
-    pair = f.code.call("{ptr, i1}", "@dict_get", f"ptr {base.ir}", f"ptr {f.solid(key).ir}", f"ptr {f.solid(default).ir}")
+    pair = f.code.call("{ptr, i1}", "@dict_get", f"ptr {base.ir}", f"ptr {f.solid(key).ir}",
+                       f"ptr {f.solid(default).ir}")
     f.fail_if(f.code.op(f"extractvalue {{ptr, i1}} {pair}, 1"))
     value = f.keep(Value(OBJECT, f.code.op(f"extractvalue {{ptr, i1}} {pair}, 0"), FRAGILE))
     f.release(default, key, base)

@@ -8,7 +8,8 @@ class Conversions:
     """How a function being compiled turns a value of one type into another."""
 
     def convert(self, value, type, what):
-        """A value as another type, with a check at run time where the types don't already tell; `what` names it in errors."""
+        """A value as another type, with a check at run time where the types don't already tell; `what` names it in
+        errors."""
         if value.type is type:
             return value
         if value.type is NONE and type.is_reference:
@@ -22,7 +23,8 @@ class Conversions:
         if value.type is ARGS or type is ARGS:
             return self._to_arguments(value, type, what)
         if type is OBJECT or type is NONE:
-            return Value(type, value.ir, value.hold, value.raw, value.present) if value.hold != OWNED else self.retype(value, type)
+            return Value(type, value.ir, value.hold, value.raw,
+                         value.present) if value.hold != OWNED else self.retype(value, type)
         if value.type is not OBJECT:
             raise self.unsupported(self.node, f"storing {value.type} in {what}, which is {type},")
         return self._checked(value, type, what)
@@ -76,7 +78,8 @@ class Conversions:
             self.require(value, "__len__")
             size = self.code.load("i64", self.code.offset(value.ir, layout.SIZE))
             return Value(ARGS, self.code.offset(value.ir, layout.TUPLE_ITEMS), STABLE, length=size)
-        made = self.new_reference(self.program.static_type(tuple), self.code.call("ptr", "@PyTuple_New", f"i64 {value.length}"))
+        made = self.new_reference(self.program.static_type(tuple),
+                                  self.code.call("ptr", "@PyTuple_New", f"i64 {value.length}"))
         index = self.code.slot("i64", "index")
         self.code.store("i64", "0", index, None)
         head, body, done = (self.code.label(hint) for hint in ("head", "copy", "done"))

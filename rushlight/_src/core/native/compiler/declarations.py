@@ -1,4 +1,5 @@
-"""What the compiled modules declare: native classes with their layout, functions with their signatures, and the objects they mention."""
+"""What the compiled modules declare: native classes with their layout, functions with their signatures, and the objects
+they mention."""
 
 import ast
 import builtins
@@ -86,13 +87,15 @@ class ClassDeclaration:
             elif isinstance(statement, ast.FunctionDef):
                 self._method(program, statement)
             elif not isinstance(statement, ast.Pass) and not _is_text(statement):
-                raise program.unsupported(self.module, statement, f"{type(statement).__name__} in the body of a native class")
+                raise program.unsupported(self.module, statement,
+                                          f"{type(statement).__name__} in the body of a native class")
         self._lay_out()
 
     def _method(self, program, node):
         for decorator in node.decorator_list:
             if not isinstance(decorator, ast.Name) or decorator.id not in ("property", "vectorcall", "inline"):
-                raise program.unsupported(self.module, node, f"the decorator {ast.unparse(decorator)} of a native method")
+                raise program.unsupported(self.module, node,
+                                          f"the decorator {ast.unparse(decorator)} of a native method")
         plain = inspect.getattr_static(self.plain, node.name)
         method = FunctionDeclaration(program, self.module, node, plain, self)
         self.methods[node.name] = method
@@ -108,7 +111,8 @@ class ClassDeclaration:
         offset = -(-offset // 8) * 8
         self.end_of_fields = offset
         self.extras = {}
-        wanted = (("weaklist", self.traits.weakref), ("dict", self.traits.attributes), ("vectorcall", self.call is not None))
+        wanted = (("weaklist", self.traits.weakref), ("dict", self.traits.attributes),
+                  ("vectorcall", self.call is not None))
         for name, present in wanted:
             if present:
                 self.extras[name] = offset
@@ -137,7 +141,8 @@ class ClassDeclaration:
 class Constants:
     """The Python objects that compiled code mentions, each a slot of one table filled when the code is linked.
 
-    An object is described by how to find it again in another process: ("builtin", name), ("literal", text) or ("global", module, path).
+    An object is described by how to find it again in another process: ("builtin", name), ("literal", text) or
+    ("global", module, path).
     """
 
     def __init__(self):
@@ -158,8 +163,10 @@ class Program:
         self.constants = Constants()
         self.assumptions = {}  # ("global", module, path) -> the number, text or flag that the code was compiled with
         self.classes, self.functions = {}, {}  # by identity of their plain form
-        self.per_thread = {("global", module.__name__, name): value  # where each PerThread object was made, which numbers them
-                           for module in modules for name, value in vars(module).items() if isinstance(value, language.PerThread)}
+        # where each PerThread object was made, which numbers them
+        self.per_thread = {("global", module.__name__, name): value
+                           for module in modules for name, value in vars(module).items()
+                           if isinstance(value, language.PerThread)}
         trees = [(module, ast.parse(inspect.getsource(module))) for module in modules]
         for module, tree in trees:
             for node, plain in _marked(module, tree, ast.ClassDef):
@@ -209,7 +216,8 @@ class Program:
         return BUILTINS.get(kind, OBJECT) if isinstance(kind, type) else OBJECT
 
     def find(self, module, node):
-        """The object that a global name, or an attribute of a global module, stands for, with its description; None if there is none."""
+        """The object that a global name, or an attribute of a global module, stands for, with its description; None if
+        there is none."""
         if isinstance(node, ast.Name):
             if node.id in vars(module):
                 return vars(module)[node.id], ("global", module.__name__, node.id)

@@ -1,4 +1,5 @@
-"""The functions that Python calls: each takes Python objects, converts them, calls compiled code, and gives a Python object back."""
+"""The functions that Python calls: each takes Python objects, converts them, calls compiled code, and gives a Python
+object back."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -15,15 +16,18 @@ NOARGS, ONE, FAST = 4, 8, 128  # METH_NOARGS, METH_O, METH_FASTCALL
 
 # special methods and the type slots they fill, by the shape of the slot's function
 BINARY = {
-    "add": 7, "sub": 36, "mul": 29, "matmul": 75, "truediv": 37, "floordiv": 12, "mod": 34, "and": 8, "or": 31, "xor": 38, "lshift": 28,
+    "add": 7, "sub": 36, "mul": 29, "matmul": 75, "truediv": 37, "floordiv": 12, "mod": 34, "and": 8, "or": 31,
+    "xor": 38, "lshift": 28,
     "rshift": 35,
 }
 DIRECT = {
     **{f"__i{name}__": slot for name, slot in {
-        "add": 14, "sub": 23, "mul": 18, "matmul": 76, "truediv": 24, "floordiv": 16, "mod": 21, "and": 15, "or": 20, "xor": 25, "lshift": 17,
+        "add": 14, "sub": 23, "mul": 18, "matmul": 76, "truediv": 24, "floordiv": 16, "mod": 21, "and": 15, "or": 20,
+        "xor": 25, "lshift": 17,
         "rshift": 22,
     }.items()},
-    "__neg__": 30, "__pos__": 32, "__abs__": 6, "__invert__": 27, "__int__": 26, "__float__": 11, "__index__": 13, "__repr__": 66,
+    "__neg__": 30, "__pos__": 32, "__abs__": 6, "__invert__": 27, "__int__": 26, "__float__": 11, "__index__": 13,
+    "__repr__": 66,
     "__str__": 70, "__iter__": 62, "__next__": 63, "__getitem__": 5,
 }
 TRUTH = {"__bool__": 9, "__contains__": 41}
@@ -67,7 +71,8 @@ def text(program):
 def _function(program, declared, symbol, parameters, result, emit):
     """An exported function with the given C parameters, whose code `emit` makes."""
     signature = SimpleNamespace(
-        symbol=symbol, parameters=parameters, result=result, inline=False, owner=declared.owner, node=declared.node, name=declared.name
+        symbol=symbol, parameters=parameters, result=result, inline=False, owner=declared.owner, node=declared.node,
+        name=declared.name
     )
     return Function(program, declared.module, signature, {}, ()).compile_entry(emit)
 
@@ -101,7 +106,8 @@ def _unpacked(f, declared, given):
     few = f.code.op(f"icmp slt i64 {given.length}, {least}")
     many = "false" if declared.star else f.code.op(f"icmp sgt i64 {given.length}, {most}")
     wrong = f.code.op(f"or i1 {few}, {many}")
-    f.raise_if(wrong, "raise_arguments", f"ptr {f.literal(declared.name).ir}", f"i64 {least}", f"i64 {most}", f"i64 {given.length}")
+    f.raise_if(wrong, "raise_arguments", f"ptr {f.literal(declared.name).ir}", f"i64 {least}", f"i64 {most}",
+               f"i64 {given.length}")
     values = []
     for position, parameter in enumerate(declared.visible):
         what = f"{declared.name}() argument {parameter.name!r}"
@@ -110,7 +116,8 @@ def _unpacked(f, declared, given):
             values.append(entry())
         else:
             present = f.code.op(f"icmp sgt i64 {given.length}, {position}")
-            values.append(choose(f, present, entry, lambda: f.convert(f.value(parameter.default), parameter.type, what)))
+            values.append(choose(f, present, entry,
+                                 lambda: f.convert(f.value(parameter.default), parameter.type, what)))
     if declared.star:
         rest = f.code.call("i64", "@llvm.smax.i64", f"i64 {f.code.op(f'sub i64 {given.length}, {most}')}", "i64 0")
         values.append(Value(ARGS, f.code.item(given.ir, most), PERMANENT, length=rest))
@@ -121,7 +128,8 @@ def _vectorcall(program, declared):
     """What `tp_vectorcall` points to: arguments pass straight through, keyword values included."""
     symbol = f"py.{declared.symbol}"
     inner = _function(
-        program, declared, f"call.{declared.symbol}", [_self(declared), Parameter("args", ARGS, None), Parameter("names", TUPLE, None)], OBJECT,
+        program, declared, f"call.{declared.symbol}",
+        [_self(declared), Parameter("args", ARGS, None), Parameter("names", TUPLE, None)], OBJECT,
         lambda f: f.boxed(call(f, declared, [f.values["self"], f.values["args"], f.values["names"]])),
     )
     none = program.constants.address("builtin", "None")
@@ -146,7 +154,8 @@ named:
 
 def _property(program, declared):
     parameters = [_self(declared), Parameter("closure", OBJECT, None)]
-    return _function(program, declared, f"py.{declared.symbol}", parameters, OBJECT, lambda f: f.boxed(call(f, declared, [f.values["self"]])))
+    return _function(program, declared, f"py.{declared.symbol}", parameters, OBJECT,
+                     lambda f: f.boxed(call(f, declared, [f.values["self"]])))
 
 
 def _setter(program, cls, field):
@@ -159,7 +168,8 @@ def _setter(program, cls, field):
         write_reference(f, f.values["self"], field, value)
         return f.none()
 
-    inner = _function(program, declared, f"check.{symbol}", [_self(declared), Parameter("value", OBJECT, None)], NONE, emit)
+    inner = _function(program, declared, f"check.{symbol}", [_self(declared), Parameter("value", OBJECT, None)], NONE,
+                      emit)
     none = program.constants.address("builtin", "None")
     return inner + f"""
 define i32 @{symbol}(ptr %self, ptr %value, ptr %closure) nounwind {{
@@ -177,7 +187,8 @@ define i32 @{symbol}(ptr %self, ptr %value, ptr %closure) nounwind {{
 # -- type slots
 
 def slots(program, cls):
-    """The special methods of a class: pairs of (slot number, a call for the IR of the function `slot.<class>.<number>`)."""
+    """The special methods of a class: pairs of (slot number, a call for the IR of the function
+    `slot.<class>.<number>`)."""
     found = []
     for name, declared in cls.methods.items():
         if name in DIRECT:
@@ -208,7 +219,8 @@ def _direct(program, declared, number):
 def _status(program, declared, number, kind):
     """A slot that returns a C integer, negative for failure."""
     symbol = f"slot.{declared.owner.symbol}.{number}"
-    emit = lambda f: f.convert(call(f, declared, [f.values[p.name] for p in _parameters(declared)]), I64, f"the result of {declared.name}")
+    emit = lambda f: f.convert(call(f, declared, [f.values[p.name] for p in _parameters(declared)]), I64,
+                               f"the result of {declared.name}")
     inner = _function(program, declared, f"inner.{symbol}", _parameters(declared), I64, emit)
     arguments = ", ".join(f"ptr %{parameter.name}" for parameter in _parameters(declared))
     avoid = "%safe = select i1 %reserved, i64 -2, i64 %n" if declared.name == "__hash__" else "%safe = add i64 %n, 0"
@@ -248,7 +260,8 @@ def _operator(program, cls, name, number):
         if declared is None:
             continue
         symbol = f"operator.{declared.symbol}"
-        emit = lambda f, declared=declared: f.boxed(call(f, declared, [f.values[p.name] for p in _parameters(declared)]))
+        emit = lambda f, declared=declared: f.boxed(call(f, declared,
+                                                         [f.values[p.name] for p in _parameters(declared)]))
         parts.append(_function(program, declared, symbol, _parameters(declared), OBJECT, emit))
         body += f"""
   %ours.{symbol} = call i1 @has_type(ptr {receiver}, ptr %class)
@@ -273,7 +286,8 @@ def _comparisons(program, cls):
         if declared is None:
             continue
         symbol = f"operator.{declared.symbol}"
-        emit = lambda f, declared=declared: f.boxed(call(f, declared, [f.values[p.name] for p in _parameters(declared)]))
+        emit = lambda f, declared=declared: f.boxed(call(f, declared,
+                                                         [f.values[p.name] for p in _parameters(declared)]))
         parts.append(_function(program, declared, symbol, _parameters(declared), OBJECT, emit))
         cases += f" i32 {how}, label %case{how}"
         bodies += f"case{how}:\n  %r{how} = call ptr @{symbol}(ptr %a, ptr %b)\n  ret ptr %r{how}\n"

@@ -8,7 +8,8 @@ from . import layout
 from .calls import call, call_expression
 from .fields import borrowed_from, read_field
 from .handlers import registry
-from .types import ARGS, BOOL, BYTES, DICT, F64, FRAGILE, I64, LIST, NONE, OBJECT, OWNED, PERMANENT, SCALARS, STABLE, STR, TUPLE, Value
+from .types import (ARGS, BOOL, BYTES, DICT, F64, FRAGILE, I64, LIST, NONE, OBJECT, OWNED, PERMANENT, SCALARS, STABLE,
+                    STR, TUPLE, Value)
 
 HANDLERS, handles = registry()
 
@@ -67,7 +68,8 @@ def name(f, node):
 
 
 def global_object(f, node):
-    """A global: numbers, texts and flags become part of the code, other objects are found again when the code is linked."""
+    """A global: numbers, texts and flags become part of the code, other objects are found again when the code is
+    linked."""
     found = f.program.find(f.module, node)
     if found is None:
         raise f.unsupported(node, f"the unknown name {ast.unparse(node)}")
@@ -112,7 +114,8 @@ def read_attribute(f, base, attr):
         f.require(base, attr)
         return call(f, cls.methods[attr], [base])
     base = f.keep(f.boxed(base))
-    found = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_GetAttr", f"ptr {f.solid(base).ir}", f"ptr {f.literal(attr).ir}"))
+    found = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_GetAttr", f"ptr {f.solid(base).ir}",
+                                                f"ptr {f.literal(attr).ir}"))
     f.release(base)
     return found
 
@@ -145,7 +148,8 @@ def item(f, base, index):
     negative = index.constant is None or index.constant < 0
     place = f.code.call("i64", "@place", f"i64 {index.ir}", f"i64 {size}") if negative else index.ir
     f.raise_if(f.code.op(f"icmp uge i64 {place}, {size}"), "raise_index")
-    value = Value(OBJECT, f.code.load("ptr", f.code.item(items(f, base), place)), base.hold if base.hold != OWNED else FRAGILE)
+    value = Value(OBJECT, f.code.load("ptr", f.code.item(items(f, base), place)), base.hold if base.hold != OWNED
+                  else FRAGILE)
     if base.type is LIST:
         value.hold = FRAGILE
     elif base.type is ARGS:
@@ -191,9 +195,12 @@ def read_slice(f, node):
         found = f.new_reference(base.type, f.code.call("ptr", maker, f"ptr {base.ir}", f"i64 {start}", f"i64 {stop}"))
     else:
         base = f.keep(f.boxed(base))
-        parts = [f.keep(f.boxed(f.value(part) if part else f.none())) for part in (node.slice.lower, node.slice.upper, node.slice.step)]
-        index = f.new_reference(OBJECT, f.code.call("ptr", "@PySlice_New", *(f"ptr {f.solid(part).ir}" for part in parts)))
-        found = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_GetItem", f"ptr {f.solid(base).ir}", f"ptr {index.ir}"))
+        parts = [f.keep(f.boxed(f.value(part) if part else f.none()))
+                 for part in (node.slice.lower, node.slice.upper, node.slice.step)]
+        index = f.new_reference(OBJECT, f.code.call("ptr", "@PySlice_New",
+                                                    *(f"ptr {f.solid(part).ir}" for part in parts)))
+        found = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_GetItem", f"ptr {f.solid(base).ir}",
+                                                    f"ptr {index.ir}"))
         f.release(index, *reversed(parts))
     f.release(base)
     return found
@@ -250,7 +257,8 @@ def dict_display(f, node):
             raise f.unsupported(node, "** in a display")
         key = f.keep(f.boxed(f.value(key_node)))
         value = f.keep(f.boxed(f.value(value_node)))
-        f.check_status(f.code.call("i32", "@PyDict_SetItem", f"ptr {made.ir}", f"ptr {f.solid(key).ir}", f"ptr {f.solid(value).ir}"))
+        f.check_status(f.code.call("i32", "@PyDict_SetItem", f"ptr {made.ir}", f"ptr {f.solid(key).ir}",
+                                   f"ptr {f.solid(value).ir}"))
         f.release(value, key)
     return made
 
@@ -275,7 +283,8 @@ def _piece(f, piece):
         f.release(value)
         value = shown
     style = f.value(piece.format_spec) if piece.format_spec else f.literal("")
-    text = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_Format", f"ptr {f.solid(value).ir}", f"ptr {style.ir}"))
+    text = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_Format", f"ptr {f.solid(value).ir}",
+                                               f"ptr {style.ir}"))
     f.release(style, value)
     return text
 
@@ -317,7 +326,8 @@ def _borrow(value):
 
 
 def choose(f, test, yes, no, pending=None):
-    """The value of one of two computations. `pending` is a live value that one of them gives; the other path drops it."""
+    """The value of one of two computations. `pending` is a live value that one of them gives; the other path drops
+    it."""
     labels = [f.code.label(hint) for hint in ("yes", "no", "chosen")]
     f.code.branch(test, *labels[:2])
     before, ends = f.live, []

@@ -1,8 +1,9 @@
-"""Compiling one function: its blocks, local variables, references and failures; `expressions` and `statements` fill it with code.
+"""Compiling one function: its blocks, local variables, references and failures; `expressions` and `statements` fill it
+with code.
 
-References. A local variable owns what it holds, unless every value it ever gets outlives the call anyway. Parameters are borrowed from the
-caller. A temporary that is owned sits in `live` until it is released or moved into a variable, field, container or result; code that
-can fail jumps to a block that releases whatever is live at that point.
+References. A local variable owns what it holds, unless every value it ever gets outlives the call anyway. Parameters
+are borrowed from the caller. A temporary that is owned sits in `live` until it is released or moved into a variable,
+field, container or result; code that can fail jumps to a block that releases whatever is live at that point.
 """
 
 import ast
@@ -23,7 +24,8 @@ MOST_RUNS = 10  # of the first kind; each teaches something in all but contrived
 class Function(References, Variables, Conversions):
     """One function being compiled.
 
-    Compilation runs until nothing new is learned about the locals: their types, and which of them only ever hold permanent references.
+    Compilation runs until nothing new is learned about the locals: their types, and which of them only ever hold
+    permanent references.
     """
 
     def __init__(self, program, module, declaration, learned, assigned):
@@ -32,7 +34,8 @@ class Function(References, Variables, Conversions):
         self.learned = learned  # name -> Type, from the previous run
         self.seen = {}  # name -> set of (Type, permanent), in this run
         self.annotated = {}  # name -> Type
-        self.final = self.doubtful = False  # doubtful: something was left out, in the hope that the next run knows better
+        # doubtful: something was left out, in the hope that the next run knows better
+        self.final = self.doubtful = False
         self.locals, self.values = {}, {}
         self.known = set()  # locals that certainly have a value here
         self.live = []

@@ -96,13 +96,15 @@ def _id(f, node):
 
 def _extreme(signed, ordered):
     def handler(f, node):
-        if not all(isinstance(argument, (ast.Name, ast.Constant, ast.BinOp, ast.Attribute)) for argument in node.args) or len(node.args) != 2:
+        if not all(isinstance(argument, (ast.Name, ast.Constant, ast.BinOp, ast.Attribute))
+                   for argument in node.args) or len(node.args) != 2:
             return None
         left, right = plain_arguments(f, node)
         if left.type is not right.type or left.type not in (I64, F64):
             raise f.unsupported(node, "min or max of anything but two i64 or two f64")
         operation = f"icmp {signed} i64" if left.type is I64 else f"fcmp {ordered} double"
-        return Value(left.type, f.code.select(f.code.op(f"{operation} {right.ir}, {left.ir}"), left.type.ir, right.ir, left.ir))
+        return Value(left.type, f.code.select(f.code.op(f"{operation} {right.ir}, {left.ir}"), left.type.ir, right.ir,
+                                              left.ir))
 
     return handler
 
@@ -170,7 +172,8 @@ def _forward_with(f, node):
     room = f.code.op(f"alloca ptr, i64 {count}")
     f.code.store("ptr", f.solid(first).ir, room, None)
     size = f.code.op(f"mul i64 {values.length}, 8")
-    f.code.call("void", "@llvm.memmove.p0.p0.i64", f"ptr {f.code.offset(room, 8)}", f"ptr {values.ir}", f"i64 {size}", "i1 false")
+    f.code.call("void", "@llvm.memmove.p0.p0.i64", f"ptr {f.code.offset(room, 8)}", f"ptr {values.ir}", f"i64 {size}",
+                "i1 false")
     result = forward(f, f.boxed(target), Value(ARGS, room, length=count), _null_if_none(f, names))
     f.release(names, first)
     return result
@@ -183,7 +186,8 @@ def _null_if_none(f, names):
 # -- memory
 
 def _numbers(f, node, *types):
-    values = [f.convert(f.keep(f.value(argument)), type, "an argument") for argument, type in zip(node.args, types, strict=True)]
+    values = [f.convert(f.keep(f.value(argument)), type, "an argument")
+              for argument, type in zip(node.args, types, strict=True)]
     return [value.ir for value in values]
 
 
@@ -245,7 +249,8 @@ def _f64_from_bits(f, node):
 @intrinsic(memory.copy_bytes)
 def _copy_bytes(f, node):
     target, source, nbytes = _numbers(f, node, I64, I64, I64)
-    f.code.call("void", "@llvm.memmove.p0.p0.i64", f"ptr {_pointer(f, target)}", f"ptr {_pointer(f, source)}", f"i64 {nbytes}", "i1 false")
+    f.code.call("void", "@llvm.memmove.p0.p0.i64", f"ptr {_pointer(f, target)}", f"ptr {_pointer(f, source)}",
+                f"i64 {nbytes}", "i1 false")
     return f.none()
 
 

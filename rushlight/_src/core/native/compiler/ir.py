@@ -37,7 +37,8 @@ class Module:
 class Code:
     """The body of one function under construction.
 
-    Instructions go to the current block; a value is its text (`%7`, `42`, `null`). Stack slots are gathered in the entry block.
+    Instructions go to the current block; a value is its text (`%7`, `42`, `null`). Stack slots are gathered in the
+    entry block.
     """
 
     def __init__(self, name, result, arguments, attributes="nounwind", linkage="internal"):
@@ -130,7 +131,8 @@ class Code:
     def __str__(self):
         if self.open:
             self.finish("unreachable")
-        lines = [f"define {self.linkage} {self.result} @{self.name}({', '.join(self.arguments)}) {self.attributes} {{", "entry:"]
+        lines = [f"define {self.linkage} {self.result} @{self.name}({', '.join(self.arguments)}) {self.attributes} {{",
+                 "entry:"]
         lines += [f"  {slot}" for slot in self.slots]
         lines.append(f"  br label %{self.blocks[0][0]}")
         for label, body in self.blocks:

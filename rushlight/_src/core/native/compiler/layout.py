@@ -1,4 +1,5 @@
-"""Where CPython keeps what compiled code reads directly, checked against the running interpreter before anything relies on it."""
+"""Where CPython keeps what compiled code reads directly, checked against the running interpreter before anything relies
+on it."""
 
 import ctypes
 import sys
@@ -49,9 +50,12 @@ def _facts():
     yield "dicts are laid out differently", word(table, SIZE) == 2
     yield "bytes are laid out differently", word(data, SIZE) == 3
     yield "floats are laid out differently", ctypes.c_double.from_address(id(value) + FLOAT_VALUE).value == value
-    yield "ints are laid out differently", ctypes.c_uint32.from_address(id(number) + INT_DIGIT).value == number and _tags_hold(word)
-    yield "type flags are not where expected", all(word(kind, TYPE_FLAGS) == kind.__flags__ for kind in (int, tuple, dict, Exception))
-    yield "type flags have other meanings", bool(tuple.__flags__ & TUPLE and Exception.__flags__ & EXCEPTION and type.__flags__ & CLASS)
+    yield "ints are laid out differently", ctypes.c_uint32.from_address(
+        id(number) + INT_DIGIT).value == number and _tags_hold(word)
+    yield "type flags are not where expected", all(word(kind, TYPE_FLAGS) == kind.__flags__
+                                                   for kind in (int, tuple, dict, Exception))
+    yield "type flags have other meanings", bool(tuple.__flags__ & TUPLE and Exception.__flags__ & EXCEPTION
+                                                 and type.__flags__ & CLASS)
 
 
 def _tags_hold(word):

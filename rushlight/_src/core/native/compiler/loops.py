@@ -69,7 +69,8 @@ def skip(f, node):
 @handles(ast.For)
 def each(f, node):
     over = node.iter
-    is_range = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range" and "range" not in f.assigned
+    is_range = isinstance(over, ast.Call) and isinstance(
+        over.func, ast.Name) and over.func.id == "range" and "range" not in f.assigned
     if is_range and f.program.find(f.module, over.func)[0] is range:
         return _each_number(f, node)
     values = f.keep(f.value(over))
@@ -86,7 +87,8 @@ def _each_number(f, node):
     stride = bounds[step] if step is not None else Value(I64, "1", constant=1)
     if stride.constant in (None, 0):
         raise f.unsupported(node, "a range whose step is not a constant other than 0")
-    _count(f, node, first, lambda: bounds[stop].ir, stride.ir, "slt" if stride.constant > 0 else "sgt", lambda at: Value(I64, at))
+    _count(f, node, first, lambda: bounds[stop].ir, stride.ir, "slt" if stride.constant > 0 else "sgt",
+           lambda at: Value(I64, at))
 
 
 def _each_item(f, node, values):
@@ -100,7 +102,8 @@ def _each_item(f, node, values):
 
     def entry(at):
         base = local()
-        start = f.code.offset(base.ir, layout.TUPLE_ITEMS) if base.type is TUPLE else f.code.load("ptr", f.code.offset(base.ir, layout.LIST_ITEMS))
+        start = f.code.offset(base.ir, layout.TUPLE_ITEMS) if base.type is TUPLE else f.code.load(
+            "ptr", f.code.offset(base.ir, layout.LIST_ITEMS))
         return Value(OBJECT, f.code.load("ptr", f.code.item(start, at)), FRAGILE)
 
     _count(f, node, "0", lambda: length(f, local()), "1", "slt", entry)

@@ -1,7 +1,9 @@
-"""The functions behind a native type: allocation from a free list, destruction without deep recursion, garbage collection, field access.
+"""The functions behind a native type: allocation from a free list, destruction without deep recursion, garbage
+collection, field access.
 
-Destroying a long chain would recurse once per object. Beyond a small depth an object is instead put on its class's list of things to
-destroy (linked through the reference count, which nobody reads any more), and the outermost destruction empties the lists.
+Destroying a long chain would recurse once per object. Beyond a small depth an object is instead put on its class's list
+of things to destroy (linked through the reference count, which nobody reads any more), and the outermost destruction
+empties the lists.
 """
 
 from . import layout
@@ -14,7 +16,8 @@ FREE_SLOT = 74  # Py_tp_free
 def text(program):
     """The IR of every class's functions."""
     classes = list(program.classes.values())
-    return "\n".join([_drain(classes) if classes else "", *(_Emitter(program, declared).text() for declared in classes)])
+    return "\n".join([_drain(classes) if classes else "",
+                      *(_Emitter(program, declared).text() for declared in classes)])
 
 
 def _drain(classes):
@@ -116,7 +119,8 @@ failed:
 }}"""
 
     def _tp_new(self):
-        """Calling the class from Python: without arguments, unless a subclass takes them or the class says what they mean."""
+        """Calling the class from Python: without arguments, unless a subclass takes them or the class says what they
+        mean."""
         if self.cls.traits.called:
             return self._tp_new_called()
         text = self.program.constants.address("literal", repr(self.cls.name))
@@ -181,7 +185,8 @@ failed:
     def _dealloc(self):
         untrack = "call void @PyObject_GC_UnTrack(ptr %o)" if self.cls.collected else ""
         if not self.held:
-            return f"define void @dealloc.{self.name}(ptr %o) nounwind {{\n  call void @destroy.{self.name}(ptr %o)\n  ret void\n}}"
+            return (f"define void @dealloc.{self.name}(ptr %o) nounwind "
+                    f"{{\n  call void @destroy.{self.name}(ptr %o)\n  ret void\n}}")
         return f"""
 define void @dealloc.{self.name}(ptr %o) nounwind {{
   {untrack}
@@ -299,7 +304,8 @@ dead:"""
   call void {helper}(ptr %f{offset})""" for offset in self.held)
 
     def _clear(self):
-        return f"define i32 @clear.{self.name}(ptr %o) nounwind {{\n{self._drop_fields('@xdecref_rarely')}\n  ret i32 0\n}}"
+        return (f"define i32 @clear.{self.name}(ptr %o) nounwind "
+                f"{{\n{self._drop_fields('@xdecref_rarely')}\n  ret i32 0\n}}")
 
     def _traverse(self):
         visits = "\n".join(f"""  %f{offset}.at = getelementptr i8, ptr %o, i64 {offset}
@@ -308,7 +314,8 @@ dead:"""
   %s{offset} = icmp ne i32 %r{offset}, 0
   br i1 %s{offset}, label %stop, label %after{offset}
 after{offset}:""" for offset in self.held)
-        incoming = ", ".join(f"[ %r{offset}, %{'start' if k == 0 else f'after{self.held[k - 1]}'} ]" for k, offset in enumerate(self.held))
+        incoming = ", ".join(f"[ %r{offset}, %{'start' if k == 0 else f'after{self.held[k - 1]}'} ]"
+                             for k, offset in enumerate(self.held))
         stop = f"stop:\n  %r = phi i32 {incoming}\n  ret i32 %r" if self.held else ""
         return f"""define i32 @traverse.{self.name}(ptr %o, ptr %visit, ptr %arg) nounwind {{
 start:
@@ -351,7 +358,8 @@ bound:
 
 
 def per_thread(program):
-    """For each piece of per-thread state, a function that finds the calling thread's instance, and the two that answer for it in Python."""
+    """For each piece of per-thread state, a function that finds the calling thread's instance, and the two that answer
+    for it in Python."""
     name = program.constants.address("literal", "'current'")
     return "\n".join(f"""
 @mine.key.{number} = global i32 0

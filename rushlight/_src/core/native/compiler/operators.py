@@ -6,8 +6,10 @@ from .expressions import condition, constant, handles, is_simple, operands
 from .types import ARGS, BOOL, DICT, F64, I64, NONE, OBJECT, SCALARS, Value
 
 NUMBER = {
-    ast.Add: "Add", ast.Sub: "Subtract", ast.Mult: "Multiply", ast.MatMult: "MatrixMultiply", ast.Div: "TrueDivide", ast.FloorDiv: "FloorDivide",
-    ast.Mod: "Remainder", ast.BitAnd: "And", ast.BitOr: "Or", ast.BitXor: "Xor", ast.LShift: "Lshift", ast.RShift: "Rshift", ast.Pow: "Power",
+    ast.Add: "Add", ast.Sub: "Subtract", ast.Mult: "Multiply", ast.MatMult: "MatrixMultiply", ast.Div: "TrueDivide",
+    ast.FloorDiv: "FloorDivide",
+    ast.Mod: "Remainder", ast.BitAnd: "And", ast.BitOr: "Or", ast.BitXor: "Xor", ast.LShift: "Lshift",
+    ast.RShift: "Rshift", ast.Pow: "Power",
 }
 INTEGER = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
 DOUBLE = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul"}
@@ -81,7 +83,8 @@ def unary(f, node):
         if isinstance(value.constant, int) and isinstance(node.op, ast.USub):
             return constant(f, ast.Constant(-value.constant))
         number = f.convert(value, I64, "an operand")
-        text = {ast.USub: f"sub i64 0, {number.ir}", ast.Invert: f"xor i64 {number.ir}, -1", ast.UAdd: f"add i64 {number.ir}, 0"}[type(node.op)]
+        text = {ast.USub: f"sub i64 0, {number.ir}", ast.Invert: f"xor i64 {number.ir}, -1",
+                ast.UAdd: f"add i64 {number.ir}, 0"}[type(node.op)]
         return Value(I64, f.code.op(text))
     helper = {ast.USub: "Negative", ast.UAdd: "Positive", ast.Invert: "Invert"}[type(node.op)]
     value = f.keep(f.boxed(value))
@@ -120,7 +123,8 @@ def compare(f, node, left_node, operator, right_node):
     right = f.keep(f.boxed(right))
     how = RICH[type(operator)]
     helper = "@equal" if how in (2, 3) and left.type.cls is None else "@compare"
-    answer = f.truth_value(f.code.call("i8", helper, f"ptr {f.solid(left).ir}", f"ptr {f.solid(right).ir}", f"i32 {how}"))
+    answer = f.truth_value(f.code.call("i8", helper, f"ptr {f.solid(left).ir}", f"ptr {f.solid(right).ir}",
+                                       f"i32 {how}"))
     f.release(right, left)
     return answer
 

@@ -1,4 +1,5 @@
-"""What LLVM calls this processor and its features: asked of LLVM once, then remembered on disk for as long as the processor says the same of itself."""
+"""What LLVM calls this processor and its features: asked of LLVM once, then remembered on disk for as long as the
+processor says the same of itself."""
 import functools
 import hashlib
 import json
@@ -49,5 +50,6 @@ def _description():
         first, _, _ = pathlib.Path("/proc/cpuinfo").read_text().partition("\n\n")
     except OSError:
         return ""
-    steady = [line for line in first.splitlines() if not line.startswith(("cpu MHz", "bogomips", "processor", "core id", "apicid", "initial apicid"))]
+    steady = [line for line in first.splitlines()
+              if not line.startswith(("cpu MHz", "bogomips", "processor", "core id", "apicid", "initial apicid"))]
     return "\n".join([platform.machine(), *steady])

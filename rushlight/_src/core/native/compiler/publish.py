@@ -14,15 +14,18 @@ _alive = []  # what the interpreter keeps pointers to
 READ_ONLY = 1
 MEMBER = {"i64": 19, "f64": 4, "bool": 14, "object": 6}  # T_PYSSIZET, T_DOUBLE, T_BOOL, T_OBJECT
 DEFAULT, BASE, GC, VECTORCALL, BINDS = 0, 1 << 10, 1 << 14, 1 << 11, 1 << 17
-SLOT = {"clear": 51, "dealloc": 52, "bind": 54, "doc": 56, "methods": 64, "tp_new": 65, "traverse": 71, "members": 72, "getset": 73, "call": 50, "get": 58, "set": 69}
+SLOT = {"clear": 51, "dealloc": 52, "bind": 54, "doc": 56, "methods": 64, "tp_new": 65, "traverse": 71, "members": 72,
+        "getset": 73, "call": 50, "get": 58, "set": 69}
 
 
 class _Member(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t),
+                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
 
 
 class _Property(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_char_p if name in ("name", "doc") else ctypes.c_void_p) for name in ("name", "get", "set", "doc", "closure")]
+    _fields_ = [(name, ctypes.c_char_p if name in ("name", "doc") else ctypes.c_void_p)
+                for name in ("name", "get", "set", "doc", "closure")]
 
 
 class _Method(ctypes.Structure):
@@ -56,7 +59,8 @@ def publish(program, addresses):
     _convert_instances(program, twins)
     _replace(program, twins)
     _fill(program, addresses["objects"])
-    _replace(program, {id(shared): _face(number, shared, twins, addresses) for number, shared in enumerate(program.per_thread.values())})
+    _replace(program, {id(shared): _face(number, shared, twins, addresses)
+                       for number, shared in enumerate(program.per_thread.values())})
     for declared in program.classes.values():
         if declared.finalizer is not None:
             del declared.plain.__del__  # the native twin owns what a plain instance held
@@ -88,7 +92,8 @@ def _convert_instances(program, twins):
 
 
 def _fill(program, table):
-    """Put the constants where the code looks for them, except plain instances that still wait for their twins; none is ever freed."""
+    """Put the constants where the code looks for them, except plain instances that still wait for their twins; none is
+    ever freed."""
     for description, slot in program.constants.slots.items():
         value = _constant(description)
         place = ctypes.c_void_p.from_address(table + 8 * slot)
@@ -113,8 +118,10 @@ def _face(number, shared, twins, addresses):
     key = ctypes.c_uint32.from_address(addresses[f"mine.key.{number}"])
     if _library.pthread_key_create(ctypes.byref(key), None):
         raise RuntimeError("this process has no key left for what belongs to its threads")
-    shared.become(twins.get(id(shared.kind), shared.kind), functools.partial(_library.pthread_setspecific, key.value, None))
-    table = (_Slot * 3)(_Slot(SLOT["get"], addresses[f"mine.get.{number}"]), _Slot(SLOT["set"], addresses[f"mine.set.{number}"]))
+    shared.become(twins.get(id(shared.kind), shared.kind),
+                  functools.partial(_library.pthread_setspecific, key.value, None))
+    table = (_Slot * 3)(_Slot(SLOT["get"], addresses[f"mine.get.{number}"]),
+                        _Slot(SLOT["set"], addresses[f"mine.set.{number}"]))
     name = f"{shared.kind.__module__}.{shared.kind.__name__}OfThread".encode()
     spec = _Spec(name, object.__basicsize__, 0, DEFAULT, table)
     _alive.extend((shared, table, spec, name))
@@ -142,7 +149,9 @@ def _type(program, declared, addresses):
     slots += [(number, addresses[f"slot.{symbol}.{number}"]) for number, _ in entries.slots(program, declared)]
     slots.append((SLOT["members"], _array(_Member, _members(declared))))
     slots.append((SLOT["getset"], _array(_Property, _properties(declared, addresses))))
-    slots.append((SLOT["methods"], _array(_Method, [_method(method, addresses) for method in declared.methods.values() if _is_attribute(method)])))
+    slots.append((SLOT["methods"],
+                  _array(_Method, [_method(method, addresses) for method in declared.methods.values()
+                                   if _is_attribute(method)])))
     doc = ctypes.create_string_buffer(declared.doc.encode())
     slots.append((SLOT["doc"], ctypes.addressof(doc)))
     table = (_Slot * (len(slots) + 1))(*(_Slot(*slot) for slot in slots))
@@ -167,7 +176,8 @@ def _members(declared):
 def _properties(declared, addresses):
     symbol = declared.symbol
     rows = [
-        (field.name.encode(), addresses[f"get.{symbol}.{field.name}"], addresses[f"set.{symbol}.{field.name}"], None, None)
+        (field.name.encode(), addresses[f"get.{symbol}.{field.name}"], addresses[f"set.{symbol}.{field.name}"], None,
+         None)
         for field in declared.checked
     ]
     rows += [
@@ -175,13 +185,15 @@ def _properties(declared, addresses):
         for method in declared.methods.values() if method.is_property
     ]
     if "dict" in declared.extras:
-        pair = (ctypes.cast(getattr(_python, f"PyObject_Generic{kind}Dict"), ctypes.c_void_p).value for kind in ("Get", "Set"))
+        pair = (ctypes.cast(getattr(_python, f"PyObject_Generic{kind}Dict"), ctypes.c_void_p).value
+                for kind in ("Get", "Set"))
         rows.append((b"__dict__", *pair, None, None))
     return rows
 
 
 def _method(declared, addresses):
-    parameters = ["$self"] * bool(declared.owner) + [_shown(parameter) for parameter in declared.visible] + ["/"] * bool(declared.visible)
+    parameters = ["$self"] * bool(declared.owner) + [_shown(parameter)
+                                                     for parameter in declared.visible] + ["/"] * bool(declared.visible)
     if declared.star:
         parameters.append(f"*{declared.parameters[-1].name}")
     doc = f"{declared.name}({', '.join(parameters)})\n--\n\n{declared.doc}"

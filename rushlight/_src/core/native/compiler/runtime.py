@@ -1,7 +1,9 @@
-"""The small functions every compiled module contains: reference counts, conversions between Python and machine values, checks, errors.
+"""The small functions every compiled module contains: reference counts, conversions between Python and machine values,
+checks, errors.
 
-They are written in LLVM IR, as text with the interpreter's layout filled in. Functions that return a reference return a new one, or null
-after setting an exception; `{i64, i1}` pairs carry a failure flag; an `i8` truth is 0, 1, or 2 for failure.
+They are written in LLVM IR, as text with the interpreter's layout filled in. Functions that return a reference return a
+new one, or null after setting an exception; `{i64, i1}` pairs carry a failure flag; an `i8` truth is 0, 1, or 2 for
+failure.
 """
 
 from ..memory import CACHE_LINE, HUGE_PAGE, MADV_HUGEPAGE, PAGE, PRIVATE
@@ -13,7 +15,8 @@ def text(constants):
     constant = lambda name: f"load ptr, ptr {constants.address('builtin', name)}, {INVARIANT}"
     return "".join([
         _COUNTING_IMMORTAL if layout.IMMORTAL else _COUNTING, _RARELY,
-        _unboxing(constant), _truth(constant), _checks(constant), _items(constant), _arithmetic(constant), _raising(constant), _memory(constant),
+        _unboxing(constant), _truth(constant), _checks(constant), _items(constant), _arithmetic(constant),
+        _raising(constant), _memory(constant),
     ])
 
 
@@ -441,12 +444,16 @@ divide:
 
 def _raising(constant):
     strings = {
-        "no_attribute": "'NoneType' object has no attribute '%U'", "wrong_type": "%U must be %U, not %.200s", "index": "index out of range",
-        "division": "division by zero", "exceptions": "exceptions must derive from BaseException", "unpack": "%zd values to unpack, wanted %zd",
-        "arguments": "%U() takes %zd to %zd arguments, got %zd", "no_runner": "no program runner was set: call memory.set_program_runner first",
+        "no_attribute": "'NoneType' object has no attribute '%U'", "wrong_type": "%U must be %U, not %.200s",
+        "index": "index out of range",
+        "division": "division by zero", "exceptions": "exceptions must derive from BaseException",
+        "unpack": "%zd values to unpack, wanted %zd",
+        "arguments": "%U() takes %zd to %zd arguments, got %zd",
+        "no_runner": "no program runner was set: call memory.set_program_runner first",
         "shift": "negative shift count", "no_delete": "attribute '%U' cannot be deleted",
     }
-    lines = [f'@text.{name} = private constant [{len(value) + 1} x i8] c"{value}\\00"' for name, value in strings.items()]
+    lines = [f'@text.{name} = private constant [{len(value) + 1} x i8] c"{value}\\00"'
+             for name, value in strings.items()]
     lines.append(f"""
 define internal void @raise_no_attribute(ptr %name) cold noinline nounwind {{
   %class = {constant("AttributeError")}

@@ -11,7 +11,8 @@ class Unsupported(SyntaxError):
 
 @dataclass(frozen=True, eq=False)
 class Type:
-    """A static type: its name in messages, its LLVM type, and for built-in classes the flag their type objects carry."""
+    """A static type: its name in messages, its LLVM type, and for built-in classes the flag their type objects
+    carry."""
 
     name: str
     ir: str
@@ -39,10 +40,11 @@ BYTES = Type("bytes", "ptr", layout.BYTES)
 ARGS = Type("Args", "ptr")  # a C array of borrowed references and its length
 SCALARS = (I64, F64, BOOL)
 SIZED = (TUPLE, LIST, DICT, BYTES)  # their length is stored at layout.SIZE
-BUILTINS = {int: I64, float: F64, bool: BOOL, object: OBJECT, tuple: TUPLE, list: LIST, dict: DICT, str: STR, bytes: BYTES}
+BUILTINS = {int: I64, float: F64, bool: BOOL, object: OBJECT, tuple: TUPLE, list: LIST, dict: DICT, str: STR,
+            bytes: BYTES}
 
-# How long a reference stays valid. OWNED: until released, by whoever has it. FRAGILE: until other code runs, since it was read from a
-# field or a list. STABLE: until the end of the expression. PERMANENT: until the function returns.
+# How long a reference stays valid. OWNED: until released, by whoever has it. FRAGILE: until other code runs, since it
+# was read from a field or a list. STABLE: until the end of the expression. PERMANENT: until the function returns.
 FRAGILE, STABLE, PERMANENT, OWNED = range(4)
 
 
@@ -62,7 +64,8 @@ class Value:
     constant: object = field(default=None)  # the Python value of a literal scalar
 
 
-# LLVM types of stored values, and of what functions return: a reference (null: failed), a number with a failure flag, or 0, 1, 2 (failed)
+# LLVM types of stored values, and of what functions return: a reference (null: failed), a number with a failure flag,
+# or 0, 1, 2 (failed)
 STORED = {"i1": "i8"}
 RESULTS = {I64: "{i64, i1}", F64: "{double, i1}", BOOL: "i8", NONE: "i8"}
 

@@ -15,7 +15,8 @@ class Local:
 
 
 class Variables:
-    """The local variables; `locals` have slots, `values` are parameters that never change, `known` certainly have a value."""
+    """The local variables; `locals` have slots, `values` are parameters that never change, `known` certainly have a
+    value."""
 
     def variable(self, name, type, owned):
         """Make room for a local variable."""
@@ -26,7 +27,8 @@ class Variables:
         return self.locals[name]
 
     def hidden(self, value):
-        """Put a value into a local variable that the source does not see, so that it lives through several statements."""
+        """Put a value into a local variable that the source does not see, so that it lives through several
+        statements."""
         name = f".{len(self.locals)}"
         self.variable(name, value.type, owned=value.type.is_reference)
         self.assign(name, value)

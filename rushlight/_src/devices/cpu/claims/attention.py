@@ -22,7 +22,8 @@ def stream_place(assembler, node: Node) -> Place:
     return assembler.places[node]
 
 
-def attention_problem(assembler, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest, out: Meta, **gradients):
+def attention_problem(assembler, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop,
+                      longest, out: Meta, **gradients):
     """The problem of attention over these nodes, and its operands."""
     from ..templates.attention import Attention
 
@@ -31,7 +32,8 @@ def attention_problem(assembler, q, k, v, mask, blocks, captured, starts, seed, 
     if mask is not None:
         operands["mask"] = found = assembler.operand(mask, has_rows)
         kind, mask_strides = mask.dtype.name, tuple(found.meta.strides)
-    operands.update((name, assembler.operand(node, is_contiguous)) for name, node in zip(("q_starts", "k_starts"), starts))
+    operands.update((name, assembler.operand(node, is_contiguous))
+                    for name, node in zip(("q_starts", "k_starts"), starts))
     if drop:
         operands.update(seed=stream_place(assembler, seed), place=stream_place(assembler, place))
     (batch, heads, queries, size), (_, shared, keys, value_size) = q.shape, v.shape
@@ -44,8 +46,10 @@ def attention_problem(assembler, q, k, v, mask, blocks, captured, starts, seed, 
         operands["blocks"] = found = assembler.operand(blocks, has_rows)
         spread = tuple(0 if size == 1 else stride for size, stride in zip(blocks.shape, found.meta.strides))
         gradients.update(blocks=spread[:3], block=mods.block)
-    return Attention(batch, heads, heads // shared, queries, keys, size, value_size, *strides, tuple(out.strides), q.dtype.name, scale,
-                     causal, kind, mask_strides, modification=mods and mods.template, drop=drop, longest=longest, **gradients), operands
+    return Attention(batch, heads, heads // shared, queries, keys, size, value_size, *strides, tuple(out.strides),
+                     q.dtype.name, scale,
+                     causal, kind, mask_strides, modification=mods and mods.template, drop=drop, longest=longest,
+                     **gradients), operands
 
 
 def plan_attention(assembler, node: Node, targets, prologues):
@@ -69,4 +73,5 @@ def always(node: Node) -> bool:
     return True
 
 
-ATTENTION = {P.attention: Claim(always, plan_attention, has_rows, heavy=True), P.attention_gradient: Claim(always, plan_attention_gradient, has_rows, heavy=True)}
+ATTENTION = {P.attention: Claim(always, plan_attention, has_rows, heavy=True),
+             P.attention_gradient: Claim(always, plan_attention_gradient, has_rows, heavy=True)}

@@ -7,7 +7,8 @@ from ....core.meta import Meta, row_major
 from ....graph.graph import Node
 from ....ops import prims  # noqa: F401 - declares the primitives named below
 from ....compiler.target import Claim
-from ..templates.conv import Convolution, packs, plan_conv, plan_conv_input_grad, plan_conv_weight_grad, plan_pixels, plan_pixels_input_grad
+from ..templates.conv import (Convolution, packs, plan_conv, plan_conv_input_grad, plan_conv_weight_grad, plan_pixels,
+                              plan_pixels_input_grad)
 from ..templates.matmul import Matmul, packings, plan_matmul
 
 FLOATS = ("float32", "float64", "bfloat16", "float16")
@@ -20,7 +21,9 @@ def plannable(node: Node) -> bool:
         return False
     if node.op is P.conv_weight and not windows_match(node.args[1].shape, node.shape, node.args[0].shape, node.params):
         return False
-    return (node.dtype.name in FLOATS or node.op in (P.int_matmul, P.int_conv)) and 0 not in sizes and (not is_matmul(node) or len(node.shape) <= 5)
+    return (node.dtype.name in FLOATS
+            or node.op in (P.int_matmul, P.int_conv)) and 0 not in sizes and (not is_matmul(node) or len(node.shape)
+                                                                              <= 5)
 
 
 def is_matmul(node: Node) -> bool:
@@ -30,7 +33,8 @@ def is_matmul(node: Node) -> bool:
 def windows_match(x_shape, w_shape, g_shape, p) -> bool:
     """Whether a gradient has one element for every window that fits (output padding may leave windows without)."""
     return all((size + 2 * pad - d * (k - 1) - 1) // s + 1 == n
-               for size, k, n, s, pad, d in zip(x_shape[2:], w_shape[2:], g_shape[2:], p["stride"], p["padding"], p["dilation"]))
+               for size, k, n, s, pad, d in zip(x_shape[2:], w_shape[2:], g_shape[2:], p["stride"], p["padding"],
+                                                p["dilation"]))
 
 
 def plan_product(assembler, node: Node, targets, prologues):
@@ -39,12 +43,14 @@ def plan_product(assembler, node: Node, targets, prologues):
         shape = (*prologues[0].operand.shape[:-1], shape[-1])  # of which the rows may have several dimensions
     for k, name in enumerate("ab"):
         places = assembler.leaves(prologues[k]) if k in prologues else [assembler.operand(node.args[k])]
-        operands.update({f"{name}{number}": place for number, place in enumerate(places)} if k in prologues else {name: places[0]})
+        operands.update({f"{name}{number}": place for number, place in enumerate(places)} if k in prologues
+                        else {name: places[0]})
         found = [(*(0,) * (len(shape) - len(place.meta.shape)), *place.meta.strides) for place in places]
         strides.append(found[0])
         parts.append(tuple((*own, 0) for own in found) if k in prologues else ())
     problem = Matmul(tuple(shape[:-2]), shape[-2], shape[-1], node.args[0].shape[-1], *strides,
-                     row_major(shape), node.args[0].dtype.name, targets[0].meta.dtype.name, b_dtype=other_sign(node), a_parts=parts[0], b_parts=parts[1])
+                     row_major(shape), node.args[0].dtype.name, targets[0].meta.dtype.name, b_dtype=other_sign(node),
+                     a_parts=parts[0], b_parts=parts[1])
     return plan_matmul, problem, operands
 
 
@@ -66,14 +72,16 @@ def product_packings(node: Node, number: int) -> int:
 def convolution(x_shape, w_shape, x, y, node: Node, x_parts=(), y_parts=()) -> Convolution:
     """The problem for these strides of x and y, and of what they are computed from."""
     p = node.params
-    return Convolution(x_shape[0], x_shape[1], w_shape[0], tuple(x_shape[2:]), tuple(w_shape[2:]), p["stride"], p["padding"], p["dilation"],
+    return Convolution(x_shape[0], x_shape[1], w_shape[0], tuple(x_shape[2:]), tuple(w_shape[2:]), p["stride"],
+                       p["padding"], p["dilation"],
                        p["groups"], node.dtype.name, tuple(x), tuple(y), x_parts, y_parts)
 
 
 def images(assembler, node: Node, number: int, name: str, prologues):
     """Where an operand of a convolution lies: ({name: Place}, its strides, the strides of what it is computed from)."""
     if number not in prologues:
-        alone = node.params["groups"] > 1 and node.params["groups"] == node.args[number].shape[1]  # whose template reads rows of pixels
+        # whose template reads rows of pixels
+        alone = node.params["groups"] > 1 and node.params["groups"] == node.args[number].shape[1]
         place = assembler.operand(node.args[number], is_contiguous) if alone else assembler.operand(node.args[number])
         return {name: place}, place.meta.strides, ()
     places = assembler.leaves(prologues[number])
@@ -81,7 +89,8 @@ def images(assembler, node: Node, number: int, name: str, prologues):
     return {f"{name}{k}": place for k, place in enumerate(places)}, parts[0], parts
 
 
-CONVOLVED = {P.conv: ("forward", "y", "x", "weight"), P.conv_input: ("input", "x", "y", "weight"), P.conv_weight: ("weight", "weight", "y", "x")}
+CONVOLVED = {P.conv: ("forward", "y", "x", "weight"), P.conv_input: ("input", "x", "y", "weight"),
+             P.conv_weight: ("weight", "weight", "y", "x")}
 
 
 def image_packings(node: Node, number: int) -> int:
@@ -90,7 +99,8 @@ def image_packings(node: Node, number: int) -> int:
         return 0
     direction, *names = CONVOLVED[node.op]
     shapes = dict(zip(names, (node.shape, *(n.shape for n in node.args))))
-    x, y = packs(direction, convolution(shapes["x"], shapes["weight"], row_major(shapes["x"]), row_major(shapes["y"]), node))
+    x, y = packs(direction, convolution(shapes["x"], shapes["weight"], row_major(shapes["x"]), row_major(shapes["y"]),
+                                        node))
     return {"x": x, "y": y}.get(names[1 + number], 0)
 
 
@@ -130,8 +140,10 @@ def plan_last(assembler, node: Node, targets, prologues):
     backward = node.op is P.conv_last_input
     shape, names = (node.shape, "yx") if backward else (image.shape, "xy")
     strides = dict(zip(names, ((own[0], 1, *own[1:-1]) for own in (given.meta.strides, row_major(node.shape)))))
-    problem = Convolution(shape[0], shape[-1], weight.shape[0], tuple(shape[1:-1]), tuple(weight.shape[2:]), p["stride"], p["padding"],
-                          p["dilation"], p["groups"], image.dtype.name, **strides, w=tuple(w.meta.strides), b_dtype=other_sign(node),
+    problem = Convolution(shape[0], shape[-1], weight.shape[0], tuple(shape[1:-1]), tuple(weight.shape[2:]),
+                          p["stride"], p["padding"],
+                          p["dilation"], p["groups"], image.dtype.name, **strides, w=tuple(w.meta.strides),
+                          b_dtype=other_sign(node),
                           out_dtype=targets[0].meta.dtype.name, border=p.get("border", 0))
     plan = plan_pixels_input_grad if backward else plan_pixels
     return plan, problem, {names[0]: given, "weight": w, names[1]: targets[0]}
@@ -143,6 +155,8 @@ def extended(name: str, plan, computed=0, packings=None) -> Claim:
 
 
 CONTRACTIONS = {P.matmul: extended("c", plan_product, 2, product_packings), P.int_matmul: extended("c", plan_product),
-                P.conv: extended("y", plan_forward, 1, image_packings), P.conv_input: extended("x", plan_input, 1, image_packings),
-                P.conv_weight: Claim(plannable, plan_weight, is_contiguous, "", 2, image_packings, heavy=True), P.int_conv: extended("y", plan_last),
+                P.conv: extended("y", plan_forward, 1, image_packings),
+                P.conv_input: extended("x", plan_input, 1, image_packings),
+                P.conv_weight: Claim(plannable, plan_weight, is_contiguous, "", 2, image_packings, heavy=True),
+                P.int_conv: extended("y", plan_last),
                 P.conv_last: extended("y", plan_last), P.conv_last_input: extended("x", plan_last)}

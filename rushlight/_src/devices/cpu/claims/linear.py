@@ -9,7 +9,8 @@ from ....compiler.places import FLAG, Place
 
 FLOATS = ("float32", "float64")
 MOST_TURNED = 400  # rows of a symmetric matrix whose eigenvectors are found as fast as by LAPACK
-MOST_ROTATED, MOST_VALUED = 32, 16  # rows and columns of a matrix whose singular values, with vectors and without, rotations find as fast as LAPACK
+# rows and columns of a matrix whose singular values, with vectors and without, rotations find as fast as LAPACK
+MOST_ROTATED, MOST_VALUED = 32, 16
 
 
 def in_rows(meta: Meta) -> bool:
@@ -45,7 +46,8 @@ def factors(node) -> bool:
     from ..llvm.features import host
 
     a = node.args[0]
-    return all(0 not in n.shape for n in node.used) and 2 * a.shape[-1] <= MOST_PAIRED * host().lanes(a.dtype.itemsize // 2)
+    return all(0 not in n.shape
+               for n in node.used) and 2 * a.shape[-1] <= MOST_PAIRED * host().lanes(a.dtype.itemsize // 2)
 
 
 def substitutes(node) -> bool:
@@ -54,7 +56,8 @@ def substitutes(node) -> bool:
         return suits(node)
     from ..templates.linear import BLOCK
 
-    return all(0 not in n.shape for n in node.used) and node.args[0].shape[-1] <= BLOCK and node.args[1].dtype is node.args[0].dtype
+    return all(0 not in n.shape
+               for n in node.used) and node.args[0].shape[-1] <= BLOCK and node.args[1].dtype is node.args[0].dtype
 
 
 def count(x) -> int:
@@ -78,7 +81,9 @@ def plan_lu(assembler, node, targets, prologues):
 
     a = node.args[0]
     packed, pivots, info = targets
-    return plan_factors, Factors(count(a), *a.shape[-2:], a.dtype.to_real().name, True, parts=parts(a)), {"a": assembler.operand(a, in_rows), "packed": packed, "pivots": pivots, "info": info, "flag": flag()}
+    return plan_factors, Factors(count(a), *a.shape[-2:], a.dtype.to_real().name, True,
+                                 parts=parts(a)), {"a": assembler.operand(a, in_rows), "packed": packed,
+                                                   "pivots": pivots, "info": info, "flag": flag()}
 
 
 def plan_cholesky(assembler, node, targets, prologues):
@@ -86,7 +91,8 @@ def plan_cholesky(assembler, node, targets, prologues):
 
     a = node.args[0]
     problem = Factors(count(a), *a.shape[-2:], a.dtype.name, False, reported(node, factor.NOT_POSITIVE))
-    return plan_factors, problem, {"a": assembler.operand(a, in_rows), "packed": targets[0], "info": targets[1], "flag": flag()}
+    return plan_factors, problem, {"a": assembler.operand(a, in_rows), "packed": targets[0], "info": targets[1],
+                                   "flag": flag()}
 
 
 def plan_triangular(assembler, node, targets, prologues):
@@ -96,7 +102,8 @@ def plan_triangular(assembler, node, targets, prologues):
     place = assembler.operand(a, rows_or_columns)
     size = a.shape[-1]
     strides = (size * size, size, 1) if place.meta.contiguous else (size * size, 1, size)
-    problem = Triangle(count(a), size, b.shape[-1], a.dtype.to_real().name, strides, node.params["upper"], node.params["unit"], parts(a))
+    problem = Triangle(count(a), size, b.shape[-1], a.dtype.to_real().name, strides, node.params["upper"],
+                       node.params["unit"], parts(a))
     return plan_triangle, problem, {"a": place, "b": assembler.operand(b, in_rows), "x": targets[0]}
 
 
@@ -108,7 +115,8 @@ def plan_solution(assembler, node, targets, prologues):
     if b:
         operands["b"] = assembler.operand(b[0], in_rows)
     kind = factor.SINGULAR_SYSTEM if b else factor.SINGULAR_INVERSE
-    return plan_system, System(count(a), a.shape[-1], b[0].shape[-1] if b else 0, a.dtype.to_real().name, reported(node, kind), parts(a)), operands
+    return plan_system, System(count(a), a.shape[-1], b[0].shape[-1] if b else 0, a.dtype.to_real().name,
+                               reported(node, kind), parts(a)), operands
 
 
 def plan_qr(assembler, node, targets, prologues):
@@ -123,7 +131,9 @@ def plan_reflections(assembler, node, targets, prologues):
     from ..templates.linear import Orthogonal, plan_orthogonal
 
     a = node.args[0]
-    return plan_orthogonal, Orthogonal(count(a), *a.shape[-2:], a.dtype.name, "raw"), {"a": assembler.operand(a, in_rows), "packed": targets[0], "scales": targets[1]}
+    return plan_orthogonal, Orthogonal(count(a), *a.shape[-2:], a.dtype.name,
+                                       "raw"), {"a": assembler.operand(a, in_rows), "packed": targets[0],
+                                                "scales": targets[1]}
 
 
 def turns(node) -> bool:
@@ -142,10 +152,12 @@ def plan_eigenvalues(assembler, node, targets, prologues):
 
 
 def rotates(node) -> bool:
-    """Whether rotations of pairs of columns are a good way to singular values: of few columns, and not of very long ones."""
+    """Whether rotations of pairs of columns are a good way to singular values: of few columns, and not of very long
+    ones."""
     rows, columns = node.args[0].shape[-2:]
     most = MOST_ROTATED if node.op is P.svd else MOST_VALUED
-    return suits(node) and rows <= most and columns <= most and (node.op is P.svdvals or not node.params["full"] or rows == columns)
+    return suits(node) and rows <= most and columns <= most and (node.op is P.svdvals or not node.params["full"]
+                                                                 or rows == columns)
 
 
 def plan_singular_values(assembler, node, targets, prologues):
@@ -162,7 +174,8 @@ def plan_row_order(assembler, node, targets, prologues):
     from ..templates.linear import Order, plan_order
 
     pivots = node.args[0]
-    problem = Order(product(pivots.shape[:-1]), node.params["size"], pivots.shape[-1], factor.NO_PIVOT + BATCHED * (len(pivots.shape) > 1))
+    problem = Order(product(pivots.shape[:-1]), node.params["size"], pivots.shape[-1],
+                    factor.NO_PIVOT + BATCHED * (len(pivots.shape) > 1))
     return plan_order, problem, {"pivots": assembler.operand(pivots, in_rows), "order": targets[0], "flag": flag()}
 
 
@@ -170,5 +183,6 @@ def has_exchanges(node) -> bool:
     return node.args[0].dtype.name == "int32" and 0 not in node.args[0].shape
 
 
-PLANS = {P.lu: (factors, plan_lu), P.cholesky: (suits, plan_cholesky), P.solve_triangular: (substitutes, plan_triangular), P.solve: (factors, plan_solution),
+PLANS = {P.lu: (factors, plan_lu), P.cholesky: (suits, plan_cholesky),
+         P.solve_triangular: (substitutes, plan_triangular), P.solve: (factors, plan_solution),
          P.inverse: (factors, plan_solution), P.qr: (suits, plan_qr), P.geqrf: (suits, plan_reflections)}

@@ -1,7 +1,9 @@
-"""Library calls that native kernels compute (linear algebra: linear.py): which they are, and what their templates are asked for.
+"""Library calls that native kernels compute (linear algebra: linear.py): which they are, and what their templates are
+asked for.
 
-``NATIVE[op].suits(node)`` tells whether there is a kernel for a call; ``NATIVE[op].plan(assembler, node, targets, prologues)`` gives what plans a problem, the problem,
-and the operands by name.  Operands and results lie in rows.
+``NATIVE[op].suits(node)`` tells whether there is a kernel for a call;
+``NATIVE[op].plan(assembler, node, targets, prologues)`` gives what plans a problem, the problem, and the operands by
+name.  Operands and results lie in rows.
 """
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def plan_selection(assembler, node, targets, prologues):
 def transforms(node) -> bool:
     """Whether a Fourier transform is along one dimension of something."""
     x = node.args[0]
-    return x.dtype.name in ("float32", "float64", "complex64", "complex128") and len(node.params.get("dims", (0,))) == 1 and 0 not in (*x.shape, *node.shape)
+    return x.dtype.name in ("float32", "float64", "complex64",
+                            "complex128") and len(node.params.get("dims", (0,))) == 1 and 0 not in (
+                                *x.shape, *node.shape)
 
 
 def plan_transform(assembler, node, targets, prologues):
@@ -46,9 +50,11 @@ def plan_transform(assembler, node, targets, prologues):
 
     x = node.args[0]
     dim = node.params["dims"][0] if node.op is P.fft else node.params["dim"]
-    given, made, inverse = {P.fft: (COMPLEX, COMPLEX, node.params.get("inverse")), P.rfft: (REAL, HALF, False), P.irfft: (HALF, REAL, True)}[node.op]
+    given, made, inverse = {P.fft: (COMPLEX, COMPLEX, node.params.get("inverse")), P.rfft: (REAL, HALF, False),
+                            P.irfft: (HALF, REAL, True)}[node.op]
     size = node.params["size"] if node.op is P.irfft else x.shape[dim]
-    problem = Fourier(product(x.shape[:dim]), size, product(x.shape[dim + 1:]), x.dtype.to_real().name, given, made, inverse)
+    problem = Fourier(product(x.shape[:dim]), size, product(x.shape[dim + 1:]), x.dtype.to_real().name, given, made,
+                      inverse)
     return plan_fourier, problem, {"x": assembler.operand(x, in_rows), "y": targets[0]}
 
 

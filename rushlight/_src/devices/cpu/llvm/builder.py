@@ -1,8 +1,8 @@
 """A builder of LLVM IR as text, in SSA form from the start.
 
-No mid-end pass runs over what is written here, so the builder writes what should run: loops are rotated, carried values are
-phis, constants are shared and trivial integer arithmetic folds. Operands may be plain Python numbers: they take the type of
-the other operand.
+No mid-end pass runs over what is written here, so the builder writes what should run: loops are rotated, carried values
+are phis, constants are shared and trivial integer arithmetic folds. Operands may be plain Python numbers: they take the
+type of the other operand.
 """
 
 from . import halves
@@ -93,8 +93,8 @@ MANY_STREAMS = "; many streams"  # first line of such a module
 
 
 class Module:
-    """An LLVM module under construction: functions, declarations and global data.  ``many_streams``: its loops read along so many addresses
-    that LLVM should look for the best way to count them, which takes it long.
+    """An LLVM module under construction: functions, declarations and global data.  ``many_streams``: its loops read
+    along so many addresses that LLVM should look for the best way to count them, which takes it long.
 
     Example:
         >>> module = Module()
@@ -111,7 +111,8 @@ class Module:
         self._globals = {}
 
     def function(self, name, parameters, result=void, internal=False, attributes=""):
-        """A new function to fill: `parameters` are (name, type) pairs, a type text may carry attributes such as "noalias".
+        """A new function to fill: `parameters` are (name, type) pairs, a type text may carry attributes such as
+        "noalias".
 
         Raises ValueError when the module has that function.
         """
@@ -338,7 +339,8 @@ class Function:
     # -- comparison and selection -------------------------------------------------------------------------------------
 
     def compare(self, predicate, a, b, signed=True):
-        """a `predicate` b with predicate one of == != < <= > >=; floats compare ordered, except != which NaN satisfies."""
+        """a `predicate` b with predicate one of == != < <= > >=; floats compare ordered, except != which NaN
+        satisfies."""
         a, b = self._pair(a, b)
         name = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[predicate]
         if a.type.is_float:
@@ -520,7 +522,8 @@ class Function:
     def shuffle(self, a, b, lanes):
         """Lanes picked out of a then b, by a list of constant positions (None: don't care); b may be None."""
         if a.type.element in _HALVES:  # of which LLVM would move one at a time
-            return self.bitcast(self.shuffle(self._as_bits(a), b and self._as_bits(b), lanes), vector(a.type.element, len(lanes)))
+            return self.bitcast(self.shuffle(self._as_bits(a), b and self._as_bits(b), lanes),
+                                vector(a.type.element, len(lanes)))
         b = b or poison(a.type)
         picks = ", ".join("i32 poison" if lane is None else f"i32 {lane}" for lane in lanes)
         type = vector(a.type.element, len(lanes))
@@ -550,7 +553,8 @@ class Function:
     # -- calls --------------------------------------------------------------------------------------------------------
 
     def call(self, callee, arguments, result=void, flags="", variadic=None):
-        """Calls a Function, or a function by name (declared on the way); `variadic` is the count of fixed parameters."""
+        """Calls a Function, or a function by name (declared on the way); `variadic` is the count of fixed
+        parameters."""
         name = callee.name if isinstance(callee, Function) else callee
         if isinstance(callee, Function):
             result = callee.result

@@ -1,8 +1,9 @@
-"""Code generation on a second thread, while the first one goes on making a plan: LLVM lets go of the interpreter.  When the plan is made,
-a third one takes its share of what is left, in place of the first.
+"""Code generation on a second thread, while the first one goes on making a plan: LLVM lets go of the interpreter.  When
+the plan is made, a third one takes its share of what is left, in place of the first.
 
-The second thread lives from the first compilation to ``end``, with a context and target machines of its own (``tools``).  The main thread never calls LLVM (``core/apart.py``).
-It may be interrupted between any two steps here, so nothing is waited for under a lock that it takes in Python.
+The second thread lives from the first compilation to ``end``, with a context and target machines of its own
+(``tools``).  The main thread never calls LLVM (``core/apart.py``).  It may be interrupted between any two steps here,
+so nothing is waited for under a lock that it takes in Python.
 """
 import sys
 from collections import deque
@@ -39,7 +40,8 @@ class CompileQueue:
     """Compilations in the order they were asked for."""
 
     def __init__(self):
-        self.waiting, self.bell, self.ended = deque(), SimpleQueue(), False  # the bell rings once for each that begins to wait, and at the end
+        # the bell rings once for each that begins to wait, and at the end
+        self.waiting, self.bell, self.ended = deque(), SimpleQueue(), False
         self.interval = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH, self.interval))
         begin(self.run)
@@ -68,7 +70,8 @@ class CompileQueue:
 
     def share(self):
         """Works on what is waiting, beside the second thread, until nothing is."""
-        for one in sorted(iter(self.next, None), key=lambda one: wants_search(one.text)):  # threads wait for each other where this changes
+        # threads wait for each other where this changes
+        for one in sorted(iter(self.next, None), key=lambda one: wants_search(one.text)):
             self.put(one)
         with tools() as (context, machines):
             for one in iter(self.next, None):

@@ -1,7 +1,8 @@
 """Kernel -> LLVM IR: explicit vectors, several at a time, masked tails.
 
-A kernel is ``void kernel(slots, begin, end, worker)``.  Its slots: the buffers, the scalars, the parameters ``p0, p1, ...``, then
-for kernels with a lane axis the lanes per unit and the units per outer index, and last the error flag where there is one.
+A kernel is ``void kernel(slots, begin, end, worker)``.  Its slots: the buffers, the scalars, the parameters
+``p0, p1, ...``, then for kernels with a lane axis the lanes per unit and the units per outer index, and last the error
+flag where there is one.
 """
 from __future__ import annotations
 
@@ -27,20 +28,23 @@ def emit(kernel: Kernel, count: int, name: str) -> str:
 
 
 class Context:
-    """One vector's worth of a loop: its axis, first index, mask and number of lanes (None: all) and the values computed for it."""
+    """One vector's worth of a loop: its axis, first index, mask and number of lanes (None: all) and the values computed
+    for it."""
 
     def __init__(self, axis, start, mask=None, count=None):
         self.axis, self.start, self.mask, self.count, self.values, self.depth = axis, start, mask, count, {}, None
 
 
 class Emitter:
-    """Writes one kernel.  ``scopes``: what is computed so far, outermost first; ``context``: the vector being worked on."""
+    """Writes one kernel.  ``scopes``: what is computed so far, outermost first; ``context``: the vector being worked
+    on."""
 
     def __init__(self, b, kernel: Kernel, count: int):
         self.b, self.kernel, self.scopes, self.context = b, kernel, [{}], None
         self.written = {s.buffer for stage in kernel.stages for s in stage.stores}
         self.volatile: dict = {}
-        self.beside: dict = {}  # pairs of buffers that are stored to at the same places: whether the second lies one element further on
+        # pairs of buffers that are stored to at the same places: whether the second lies one element further on
+        self.beside: dict = {}
         self.lanes = lanes_of(kernel, b.features)
         self.unroll = unrolling(kernel)
         slots = b.parameters[0]
@@ -67,7 +71,8 @@ class Emitter:
         b, (_, begin, end, _) = self.b, self.b.parameters
         for stage in self.kernel.stages:
             for s, t in zip(stage.stores, stage.stores[1:]):
-                if s.at is t.at and s.buffer.dtype is t.buffer.dtype and not s.combine and not t.combine and not copies(s) and not copies(t):
+                if s.at is t.at and s.buffer.dtype is t.buffer.dtype and not s.combine and not t.combine and not copies(
+                        s) and not copies(t):
                     for first, second in ((s.buffer, t.buffer), (t.buffer, s.buffer)):
                         behind = b.offset(self.pointers[first], 1, STORED[first.dtype.name])
                         self.beside[first, second] = b.compare("==", self.pointers[second], behind)
@@ -81,7 +86,8 @@ class Emitter:
         b.ret()
 
     def counts(self):
-        """How often a unit moves along each outer axis, along the blocks of lanes, and along the tiles; the last fastest."""
+        """How often a unit moves along each outer axis, along the blocks of lanes, and along the tiles; the last
+        fastest."""
         b, kernel = self.b, self.kernel
         found = [self.value(const(extent_of(axis))) for axis in kernel.outer]
         if kernel.lane is not None:
@@ -131,10 +137,11 @@ class Emitter:
         quotient = self.b.div(a, n)
         return quotient, self.b.sub(a, self.b.mul(quotient, n))
 
-    # -- tiles -----------------------------------------------------------------------------------------------------------
+    # -- tiles ---------------------------------------------------------------------------------------------------------
 
     def tile(self, first, last, low, high):
-        """Indices [first, last) of the across axis by [low, high) of the lanes: whole squares transposed, the rest by gathers."""
+        """Indices [first, last) of the across axis by [low, high) of the lanes: whole squares transposed, the rest by
+        gathers."""
         b, size = self.b, self.lanes
         whole = b.add(low, b.mul(b.div(b.sub(high, low), size), size))
         start = b.select(b.compare("==", b.sub(last, first), size), whole, low)
@@ -152,12 +159,14 @@ class Emitter:
         b, kernel, size = self.b, self.kernel, self.lanes
         stage = kernel.stages[0]
         loads = {e: None for e in parts(stage.exprs()) if e.op == "load" and len(e.args) == 1
-                 and self.lane_stride(e.args[0], kernel.across)[1] in (1, -1) and self.lane_stride(e.args[0], kernel.lane)[1] not in (1, -1)
+                 and self.lane_stride(e.args[0], kernel.across)[1] in (1, -1)
+                 and self.lane_stride(e.args[0], kernel.lane)[1] not in (1, -1)
                  and kernel.lane in e.args[0].free}
         for load in loads:
             columns, down = [], self.lane_stride(load.args[0], kernel.across)[1] == -1
             for k in range(size):
-                self.scopes.append({kernel.lane: b.add(low, k), kernel.across: b.add(first, size - 1) if down else first})
+                self.scopes.append({kernel.lane: b.add(low, k), kernel.across: b.add(first, size - 1) if down
+                                    else first})
                 pointer = b.offset(self.pointers[load.arg], self.value(load.args[0]), STORED[load.dtype.name])
                 found = b.load(vector(STORED[load.dtype.name], size), pointer)
                 columns.append(b.shuffle(found, None, list(reversed(range(size)))) if down else found)
@@ -171,11 +180,11 @@ class Emitter:
             self.within(context, lambda: self.accumulate(stage, []))
             self.scopes.pop()
 
-    # -- loops ------------------------------------------------------------------------------------------------------------
+    # -- loops ---------------------------------------------------------------------------------------------------------
 
     def vectors(self, axis, low, high, carried, body):
-        """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one at a time under a mask; where masks are dear,
-        only the last vector has one."""
+        """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one at a time under a
+        mask; where masks are dear, only the last vector has one."""
         b, lanes = self.b, self.lanes
 
         def inside(contexts, values):
@@ -188,18 +197,24 @@ class Emitter:
             count = b.sub(high, at)
             return inside([Context(axis, at, b.lane_mask(count, lanes), count)], values)
 
-        for vectors in (self.unroll,) if self.unroll == 1 or b.features.width == 512 and self.in_rows(axis) else (self.unroll, 1):
+        for vectors in (self.unroll,
+                        ) if self.unroll == 1 or b.features.width == 512 and self.in_rows(axis) else (self.unroll, 1):
             step = lanes * vectors
             whole = b.add(low, b.and_(b.sub(high, low), -step))
-            carried = b.loop(low, whole, step, carried, lambda at, values: inside([Context(axis, b.add(at, k * lanes)) for k in range(vectors)], values))
+            carried = b.loop(low, whole, step, carried,
+                             lambda at, values: inside([Context(axis, b.add(at, k * lanes)) for k in range(vectors)],
+                                                       values))
             low = whole
         return b.loop(low, high, lanes, carried, tail)
 
     def in_rows(self, axis) -> bool:
-        """Whether all that is read and written lies side by side along an axis: a mask costs nothing then, with mask registers."""
+        """Whether all that is read and written lies side by side along an axis: a mask costs nothing then, with mask
+        registers."""
         stages = self.kernel.stages
         loads = [e for e in parts(x for s in stages for x in s.exprs()) if e.op == "load"]
-        return all(len(e.args) == 1 for e in loads) and all(self.lane_stride(at, axis)[1] in (0, 1) for at in (*(e.args[0] for e in loads), *(t.at for s in stages for t in s.stores)))
+        return all(len(e.args) == 1 for e in loads) and all(self.lane_stride(at, axis)[1] in (0, 1)
+                                                            for at in (*(e.args[0] for e in loads),
+                                                                       *(t.at for s in stages for t in s.stores)))
 
     def lane_stages(self, contexts, _):
         """All stages for the vectors of the lane axis; loops are serial and accumulate whole vectors."""
@@ -241,7 +256,8 @@ class Emitter:
             pairs = regroup(carried, shapes)
             out = list(pairs)
             for k, c in enumerate(contexts):
-                out[k * count:(k + 1) * count] = self.within(c, lambda: self.accumulate(stage, pairs[k * count:(k + 1) * count]))
+                out[k * count:(k + 1)
+                    * count] = self.within(c, lambda: self.accumulate(stage, pairs[k * count:(k + 1) * count]))
             return [v for value in out for v in value]
 
         end = self.value(const(extent_of(axis)))
@@ -253,7 +269,8 @@ class Emitter:
         for n, r in enumerate(stage.reductions):
             parts = results[n::count]
             while len(parts) > 1:
-                parts = [self.combine(r, parts[k], parts[k + 1]) if k + 1 < len(parts) else parts[k] for k in range(0, len(parts), 2)]
+                parts = [self.combine(r, parts[k], parts[k + 1]) if k + 1 < len(parts) else parts[k]
+                         for k in range(0, len(parts), 2)]
             width = self.lanes
             value = parts[0]
             while width > 1:  # halves meet until one lane is left
@@ -281,7 +298,8 @@ class Emitter:
         return regroup(flat, shapes)
 
     def within(self, context, work):
-        """Runs ``work`` with the values of a context; what it computes stays there while the current loop body lasts."""
+        """Runs ``work`` with the values of a context; what it computes stays there while the current loop body
+        lasts."""
         outer, self.context, depth = self.context, context, len(self.scopes)
         context.depth = depth if context.depth is None else context.depth
         self.scopes.append(context.values)
@@ -292,7 +310,7 @@ class Emitter:
         self.context = outer
         return result
 
-    # -- reductions and stores ------------------------------------------------------------------------------------------------
+    # -- reductions and stores -----------------------------------------------------------------------------------------
 
     def accumulate(self, stage, values):
         """One step of every reduction and store of a stage; returns the new accumulators."""
@@ -301,25 +319,31 @@ class Emitter:
             new = [self.operand(r.value)]
             if r.at is not None:
                 new.append(self.operand(r.at))
-            after = self.combine(r, before, new) if not (r.running and self.along_loops()) else self.prefixes(r, before[0], new[0])
+            after = self.combine(r, before, new) if not (r.running and self.along_loops()) else self.prefixes(
+                r, before[0], new[0])
             mask = self.context.mask if self.context else None
             out.append([self.b.select(mask, a, old) for a, old in zip(after, before)] if mask is not None else after)
-        self.scopes[-1].update((r.result, self.so_far if self.along_loops() else a[0]) for r, a in zip(stage.reductions, out) if r.running)
-        values = [self.raw(s.value) if copies(s) else self.operand(s.value) for s in stage.stores]  # all before the first store changes anything
+        self.scopes[-1].update((r.result, self.so_far if self.along_loops() else a[0])
+                               for r, a in zip(stage.reductions, out) if r.running)
+        # all before the first store changes anything
+        values = [self.raw(s.value) if copies(s) else self.operand(s.value) for s in stage.stores]
         waiting = list(zip(stage.stores, values))
         while waiting:
             s, value = waiting.pop(0)
             if waiting and self.may_lie_beside(s, waiting[0][0]):
                 t, other = waiting.pop(0)
                 apart = lambda: self.alone(self.store, s, value) or self.alone(self.store, t, other)
-                second = lambda: self.b.when(self.beside[t.buffer, s.buffer], lambda: self.alone(self.interleaved, t, other, s, value), apart)
-                self.b.when(self.beside[s.buffer, t.buffer], lambda: self.alone(self.interleaved, s, value, t, other), second)
+                second = lambda: self.b.when(self.beside[t.buffer, s.buffer],
+                                             lambda: self.alone(self.interleaved, t, other, s, value), apart)
+                self.b.when(self.beside[s.buffer, t.buffer], lambda: self.alone(self.interleaved, s, value, t, other),
+                            second)
             else:
                 self.store(s, value)
         return out
 
     def may_lie_beside(self, s, t) -> bool:
-        """Whether two stores go to every other element, at the same places, so that they may fill each other's gaps (complex numbers)."""
+        """Whether two stores go to every other element, at the same places, so that they may fill each other's gaps
+        (complex numbers)."""
         return self.context is not None and (s.buffer, t.buffer) in self.beside and self.lane_stride(s.at)[1] == 2
 
     def alone(self, work, *args):
@@ -332,7 +356,8 @@ class Emitter:
         """Both stores at once, lane by lane in turn."""
         b, lanes, rest = self.b, self.lanes, self.lane_stride(s.at)[0]
         low = b.offset(self.pointer(s.buffer, rest), b.mul(self.context.start, 2), STORED[s.buffer.dtype.name])
-        first, second, count = scalars.to_memory(b, value, s.buffer.dtype), scalars.to_memory(b, other, t.buffer.dtype), self.context.count
+        first, second, count = scalars.to_memory(b, value, s.buffer.dtype), scalars.to_memory(
+            b, other, t.buffer.dtype), self.context.count
         for half in range(2):
             turns = [k // 2 + half * (lanes // 2) + lanes * (k % 2) for k in range(lanes)]
             mask = None if count is None else b.lane_mask(b.sub(b.mul(count, 2), half * lanes), lanes)
@@ -343,8 +368,8 @@ class Emitter:
         return self.context is not None and self.kernel.lane is None
 
     def prefixes(self, r, before, value):
-        """Each lane combined with those before it and with what came before the vector, which is left in ``so_far``; returns the
-        whole, in every lane, for the next vector."""
+        """Each lane combined with those before it and with what came before the vector, which is left in ``so_far``;
+        returns the whole, in every lane, for the next vector."""
         b, lanes, step = self.b, self.lanes, 1
         while step < lanes:
             moved = b.shuffle(value, None, [(k - step) % lanes for k in range(lanes)])
@@ -363,7 +388,8 @@ class Emitter:
         lanes = self.lanes if wide else 0
         type = vector(kind, lanes)
         if r.combine in ("argmax", "argmin"):
-            return [extreme_constant(type, r.value.dtype, r.combine == "argmin"), constant(vector(i64, lanes), (1 << 63) - 1)]
+            return [extreme_constant(type, r.value.dtype, r.combine == "argmin"),
+                    constant(vector(i64, lanes), (1 << 63) - 1)]
         if r.combine in ("max", "min"):
             return [extreme_constant(type, r.value.dtype, r.combine == "min")]
         start = {"add": 0, "mul": 1, "and": -1, "or": 0}[r.combine]
@@ -414,7 +440,7 @@ class Emitter:
             return (self.b.or_ if s.combine == "add" else self.b.and_)(old, new)
         return {"add": self.b.add, "mul": self.b.mul}[s.combine](old, new)
 
-    # -- expressions --------------------------------------------------------------------------------------------------------------
+    # -- expressions ---------------------------------------------------------------------------------------------------
 
     def hoist_all(self, stages):
         """Before anything is stored: what no loop inside changes."""
@@ -436,7 +462,8 @@ class Emitter:
         results = {r.result for s in self.kernel.stages for r in s.reductions}
 
         def fixed(e):
-            return not (e.free & axes) and not (early and self.rereads(e)) and all(self.found(x) is not None for x in e.free & results) and all(
+            return not (e.free & axes) and not (early and self.rereads(e)) and all(self.found(x) is not None
+                                                                                   for x in e.free & results) and all(
                 self.found(x) is not None for x in e.free if x.op == "index" and x is not self.lane_axis())
 
         def visit(e):
@@ -521,7 +548,8 @@ class Emitter:
             keys = self.keys(e.args[0], lanes and self.key_lanes(e, self.context.axis))
             if lanes and self.key_lanes(e, self.context.axis) < lanes:
                 rest, _ = self.lane_stride(e.args[2].args[0])
-                return scalars.philox_run(b, keys, self.value(e.args[1]), b.add(self.value(const(rest)), self.context.start), lanes)
+                return scalars.philox_run(b, keys, self.value(e.args[1]),
+                                          b.add(self.value(const(rest)), self.context.start), lanes)
             return scalars.philox(b, keys, *(self.vector(a) if lanes else self.value(a) for a in e.args[1:]))
         if e.op == "<" and lanes:
             found = self.border(e)
@@ -580,7 +608,8 @@ class Emitter:
             self.scopes.pop()
             return found
 
-        return scalars.repeated(b, value(e.args[0]), count, lambda k, now: within(k, now, e.args[1]), lambda k, now: within(k, now, e.args[2]))
+        return scalars.repeated(b, value(e.args[0]), count, lambda k, now: within(k, now, e.args[1]),
+                                lambda k, now: within(k, now, e.args[2]))
 
     def border(self, e):
         """A comparison that changes once along the vector axis, as a mask of the lanes before or after that place."""
@@ -615,8 +644,10 @@ class Emitter:
         return found
 
     def key_lanes(self, e, axis):
-        """For how many lanes the keys of a random stream are wanted: half, where lanes along the axis take neighbouring words of it."""
-        neighbours = self.lanes >= 4 and axis not in e.args[1].free and e.args[2].op == "value" and self.lane_stride(e.args[2].args[0], axis)[1] == 1
+        """For how many lanes the keys of a random stream are wanted: half, where lanes along the axis take neighbouring
+        words of it."""
+        neighbours = self.lanes >= 4 and axis not in e.args[1].free and e.args[2].op == "value" and self.lane_stride(
+            e.args[2].args[0], axis)[1] == 1
         return self.lanes // 2 if neighbours else self.lanes
 
     def keys(self, seed, lanes):
@@ -650,7 +681,7 @@ class Emitter:
         bad = b.reduce("or", wrong) if wrong.type.lanes else wrong
         b.when(bad, lambda: b.store(constant(i64, reason), self.flag))
 
-    # -- memory -----------------------------------------------------------------------------------------------------------------------
+    # -- memory --------------------------------------------------------------------------------------------------------
 
     def stored(self, buffer):
         return vector(STORED[buffer.dtype.name], self.lanes if self.context else 0)
@@ -665,7 +696,8 @@ class Emitter:
         """(rest, stride) with at = rest + stride * vector axis; stride None where the axis enters in another way."""
         at, axis = plain(at), axis if axis is not None else self.lane_axis()
         if isinstance(at, int) or axis not in at.free:
-            return at, 0 if isinstance(at, int) or self.uniform(at) else None  # a reduction's result may differ from lane to lane
+            # a reduction's result may differ from lane to lane
+            return at, 0 if isinstance(at, int) or self.uniform(at) else None
         parts, offset = terms(at)
         stride = parts.get(axis)
         rest = total({e: c for e, c in parts.items() if e is not axis}, offset) if stride is not None else at
@@ -678,7 +710,8 @@ class Emitter:
         key = ("pointer", buffer, at)
         found = self.found(key)
         if found is None:
-            moving = [x for x in at.free if x.op == "index" and x.arg[0] == "lane start"] if isinstance(at, Expr) else []
+            moving = [x for x in at.free if x.op == "index"
+                      and x.arg[0] == "lane start"] if isinstance(at, Expr) else []
             if moving:
                 base = self.pointer(buffer, at - moving[0])
                 found = self.b.offset(base, self.value(moving[0]), STORED[buffer.dtype.name])
@@ -695,20 +728,24 @@ class Emitter:
         step = const(stride)
         found = self.found(("steps", step))
         if found is None:
-            kind = i32 if isinstance(plain(step), int) else i64  # what LLVM knows to be small, it gathers by small offsets
+            # what LLVM knows to be small, it gathers by small offsets
+            kind = i32 if isinstance(plain(step), int) else i64
             lanes = b.lane_indices(self.lanes, kind)
             found = b.mul(lanes, plain(step)) if kind is i32 else b.mul(lanes, self.vector(step))
             self.scopes[-1]["steps", step] = found
         base = b.offset(self.pointer(buffer, rest), b.mul(self.context.start, self.value(step)), element)
-        return b.offset(base, b.cast("sext", found, vector(i64, self.lanes)) if found.type.element is i32 else found, element)
+        return b.offset(base, b.cast("sext", found, vector(i64, self.lanes)) if found.type.element is i32 else found,
+                        element)
 
     def repeats(self, at):
-        """(rest, n) with at = rest + axis // n, n a power of two no larger than a vector: each element is there n times."""
+        """(rest, n) with at = rest + axis // n, n a power of two no larger than a vector: each element is there n
+        times."""
         parts, _ = terms(at)
         for e, c in parts.items():
             if c == 1 and e.op == "//" and e.args[0] is self.context.axis and e.args[1].op == "const":
                 rest, n = at - e, e.args[1].arg
-                if n & n - 1 == 0 and n <= self.lanes and not (isinstance(rest, Expr) and self.context.axis in rest.free):
+                if n & n - 1 == 0 and n <= self.lanes and not (isinstance(rest, Expr)
+                                                               and self.context.axis in rest.free):
                     return rest, n
         return None
 
@@ -769,7 +806,8 @@ class Emitter:
         if stride == 1:
             pointer = self.pointer(buffer, add(rest, self.lane_start()))
             if condition is not None and c.mask is None:
-                read, = b.when(b.reduce("and", mask), lambda: [b.load(type, pointer)], lambda: [b.load(type, pointer, mask=mask)])
+                read, = b.when(b.reduce("and", mask), lambda: [b.load(type, pointer)],
+                               lambda: [b.load(type, pointer, mask=mask)])
             else:
                 read = b.load(type, pointer, mask=mask)
         elif stride == 0:
@@ -786,7 +824,8 @@ class Emitter:
         elif stride == 2:  # what lies beside an edge is rare
             apart = self.addresses(buffer, at, rest, stride)
             everywhere = b.reduce("and", condition if c.mask is None else b.or_(condition, b.not_(c.mask)))
-            read, = b.when(everywhere, lambda: [self.every_other(buffer, rest, type)], lambda: [b.gather(type, apart, mask)])
+            read, = b.when(everywhere, lambda: [self.every_other(buffer, rest, type)],
+                           lambda: [b.gather(type, apart, mask)])
         else:
             read = b.gather(type, self.addresses(buffer, at, rest, stride), mask)
         return read
@@ -794,7 +833,8 @@ class Emitter:
 
 def copies(store) -> bool:
     """Whether a store writes halves as they were read: no need to widen and round them."""
-    return store.value.op == "load" and store.value.dtype is store.buffer.dtype and store.value.dtype.is_half and not store.combine
+    return (store.value.op == "load" and store.value.dtype is store.buffer.dtype and store.value.dtype.is_half
+            and not store.combine)
 
 
 def transposed(b, rows):
@@ -835,7 +875,8 @@ def extreme_constant(type, dtype, largest: bool):
 
 
 def lanes_of(kernel: Kernel, features) -> int:
-    """Lanes of a vector: as many as the widest type computed with in all lanes allows.  Random words are 32 bits wide, whatever holds them."""
+    """Lanes of a vector: as many as the widest type computed with in all lanes allows.  Random words are 32 bits wide,
+    whatever holds them."""
     if kernel.serial:
         return 1
     widest = 1
@@ -845,7 +886,8 @@ def lanes_of(kernel: Kernel, features) -> int:
         words = [e for e in parts(roots) if e.op == "philox"]
         words += [e for e in parts(roots) if e.op == "right_shift" and e.args[0] in words] + [e.args[2] for e in words]
         for e in parts(roots):
-            if e in words or axis not in e.free and not (kernel.lane is not None and any(x.op == "result" for x in e.free)):
+            if e in words or axis not in e.free and not (kernel.lane is not None
+                                                         and any(x.op == "result" for x in e.free)):
                 continue
             if e.dtype is not None and e.op not in ("load", "number", "scalar"):
                 widest = max(widest, COMPUTED[e.dtype.name].bytes)

@@ -1,7 +1,8 @@
 """What the CPU can do, as far as code generation cares.
 
-`RUSHLIGHT_CPU` restricts it: `generic` (baseline instructions), `avx2`, `avx512` (no bfloat or integer dot products), `amx-model`
-(everything but tile registers, which a model in vectors stands for), or `native` (the default: everything the machine has).
+`RUSHLIGHT_CPU` restricts it: `generic` (baseline instructions), `avx2`, `avx512` (no bfloat or integer dot products),
+`amx-model` (everything but tile registers, which a model in vectors stands for), or `native` (the default: everything
+the machine has).
 """
 
 import ctypes
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from ....core.native.compiler import processor
 from ....core.settings import settings
 
-_AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe")
+_AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt",
+         "movbe")
 _TILES = {"amx-tile", "amx-bf16", "amx-int8"}
 _AVX512 = _AVX2 + ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 
@@ -62,7 +64,8 @@ def _x86(level, found):
         allowed, cpu = _AVX512, "x86-64-v4"
     else:
         allowed, cpu = tuple(found), processor.host()[0]
-    tiles = "model" if level == "amx-model" else "amx" if level == "native" and _TILES <= {name for name in found if found[name]} and tiles_allowed() else ""
+    tiles = ("model" if level == "amx-model" else "amx" if level == "native"
+             and _TILES <= {name for name in found if found[name]} and tiles_allowed() else "")
     have = {name for name in allowed if found.get(name)} - (set() if tiles == "amx" else _TILES)
     wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= have
     text = ",".join("+" + name for name in sorted(have))
@@ -79,7 +82,8 @@ def _x86(level, found):
 
 @functools.cache
 def tiles_allowed():
-    """Whether the system lets this process use tile registers; their state is large, so it wants to be asked (Linux: ``arch_prctl``)."""
+    """Whether the system lets this process use tile registers; their state is large, so it wants to be asked (Linux:
+    ``arch_prctl``)."""
     if not sys.platform.startswith("linux"):
         return False
     system_call, request, tile_data = 158, 0x1023, 18  # arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -102,6 +106,8 @@ def host():
     cpu, found = processor.host()
     if platform.machine().lower() in ("x86_64", "amd64"):
         return _x86(level, found)
-    text = ",".join(("+" if on else "-") + name for name, on in sorted(found.items())) if level in ("native", "amx-model") else ""
-    return Features(level, cpu if level in ("native", "amx-model") else "", text, width=128, registers=32, is_x86=False, fma=True, f16c=False,
+    text = ",".join(("+" if on else "-") + name
+                    for name, on in sorted(found.items())) if level in ("native", "amx-model") else ""
+    return Features(level, cpu if level in ("native", "amx-model") else "", text, width=128, registers=32, is_x86=False,
+                    fma=True, f16c=False,
                     bf16=False, vnni=False, tiles="model" if level == "amx-model" else "", second_cache=_second_cache())

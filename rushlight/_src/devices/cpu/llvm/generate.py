@@ -64,7 +64,8 @@ def new_machine(level):
 
 
 def emitted(machine, module):
-    """The object file of a module.  llvmlite lets one thread at a time into LLVM, which needs that for what threads share only."""
+    """The object file of a module.  llvmlite lets one thread at a time into LLVM, which needs that for what threads
+    share only."""
     llvm = bindings()
     with llvm.ffi.OutputString() as wrong:
         buffer = emit_function()(machine, module, 1, wrong)
@@ -85,9 +86,10 @@ def emit_function():
     return found
 
 
-# --- LLVM's search for better induction variables ------------------------------------------------------------------------------------
+# --- LLVM's search for better induction variables ---------------------------------------------------------------------
 def wants_search(text) -> bool:
-    """Whether the search pays: it takes four tenths of code generation, and loops of vectors run as fast without, but for modules of ``MANY_STREAMS``."""
+    """Whether the search pays: it takes four tenths of code generation, and loops of vectors run as fast without, but
+    for modules of ``MANY_STREAMS``."""
     return text.startswith(MANY_STREAMS)
 
 
@@ -97,7 +99,8 @@ def switch_search(on):
 
 
 class Agreement:
-    """A setting of the process: threads that want it alike go on together, others wait.  It is left at ``rest``, for whoever else uses it."""
+    """A setting of the process: threads that want it alike go on together, others wait.  It is left at ``rest``, for
+    whoever else uses it."""
 
     def __init__(self, change, rest):
         self.change, self.rest = change, rest

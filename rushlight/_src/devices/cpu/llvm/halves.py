@@ -38,7 +38,8 @@ def _float_to_bfloat(b, a):
     if not b.features.bf16 or a.type.lanes not in (8, 16):
         return _rounded_bits(b, a)
     # the instruction takes denormal floats for zero
-    return b.when(b.reduce("or", _denormal(b, a)), lambda: [_rounded_bits(b, a)], lambda: [rounded_operand(b, a, bf16)])[0]
+    return b.when(b.reduce("or", _denormal(b, a)), lambda: [_rounded_bits(b, a)],
+                  lambda: [rounded_operand(b, a, bf16)])[0]
 
 
 def _denormal(b, a):
@@ -60,7 +61,8 @@ def _rounded_bits(b, a):
 
 
 def rounded_operand(b, a, target):
-    """A vector of floats rounded to `target` for products that take denormal numbers for zero: of bfloats one instruction, where there is one."""
+    """A vector of floats rounded to `target` for products that take denormal numbers for zero: of bfloats one
+    instruction, where there is one."""
     if target is not bf16 or not b.features.bf16 or a.type.element is not f32:
         return convert(b, a, target)
     return b.call(f"llvm.x86.avx512bf16.cvtneps2bf16.{a.type.bits}", [a], a.type.with_element(bf16))

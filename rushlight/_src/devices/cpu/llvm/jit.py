@@ -1,9 +1,10 @@
 """LLVM IR to machine code in this process.
 
-Text becomes an object file with code generation only (no mid-end passes: the builder writes final form), the object file is
-cached on disk, and our own loader, or ORC where that does not know the format, puts it into memory. Objects stay loaded for the
-life of the process. LLVM itself is loaded when something is compiled for the first time: with a warm cache it never is.
-While a plan is made (``ahead``), code is generated on a second thread, and jumps stand for what is not there yet.
+Text becomes an object file with code generation only (no mid-end passes: the builder writes final form), the object
+file is cached on disk, and our own loader, or ORC where that does not know the format, puts it into memory. Objects
+stay loaded for the life of the process. LLVM itself is loaded when something is compiled for the first time: with a
+warm cache it never is.  While a plan is made (``ahead``), code is generated on a second thread, and jumps stand for
+what is not there yet.
 """
 
 import contextlib
@@ -112,8 +113,8 @@ def _link_by_llvm(image, exports, imports):
 def build(key, make_text, exports, imports=None, level=1):
     """Addresses of compiled functions, from memory, from the disk cache, or from `make_text()`, which writes the IR.
 
-    `key` is text that names the IR completely, given this version of the package; the CPU is added here. Pass the IR itself
-    as the key when nothing shorter says it. Symbols of `imports` must mean the same for one key.
+    `key` is text that names the IR completely, given this version of the package; the CPU is added here. Pass the IR
+    itself as the key when nothing shorter says it. Symbols of `imports` must mean the same for one key.
 
     Example:
         >>> from rushlight._src.devices.cpu.llvm.builder import Module, constant
@@ -139,11 +140,11 @@ def build(key, make_text, exports, imports=None, level=1):
         return _load(key, make_text, exports, imports, level) if found is None else found
 
 
-# --- code generation on a second thread -----------------------------------------------------------------------------------------
+# --- code generation on a second thread -------------------------------------------------------------------------------
 @contextlib.contextmanager
 def ahead():
-    """Within the block ``build`` gives this thread addresses at once, of what a second thread compiles meanwhile: what was built
-    may run after ``settle()``, which the end of the block calls."""
+    """Within the block ``build`` gives this thread addresses at once, of what a second thread compiles meanwhile: what
+    was built may run after ``settle()``, which the end of the block calls."""
     _planning.ahead = _is_ahead() + 1
     try:
         yield
@@ -198,7 +199,8 @@ def _settled(one):
 
 @functools.lru_cache(maxsize=None)
 def compiler_stamp():
-    """A digest of the versions and source files that decide what the compiler emits, so that editing it drops old entries."""
+    """A digest of the versions and source files that decide what the compiler emits, so that editing it drops old
+    entries."""
     import llvmlite
 
     rooms = Path(__file__).parents[1], Path(__file__).parents[2] / "ops" / "scalar"
@@ -210,7 +212,8 @@ def _load(key, make_text, exports, imports, level):
     found = _loaded.get(digest, {})
     if not all(name in found for name in exports):
         image = cache.get("object", digest)
-        if image is None and _is_ahead() and not sys.is_finalizing() and not imports and jumps.possible() and not assembly_log.isEnabledFor(logging.DEBUG):
+        if (image is None and _is_ahead() and not sys.is_finalizing() and not imports and jumps.possible()
+            and not assembly_log.isEnabledFor(logging.DEBUG)):
             return _begin(key, digest, make_text(), exports, level)
         if image is None:
             image = compile_object(make_text(), level)
@@ -233,7 +236,8 @@ def origin(address):
 
 
 def fetch(digest, name):
-    """The address of a function compiled earlier, here or by a process that shares the cache; None if the cache lost it."""
+    """The address of a function compiled earlier, here or by a process that shares the cache; None if the cache lost
+    it."""
     with _lock:
         found = _loaded.get(digest)
         if found is None or name not in found:

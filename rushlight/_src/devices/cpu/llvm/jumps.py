@@ -1,7 +1,7 @@
 """Addresses for functions that are still being compiled: each is a jump, whose target is filled in when there is one.
 
-A jump costs a nanosecond and stays for good, so a plan can hold a function's address before the function exists, and need not
-be looked through afterwards.  x86-64 only.
+A jump costs a nanosecond and stays for good, so a plan can hold a function's address before the function exists, and
+need not be looked through afterwards.  x86-64 only.
 """
 import ctypes
 import functools
@@ -19,10 +19,12 @@ class Page:
     """A page of jumps, each through the 8 bytes that lie as far into the next page."""
 
     def __init__(self):
-        memory = mmap.mmap(-1, 2 * SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        memory = mmap.mmap(-1, 2 * SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
+                           prot=mmap.PROT_READ | mmap.PROT_WRITE)
         self.base, self.used = ctypes.addressof(ctypes.c_char.from_buffer(memory)), 0
         memory[:SIZE] = struct.pack("<Hixx", 0x25FF, SIZE - 6) * (SIZE // EACH)  # jmp [rip + distance]
-        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base), ctypes.c_size_t(SIZE), mmap.PROT_READ | mmap.PROT_EXEC):
+        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base), ctypes.c_size_t(SIZE),
+                                      mmap.PROT_READ | mmap.PROT_EXEC):
             raise OSError("this system refuses executable memory")
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
 

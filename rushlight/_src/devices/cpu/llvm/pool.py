@@ -1,9 +1,10 @@
 """The thread pool that kernels run on, and the runner of programs, both generated code.
 
-A region is `extent` units cut into chunks of `grain`. Caller and workers claim chunks from one atomic ticket (generation,
-chunk count, next chunk), so a worker that wakes late costs nothing: the caller waits only for chunks that somebody started.
-Workers spin for a while, then sleep on a futex. Workers start lazily, which is also how the pool survives a fork. A region
-started while another one runs (from a kernel, or from a second Python thread) is run by its caller alone, chunk by chunk.
+A region is `extent` units cut into chunks of `grain`. Caller and workers claim chunks from one atomic ticket
+(generation, chunk count, next chunk), so a worker that wakes late costs nothing: the caller waits only for chunks that
+somebody started.  Workers spin for a while, then sleep on a futex. Workers start lazily, which is also how the pool
+survives a fork. A region started while another one runs (from a kernel, or from a second Python thread) is run by its
+caller alone, chunk by chunk.
 """
 
 import atexit
@@ -51,14 +52,16 @@ def _futex_number():
 
 
 def _futex(b, operation, value):
-    """FUTEX_WAIT_PRIVATE (128) or FUTEX_WAKE_PRIVATE (129) on the generation; elsewhere a waiting thread just yields."""
+    """FUTEX_WAIT_PRIVATE (128) or FUTEX_WAKE_PRIVATE (129) on the generation; elsewhere a waiting thread just
+    yields."""
     number = _futex_number()
     if number is None:
         if operation == 128:
             b.call("sched_yield", [], i32)
         return
     null = constant(ptr, 0)
-    arguments = [constant(i64, number), _field(b, "generation"), constant(i64, operation), value, null, null, constant(i64, 0)]
+    arguments = [constant(i64, number), _field(b, "generation"), constant(i64, operation), value, null, null,
+                 constant(i64, 0)]
     b.call("syscall", arguments, i64, variadic=1)
 
 
@@ -378,7 +381,8 @@ def get_num_threads():
 def set_num_threads(count):
     """Sets how many threads regions may use; waits for a region that runs.
 
-    Plans made before keep the scratch they reserved, so make plans after this call. Raises ValueError below 1 or above 1024.
+    Plans made before keep the scratch they reserved, so make plans after this call. Raises ValueError below 1 or above
+    1024.
     """
     global _threads
     if not 1 <= count <= MAX_THREADS:

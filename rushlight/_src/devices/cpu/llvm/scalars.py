@@ -51,7 +51,8 @@ def truth(b, a):
 
 
 def extreme(b, kind, x, y, signed=True):
-    """The larger or smaller one, NaN if either is; of zeros the second one, as processors have it, whatever is fused around it."""
+    """The larger or smaller one, NaN if either is; of zeros the second one, as processors have it, whatever is fused
+    around it."""
     if x.type.is_float:
         chosen = b.select(b.compare(">" if kind == "max" else "<", x, y), x, y)
         return b.select(b.compare("!=", x, x), x, chosen)
@@ -80,7 +81,8 @@ def integer_division(b, x, y, signed):
 def _division_by_doubles(b, x, y, signed):
     zero = b.compare("==", y, 0)
     quotient = b.floor(b.div(b.convert(x, f64, signed), b.convert(b.select(zero, 1, y), f64, signed)))
-    whole = b.convert(b.convert(quotient, i64), x.type.element)  # by way of i64, the least integer over -1 wraps to itself
+    # by way of i64, the least integer over -1 wraps to itself
+    whole = b.convert(b.convert(quotient, i64), x.type.element)
     return b.select(zero, 0, whole), b.select(zero, 0, b.sub(x, b.mul(whole, y)))
 
 
@@ -122,7 +124,8 @@ def float_floor_divide(b, x, y):
 def sign(b, x):
     """-1, 0 or 1; 0 for NaN."""
     if x.type.is_float:
-        return b.select(b.compare(">", x, 0.0), 1.0, b.select(b.compare("<", x, 0.0), constant(x.type, -1.0), constant(x.type, 0.0)))
+        return b.select(b.compare(">", x, 0.0), 1.0,
+                        b.select(b.compare("<", x, 0.0), constant(x.type, -1.0), constant(x.type, 0.0)))
     return b.select(b.compare(">", x, 0), 1, b.select(b.compare("<", x, 0), constant(x.type, -1), 0))
 
 
@@ -144,7 +147,7 @@ def looked_up(b, at, numbers):
     return b.gather(vector(f64, at.type.lanes), place) if at.type.lanes else b.load(f64, place)
 
 
-# --- the table: the name of an operation of Exprs -> what writes its instructions, of the builder, the operands and the Expr ---------------
+# --- the table: the name of an operation of Exprs -> what writes its instructions, of the builder, the operands and the
 def plain(name):
     """The builder's own, whatever the operands are."""
     return lambda b, x, e: getattr(b, name)(*x)
@@ -183,12 +186,17 @@ def absolute(b, x, e):
 
 INSTRUCTIONS = {
     **{name: plain(name) for name in ("add", "sub", "mul", "neg", "div", "fma")},
-    **{name: comparison(symbol) for name, symbol in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items()},
-    **{name: rounding(name) for name in ("floor", "ceil", "sqrt")}, "trunc": rounding("trunc_float"), "round": rounding("rint"),
+    **{name: comparison(symbol) for name, symbol in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
+                                                     "ge": ">="}.items()},
+    **{name: rounding(name) for name in ("floor", "ceil", "sqrt")}, "trunc": rounding("trunc_float"),
+    "round": rounding("rint"),
     "bitwise_and": plain("and_"), "bitwise_or": plain("or_"), "bitwise_xor": plain("xor"), "bitwise_not": plain("not_"),
-    "logical_and": of_truths("and_"), "logical_or": of_truths("or_"), "logical_xor": of_truths("xor"), "logical_not": of_truths("not_"),
-    "left_shift": plain("shl"), "shift_right_logical": plain("lshr"), "right_shift": lambda b, x, e: b.ashr(*x) if is_signed(e) else b.lshr(*x),
-    "maximum": greatest_or_least("max"), "minimum": greatest_or_least("min"), "abs": absolute, "sign": lambda b, x, e: sign(b, *x),
+    "logical_and": of_truths("and_"), "logical_or": of_truths("or_"), "logical_xor": of_truths("xor"),
+    "logical_not": of_truths("not_"),
+    "left_shift": plain("shl"), "shift_right_logical": plain("lshr"), "right_shift": lambda b, x, e: b.ashr(*x)
+    if is_signed(e) else b.lshr(*x),
+    "maximum": greatest_or_least("max"), "minimum": greatest_or_least("min"), "abs": absolute,
+    "sign": lambda b, x, e: sign(b, *x),
     "floor_divide": rounded_down(float_floor_divide, 0), "remainder": rounded_down(float_remainder, 1),
     "fmod": lambda b, x, e: b.rem(*x) if x[0].type.is_float else integer_fmod(b, *x, is_signed(e)),
     "reciprocal": lambda b, x, e: b.div(constant(x[0].type, 1.0), x[0]),
@@ -221,7 +229,8 @@ def philox_keys(b, seed):
 
 
 def philox_words(b, keys, block):
-    """The four words of blocks of the stream, in the lower halves; upper halves hold leftovers, which 32-bit products ignore."""
+    """The four words of blocks of the stream, in the lower halves; upper halves hold leftovers, which 32-bit products
+    ignore."""
     c0, c1, c2, c3 = block, b.lshr(block, 32), constant(block.type, 0), constant(block.type, 0)
     for k0, k1 in keys:
         p0, p1 = b.mul(b.and_(c0, LOW), 0xD2511F53), b.mul(b.and_(c2, LOW), 0xCD9E8D57)
@@ -230,7 +239,8 @@ def philox_words(b, keys, block):
 
 
 def philox_run(b, keys, offset, at, lanes):
-    """Words ``at`` to ``at + lanes``, as ``philox`` has them one by one, from scalars: neighbours share blocks, so keys for half as many lanes do."""
+    """Words ``at`` to ``at + lanes``, as ``philox`` has them one by one, from scalars: neighbours share blocks, so keys
+    for half as many lanes do."""
     half = lanes // 2
     c0, c1, c2, c3 = philox_words(b, keys, b.add(b.splat(b.add(b.ashr(at, 2), offset), half), b.lane_indices(half)))
     pairs = [b.or_(b.and_(low, LOW), b.shl(high, 32)) for low, high in ((c0, c1), (c2, c3))]
@@ -238,7 +248,8 @@ def philox_run(b, keys, offset, at, lanes):
     near, far = (b.bitcast(b.shuffle(*pairs, part), vector(i32, lanes)) for part in (order[:half], order[half:]))
     for step in (1, 2):  # the first word may be any of its block
         late = b.compare("!=", b.and_(at, step), 0)
-        moved = b.shuffle(near, far, list(range(step, lanes + step))), b.shuffle(far, None, [*range(step, lanes), *[None] * step])
+        moved = b.shuffle(near, far, list(range(step, lanes + step))), b.shuffle(far, None, [*range(step, lanes),
+                                                                                             *[None] * step])
         near, far = b.select(late, moved[0], near), b.select(late, moved[1], far)
     return b.cast("zext", near, vector(i64, lanes))
 

@@ -1,10 +1,11 @@
 """Tile registers: eight of 16 rows of 64 bytes each, and the instructions that multiply them (Intel AMX).
 
-A tile holds 16 x 16 sums of 32 bits, 16 rows of an operand with 16 words along k, or 16 words along k of 16 columns.  A word
-is two bfloats or four bytes, as in vector dot products.
+A tile holds 16 x 16 sums of 32 bits, 16 rows of an operand with 16 words along k, or 16 words along k of 16 columns.  A
+word is two bfloats or four bytes, as in vector dot products.
 
-Seven instructions are all that templates use of them.  Where the processor lacks them and `RUSHLIGHT_CPU=amx-model` asks for it,
-the same templates run on a model in plain vectors: a tile is a kilobyte of memory, and results agree bit for bit.
+Seven instructions are all that templates use of them.  Where the processor lacks them and `RUSHLIGHT_CPU=amx-model`
+asks for it, the same templates run on a model in plain vectors: a tile is a kilobyte of memory, and results agree bit
+for bit.
 """
 
 from .builder import constant, zero
@@ -20,14 +21,15 @@ _LEAST = 2.0 ** -126  # below it floats count as zero, in operands and in result
 
 
 def tiles_of(b, heights=(), widths=()):
-    """The tile registers of a function that is being written, as its features want them; `heights` and `widths` as it is configured."""
+    """The tile registers of a function that is being written, as its features want them; `heights` and `widths` as it
+    is configured."""
     return Tiles(b) if b.features.tiles == "amx" else Model(b, heights, widths)
 
 
 def configured(b, body, heights=(), widths=()):
-    """Writes `body()` between the configuration of the tiles and their release; functions called there may use tiles.  `heights`: how many rows each
-    tile has, `widths`: how many bytes a row, all of them where none are given; sums and their rows of operands are equally high, and columns have a
-    row for each word of these."""
+    """Writes `body()` between the configuration of the tiles and their release; functions called there may use tiles.
+    `heights`: how many rows each tile has, `widths`: how many bytes a row, all of them where none are given; sums and
+    their rows of operands are equally high, and columns have a row for each word of these."""
     if b.features.tiles != "amx":
         body()
         return
@@ -59,7 +61,8 @@ class Tiles:
         self._call("tilestored64", [pointer, constant(i64, stride) if isinstance(stride, int) else stride], tile)
 
     def multiply_add(self, kind, total, rows, columns):
-        """Adds the products of two tiles of operands to a tile of sums.  `kind`: "bf16ps", or "bssd" and so on: s or u, the sign of either's bytes."""
+        """Adds the products of two tiles of operands to a tile of sums.  `kind`: "bf16ps", or "bssd" and so on: s or u,
+        the sign of either's bytes."""
         self._call(f"tdp{kind}", [], total, rows, columns)
 
     def _call(self, name, arguments, *tiles):
@@ -95,7 +98,8 @@ class Model:
         """Adds the products of two tiles of operands to a tile of sums."""
         name, module = f"tile_{kind}", self.b.module
         if name not in module.functions:
-            _write_multiply_add(module.function(name, [("total", ptr), ("rows", ptr), ("columns", ptr)], internal=True), kind)
+            _write_multiply_add(module.function(name, [("total", ptr), ("rows", ptr), ("columns", ptr)], internal=True),
+                                kind)
         self.b.call(module.functions[name], [self.at(total), self.at(rows), self.at(columns)])
 
     def at(self, tile):
@@ -141,7 +145,8 @@ def _write_multiply_add(b, kind):
 def _pairs(b, kind, x, y, sums):
     """Sums of products of the even and of the odd bfloats of words."""
     floats = vector(f32, WORDS)
-    halves = [[_flushed(b, b.bitcast(bits, floats)) for bits in (b.shl(words, 16), b.and_(words, -1 << 16))] for words in (x, y)]
+    halves = [[_flushed(b, b.bitcast(bits, floats)) for bits in (b.shl(words, 16), b.and_(words, -1 << 16))]
+              for words in (x, y)]
     return [_flushed(b, b.fma(left, right, sum)) for left, right, sum in zip(*halves, sums)]
 
 

@@ -12,7 +12,9 @@ from .scores import numbers_of, tile_of
 from .softmax import LOG2E
 
 DTYPES = ("float32", "bfloat16", "float16")
-_CHUNK_ROWS = 480, 1024  # queries that share a packed block of keys: their sums fit the second cache, which is large where there are tile registers
+# queries that share a packed block of keys: their sums fit the second cache, which is large where there are tile
+# registers
+_CHUNK_ROWS = 480, 1024
 
 _FEW_ROWS = (4, 8, 12)  # a decoder's few queries want tiles of few rows; those for 4 rows and more divide a block's
 
@@ -21,12 +23,14 @@ _FEW_ROWS = (4, 8, 12)  # a decoder's few queries want tiles of few rows; those 
 class Attention:
     """out[b, h] = softmax(q[b, h] k[b, h / sharing]^T * scale + mask[b, h]) v[b, h / sharing].
 
-    q: [batch, heads, queries, size], k: [batch, heads / sharing, keys, size], v: [batch, heads / sharing, keys, value_size], with
-    strides in elements, one a dimension, the last 1. `mask` is "" (none), "bool" (True: may look) or a float dtype (added);
-    its strides are 0 where it is broadcast, the last is 1. `causal`: query i sees the keys up to i. `modification`: what is done to scores
-    (modify.Modification); `blocks`: the strides, batch, head and row, of the map of blocks of `block` queries and keys. `drop`: the probability of dropping a weight, as the stream
-    from the operands "seed" and "place" on says. `longest`: the most queries and keys of a sequence, where `batch` sequences lie
-    end to end in the rows of one; they begin where the int64 operands "q_starts" and "k_starts" [batch + 1] say.
+    q: [batch, heads, queries, size], k: [batch, heads / sharing, keys, size], v: [batch, heads / sharing, keys,
+      value_size], with
+    strides in elements, one a dimension, the last 1. `mask` is "" (none), "bool" (True: may look) or a float dtype
+    (added); its strides are 0 where it is broadcast, the last is 1. `causal`: query i sees the keys up to i.
+    `modification`: what is done to scores (modify.Modification); `blocks`: the strides, batch, head and row, of the map
+    of blocks of `block` queries and keys. `drop`: the probability of dropping a weight, as the stream from the operands
+    "seed" and "place" on says. `longest`: the most queries and keys of a sequence, where `batch` sequences lie end to
+    end in the rows of one; they begin where the int64 operands "q_starts" and "k_starts" [batch + 1] say.
     """
 
     batch: int
@@ -64,8 +68,8 @@ class Attention:
 def plan_attention(problem):
     """Plans attention; operands are "q", "k", "v", "mask" (if any), "out" and "lse" (float32 [batch, heads, queries]).
 
-    `lse` gets the logarithm of each row's sum of exponentials, infinity for rows that may look nowhere, whose output is 0.
-    Raises ValueError for dtypes other than float32, bfloat16 and float16, and for strides other than 1 within rows.
+    `lse` gets the logarithm of each row's sum of exponentials, infinity for rows that may look nowhere, whose output is
+    0.  Raises ValueError for dtypes other than float32, bfloat16 and float16, and for strides other than 1 within rows.
 
     Example:
         >>> strides = (512, 256, 8, 1)
@@ -78,8 +82,8 @@ def plan_attention(problem):
 
 
 def plan_attention_backward(problem):
-    """Plans the gradients of attention: "q", "k", "v", "mask" (if any), "out", "lse" (of the forward) and "grad" (of out) in,
-    "grad_q", "grad_k" and "grad_v" out.
+    """Plans the gradients of attention: "q", "k", "v", "mask" (if any), "out", "lse" (of the forward) and "grad" (of
+    out) in, "grad_q", "grad_k" and "grad_v" out.
 
     Strides beside those of the forward are the problem's `grad`, `grad_q`, `grad_k` and `grad_v`. Errors are as in
     `plan_attention`.
@@ -93,7 +97,8 @@ def _check(p):
         raise ValueError(f"attention of {p.dtype}; there is a kernel for {', '.join(DTYPES)}")
     for name in ("q", "k", "v", "out", "mask_strides", "grad", "grad_q", "grad_k", "grad_v"):
         if getattr(p, name)[-1] != 1 and not (name == "mask_strides" and not p.mask):
-            raise ValueError(f"attention wants unit stride in the last dimension of {name}; its strides are {getattr(p, name)}")
+            raise ValueError(
+                f"attention wants unit stride in the last dimension of {name}; its strides are {getattr(p, name)}")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -123,10 +128,12 @@ def _forward(p, threads):
     chunks = -(-most // chunk_rows)
     size = kind.element.bytes
     slots = {
-        "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
+        "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size,
+        "value_size": p.value_size,
         "chunks": chunks, "chunk_rows": chunk_rows, "scale": float_bits(p.scale * score_unit(p)),
         "key_panel_bytes": key_panel, "value_panel_bytes": value_panel, "value_panels": value_panels,
-        "scratch_bytes": layout.bytes, **layout.places, **strides(p, ("q", "k", "v", "out"), size), **mask_strides(p), **drop_slots(p)}
+        "scratch_bytes": layout.bytes, **layout.places, **strides(p, ("q", "k", "v", "out"), size), **mask_strides(p),
+        **drop_slots(p)}
     sources = {name: ("pointer", name, 0) for name in ("q", "k", "v", "out", "lse")} | shared_sources(p)
     units = p.batch * p.heads * chunks
     step = Step(kernel, units, 1, filled(flash.SLOTS, sources, slots, p))
@@ -147,7 +154,8 @@ def _backward(p, threads):
     size_panels, value_panels = -(-p.size // size_width), -(-p.value_size // value_width)
     most = p.most[0]
     padded = -(-most // block.queries) * block.queries
-    across = [quad_bytes(kind, width, width, most) if kind.tiles else panel_bytes(kind, most, width) for width in (size_width, value_width)]
+    across = [quad_bytes(kind, width, width, most) if kind.tiles else panel_bytes(kind, most, width)
+              for width in (size_width, value_width)]
     sizes = {
         "q_quads": quad_bytes(kind, padded, score_tile[0], p.size), "q_panel": across[0],
         "grad_quads": quad_bytes(kind, padded, score_tile[0], p.value_size), "grad_panel": across[1],
@@ -168,7 +176,8 @@ def _backward(p, threads):
     layout.add("k_sums_at", block.keys * size_panels * size_width * 4)
     layout.add("v_sums_at", block.keys * value_panels * value_width * 4)
     slots = {
-        "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
+        "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size,
+        "value_size": p.value_size,
         "scale": float_bits(p.scale), "log_scale": float_bits(p.scale * score_unit(p)), "padded_queries": padded,
         "size_panels": size_panels, "value_panels": value_panels, "scratch_bytes": layout.bytes, **layout.places,
         **{f"{name}_bytes": size for name, size in sizes.items()}, **mask_strides(p), **drop_slots(p),
@@ -198,7 +207,8 @@ def shared_sources(p):
 def drop_slots(p):
     """The slots of dropout, but for its place in the stream and in scratch."""
     rows, columns = dropping.tiles(*p.most)
-    return {"threshold": dropping.threshold(p.drop), "row_tiles": rows, "column_tiles": columns, "larger": float_bits(dropping.larger(p.drop))}
+    return {"threshold": dropping.threshold(p.drop), "row_tiles": rows, "column_tiles": columns,
+            "larger": float_bits(dropping.larger(p.drop))}
 
 
 def score_unit(p):
@@ -211,7 +221,8 @@ def filled(names, sources, values, p):
     m = p.modification
     if m is not None:
         names = (*names, *m.names)
-        sources = {**sources, **{name: ("pointer", name, 0) for name in m.pointers if m.mask is not None or name != "blocks"}}
+        sources = {**sources, **{name: ("pointer", name, 0) for name in m.pointers if m.mask is not None
+                                 or name != "blocks"}}
         values = {**values, "blocks": 0, "block_queries": p.block[0], "block_keys": p.block[1],
                   **{f"blocks_{dim}": stride for dim, stride in zip(("batch", "head", "row"), p.blocks)}}
     return tuple(sources.get(name) or ("const", values[name]) for name in names)

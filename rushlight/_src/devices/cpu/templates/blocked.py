@@ -1,7 +1,7 @@
 """The blocked matrix product: operands packed block by block into scratch, register tiles run over them.
 
-One unit of parallel work is a block of C. Its loop along k packs a block of A (and of B, unless a step before packed all of
-B for everybody), then runs every tile: the panel of B stays in the first cache while tiles of A pass by.
+One unit of parallel work is a block of C. Its loop along k packs a block of A (and of B, unless a step before packed
+all of B for everybody), then runs every tile: the panel of B stays in the first cache while tiles of A pass by.
 """
 
 import functools
@@ -37,7 +37,8 @@ TABLE = "table"    # B's columns lie along k, at byte offsets that a table gives
 def layout(across, along, across_size, along_size):
     """How an operand lies, from its two strides: ACROSS the tile's vectors, ALONG k, or APART."""
     if across == 1 or across_size == 1:
-        return ACROSS if along_size == 1 or across == 1 and along != 1 or across_size > 1 else ALONG if along == 1 else ACROSS
+        return (ACROSS if along_size == 1 or across == 1 and along != 1 or across_size > 1 else ALONG if along == 1
+                else ACROSS)
     return ALONG if along == 1 or along_size == 1 else APART
 
 
@@ -71,18 +72,20 @@ def part_slots(operand, computed):
 
 
 def elements_of(b, numbers, s, operand, lane, layout, computed, batch):
-    """The Elements of an operand at a flat batch index; `lane` names the slot of its stride across lanes, `computed` is what it is
-    computed by, if it is."""
+    """The Elements of an operand at a flat batch index; `lane` names the slot of its stride across lanes, `computed` is
+    what it is computed by, if it is."""
     if computed:
         _, parts = part_slots(operand, computed)
-        places = [Strided(b, numbers, b.offset(getattr(s, part), offset), *(getattr(s, f"{part}_{name}") for name in ("lane", "k", "sum")))
+        places = [Strided(b, numbers, b.offset(getattr(s, part), offset),
+                          *(getattr(s, f"{part}_{name}") for name in ("lane", "k", "sum")))
                   for part, offset in zip(parts, batch_offsets(b, batch, s, parts))]
         return Computed(b, numbers, computed, places)
     offset, = batch_offsets(b, batch, s, operand)
     pointer, sum = b.offset(getattr(s, operand), offset), getattr(s, f"{operand}_sum")
     if layout == TABLE:
         return Listed(b, numbers, pointer, s.b_offsets, sum)
-    return Strided(b, numbers, pointer, None if layout == ACROSS else getattr(s, lane), None if layout == ALONG else getattr(s, f"{operand}_k"), sum)
+    return Strided(b, numbers, pointer, None if layout == ACROSS else getattr(s, lane), None if layout == ALONG
+                   else getattr(s, f"{operand}_k"), sum)
 
 
 @functools.lru_cache(maxsize=512)
@@ -110,9 +113,11 @@ def _pack_text(numbers, layout, width, computed):
 
 @functools.lru_cache(maxsize=512)
 def block_kernel(numbers, out, layouts, computed, rows, vectors, epilogue, ahead=False):
-    """The kernel that computes blocks of C, for one register tile, how A and B lie, and what they are computed by; returns its address.
+    """The kernel that computes blocks of C, for one register tile, how A and B lie, and what they are computed by;
+    returns its address.
     `ahead`: tiles ask for the next panel of B, and at a block's end for the next block of A, while they compute."""
-    key = f"block {numbers} {out} {' '.join(layouts)} {rows} {vectors} {epilogue.key} {[c and c.key for c in computed]} {ahead}"
+    key = (f"block {numbers} {out} {' '.join(layouts)} {rows} {vectors} {epilogue.key} "
+           f"{[c and c.key for c in computed]} {ahead}")
     make = lambda: _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead)
     return jit.build(key, make, ["block"])["block"]
 
@@ -120,7 +125,8 @@ def block_kernel(numbers, out, layouts, computed, rows, vectors, epilogue, ahead
 def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead):
     module = Module()
     parts = [part_slots(operand, one) for operand, one in zip("ab", computed)]
-    slots, pointers = SLOTS + parts[0][0] + parts[1][0], ("a", "b", "c", "scratch", "b_offsets", *parts[0][1], *parts[1][1])
+    slots, pointers = SLOTS + parts[0][0] + parts[1][0], ("a", "b", "c", "scratch", "b_offsets", *parts[0][1],
+                                                          *parts[1][1])
     word = numbers.word.bytes
     a_row = word if layouts[0] == ACROSS else numbers.chunk * word
     store = Store(numbers, out, epilogue, len(slots))
@@ -141,14 +147,16 @@ class _Block:
     """Writes the loops of the block kernel, from the outside in."""
 
     further = []  # arguments of the tile function
-    along_rows = False  # whether a tile of A stays in the first cache while panels of B pass by, and not the other way round
+    # whether a tile of A stays in the first cache while panels of B pass by, and not the other way round
+    along_rows = False
 
     def __init__(self, b, s, args, numbers, out, layouts, computed, tile_rows, width, tile, ahead=False):
         self.ahead = ahead
         # what tiles fetch need not be asked for by what packs
         self.a_ahead = ahead and not computed[0] and numbers.per_word == 1 and layouts[0] in (ACROSS, ALONG)
         self.b, self.s, self.args, self.numbers, self.out = b, s, args, numbers, out
-        (self.a_layout, self.b_layout), self.computed, self.tile_rows, self.width, self.tile = layouts, computed, tile_rows, width, tile
+        (self.a_layout,
+         self.b_layout), self.computed, self.tile_rows, self.width, self.tile = layouts, computed, tile_rows, width, tile
 
     def unit(self, unit, scratch):
         """One block of C: where it lies, then the loop along k."""
@@ -160,11 +168,13 @@ class _Block:
         self.block_rows = b.minimum(b.sub(s.rows, self.row), s.block_rows)
         self.block_columns = b.minimum(b.sub(s.columns, self.column), s.block_columns)
         b_offset, c_offset = batch_offsets(b, self.batch, s, "bc")
-        self.a = elements_of(b, self.numbers, s, "a", "a_row", self.a_layout, self.computed[0], self.batch).moved(self.row, 0)
+        self.a = elements_of(b, self.numbers, s, "a", "a_row", self.a_layout, self.computed[0],
+                             self.batch).moved(self.row, 0)
         if self.b_layout == PACKED:
             self.panels = b.offset(b.offset(s.b, b_offset), b.mul(b.div(self.column, self.width), s.panel_bytes))
         else:
-            self.columns = elements_of(b, self.numbers.of_b, s, "b", "b_column", self.b_layout, self.computed[1], self.batch).moved(self.column, 0)
+            self.columns = elements_of(b, self.numbers.of_b, s, "b", "b_column", self.b_layout, self.computed[1],
+                                       self.batch).moved(self.column, 0)
         c = b.offset(b.offset(s.c, c_offset), b.mul(self.row, s.c_row))
         self.c = b.offset(c, self.column, self.out)
         self.scratch = scratch
@@ -173,7 +183,8 @@ class _Block:
         b.loop(0, s.sums, 1, [], lambda n, _: b.loop(0, depth, s.block_depth, [], lambda k, _: self.depth_block(n, k)))
 
     def depth_block(self, n, k):
-        """One block along k of product n of those that are summed: pack A, then go by inner blocks, whose panels stay in the first cache."""
+        """One block along k of product n of those that are summed: pack A, then go by inner blocks, whose panels stay
+        in the first cache."""
         b, s = self.b, self.s
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
         chunks = self.chunks(count)
@@ -181,7 +192,8 @@ class _Block:
 
         def columns(at, _):
             stop = b.minimum(self.block_columns, b.add(at, s.inner_columns))
-            b.loop(0, b.maximum(count, 1), s.inner_depth, [], lambda inner, _: self.inner_block(n, k, inner, count, chunks, at, stop))
+            b.loop(0, b.maximum(count, 1), s.inner_depth, [],
+                   lambda inner, _: self.inner_block(n, k, inner, count, chunks, at, stop))
 
         b.loop(0, self.block_columns, s.inner_columns, [], columns)
 
@@ -191,7 +203,8 @@ class _Block:
         return self.b.div(self.b.add(count, per_chunk - 1), per_chunk)
 
     def inner_block(self, n, k, inner, count, chunks, begin, stop):
-        """Columns from `begin` to `stop` and what lies `inner` elements inside a block along k of `count` elements, or `chunks` steps: every tile."""
+        """Columns from `begin` to `stop` and what lies `inner` elements inside a block along k of `count` elements, or
+        `chunks` steps: every tile."""
         b, s, numbers = self.b, self.s, self.numbers
         place = b.add(k, inner)
         own = b.minimum(b.sub(count, inner), s.inner_depth)
@@ -238,15 +251,18 @@ class _Block:
             within = b.mul(b.div(k, numbers.per_word), self.width * numbers.word.bytes)
             return b.offset(b.offset(self.panels, b.mul(b.div(at, self.width), s.panel_bytes)), within)
         target = b.offset(self.scratch, s.panel_at)
-        write_b_panel(b, self.b_layout, self.width, self.columns.moved(at, k, n), target, b.sub(self.block_columns, at), count, not self.ahead)
+        write_b_panel(b, self.b_layout, self.width, self.columns.moved(at, k, n), target, b.sub(self.block_columns, at),
+                      count, not self.ahead)
         return target
 
     def later(self, at, n, k, count, final):
-        """What the tiles of a panel ask for beside their work: a function of a tile's row that gives (place, bytes between lines, bytes from
-        chunk to chunk).  The first tiles fetch the next panel of B, the others a part of the next block of A: that of the next block along k, at
-        the end that of the next rows.  What lies behind an operand's end is asked for, too: that never faults."""
+        """What the tiles of a panel ask for beside their work: a function of a tile's row that gives (place, bytes
+        between lines, bytes from chunk to chunk).  The first tiles fetch the next panel of B, the others a part of the
+        next block of A: that of the next block along k, at the end that of the next rows.  What lies behind an
+        operand's end is asked for, too: that never faults."""
         b, s, word, chunks = self.b, self.s, self.numbers.word.bytes, self.chunks(count)
-        line, four, nothing = constant(i64, 64), constant(i64, 64 * CHUNK), (self.scratch, constant(i64, 0), constant(i64, 0))
+        line, four, nothing = constant(i64, 64), constant(i64, 64 * CHUNK), (self.scratch, constant(i64, 0),
+                                                                             constant(i64, 0))
         over = b.compare(">=", b.add(at, self.width), self.block_columns)
         column, depth = b.select(over, 0, b.add(at, self.width)), b.select(over, b.add(k, count), k)
         if self.b_layout == PACKED:
@@ -259,13 +275,15 @@ class _Block:
                 tiles, gap, step = self.width // CHUNK, s.b_column, constant(i64, CHUNK * word)
         part = b.mul(gap, CHUNK) if self.b_layout == ALONG else b.mul(chunks, step)
         if self.a_ahead:
-            a_first = b.select(final, self.a.moved(s.block_rows, b.sub(0, k), n).pointer, self.a.moved(0, b.add(k, count), n).pointer)
+            a_first = b.select(final, self.a.moved(s.block_rows, b.sub(0, k), n).pointer,
+                               self.a.moved(0, b.add(k, count), n).pointer)
             all_tiles = b.div(b.add(self.block_rows, self.tile_rows - 1), self.tile_rows)
             before = b.mul(b.div(at, self.width), b.sub(all_tiles, tiles))
 
         def of_a(number):
             if self.a_layout == ALONG:
-                return b.offset(a_first, b.mul(b.mul(number, CHUNK), s.a_row)), s.a_row, constant(i64, CHUNK * word), b.mul(number, CHUNK)
+                return b.offset(a_first, b.mul(b.mul(number, CHUNK),
+                                               s.a_row)), s.a_row, constant(i64, CHUNK * word), b.mul(number, CHUNK)
             strip, quarter = b.div(number, CHUNK), b.rem(number, CHUNK)
             place = b.offset(b.offset(a_first, b.mul(strip, four)), b.mul(b.mul(quarter, chunks), s.a_k))
             return place, line, s.a_k, b.mul(strip, 64 * CHUNK // word)
@@ -301,8 +319,9 @@ class _Block:
 
 
 class _TiledBlock(_Block):
-    """The same for tile registers: sums that wait lie tile after tile, and the last tile's epilogue is left for the next, or the unit's end.
-    Where B is packed before, outputs are written along rows: the processor asks for memory in that direction by itself."""
+    """The same for tile registers: sums that wait lie tile after tile, and the last tile's epilogue is left for the
+    next, or the unit's end.  Where B is packed before, outputs are written along rows: the processor asks for memory in
+    that direction by itself."""
 
     def __init__(self, *common_and_tile):
         *common, rest, waiting = common_and_tile

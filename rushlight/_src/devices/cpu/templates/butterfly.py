@@ -1,10 +1,12 @@
-"""Fourier transforms of a few complex numbers, each a pair of vectors; and how the results of neighbours are laid side by side."""
+"""Fourier transforms of a few complex numbers, each a pair of vectors; and how the results of neighbours are laid side
+by side."""
 
 import math
 
 
 def transform(b, given):
-    """sum_j given[j] exp(-2 pi i j k / n) for each k: of even n from the halves (Cooley & Tukey 1965), of odd n from sums and differences."""
+    """sum_j given[j] exp(-2 pi i j k / n) for each k: of even n from the halves (Cooley & Tukey 1965), of odd n from
+    sums and differences."""
     n = len(given)
     if n == 1:
         return given
@@ -62,7 +64,8 @@ def _odd(b, given):
 
 
 def side_by_side(b, vectors, size):
-    """Vectors cut into chunks of so many lanes: first chunks of all, then second ones, and so on. Their number is a power of two."""
+    """Vectors cut into chunks of so many lanes: first chunks of all, then second ones, and so on. Their number is a
+    power of two."""
     if len(vectors) == 1:
         return vectors
     even, odd = side_by_side(b, vectors[::2], size), side_by_side(b, vectors[1::2], size)

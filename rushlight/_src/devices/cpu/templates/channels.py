@@ -1,9 +1,10 @@
 """Convolution with channels in the lanes of vectors.
 
 The padded image is kept in blocks of channels (`channels_image.py`).  A register tile takes some
-neighbouring outputs of one row and some vectors of output channels: for each k = (input channel, tap) a number of the image is
-broadcast for each output, at a constant distance from the last, and vectors of weights are loaded.  So no lane is wasted on small
-images, and strides cost nothing.  Finished tiles are turned in registers, since outputs lie channel by channel.
+neighbouring outputs of one row and some vectors of output channels: for each k = (input channel, tap) a number of the
+image is broadcast for each output, at a constant distance from the last, and vectors of weights are loaded.  So no lane
+is wasted on small images, and strides cost nothing.  Finished tiles are turned in registers, since outputs lie channel
+by channel.
 """
 
 from dataclasses import dataclass
@@ -18,22 +19,27 @@ from .elements import Strided
 from .units import Slots, Units
 
 # "offsets" is a table of byte offsets of each k in the weights.
-WEIGHT_SLOTS = ("weights", "packed", "offsets", "panels", "columns", "depth", "column_stride", "group_stride", "panel_bytes", "channels",
+WEIGHT_SLOTS = ("weights", "packed", "offsets", "panels", "columns", "depth", "column_stride", "group_stride",
+                "panel_bytes", "channels",
                 "channel_stride")
-SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "image_places", "out_places", "lengths", "depth", "block_depth", "columns",
-         "panels", "block_panels", "panel_blocks", "tiles", "block_tiles", "tile_blocks", "tiles_per_image", "panel_bytes",
+SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "image_places", "out_places", "lengths", "depth",
+         "block_depth", "columns",
+         "panels", "block_panels", "panel_blocks", "tiles", "block_tiles", "tile_blocks", "tiles_per_image",
+         "panel_bytes",
          "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_channel", "scratch_bytes", "partial_bytes")
 
 @dataclass(frozen=True)
 class Mixed:
-    """Weights that lie [channel][output channel][tap], as for a gradient of the input: of so many taps these are wanted, in this order."""
+    """Weights that lie [channel][output channel][tap], as for a gradient of the input: of so many taps these are
+    wanted, in this order."""
 
     count: int
     taps: tuple
 
 
 def weight_kernel(numbers, vectors, order):
-    """The kernel that packs weights into panels of some vectors of output channels, [panel][k][channel]; returns its address.
+    """The kernel that packs weights into panels of some vectors of output channels, [panel][k][channel]; returns its
+    address.
 
     `order` tells how weights lie: ALONG k, Mixed, or APART, where a table says it for each k.
     """
@@ -57,7 +63,8 @@ def _weight_text(numbers, vectors, order):
         elif order == APART:
             _write_apart(f, s, numbers, vectors, source, stride, target, left)
         else:
-            f.when(f.compare(">=", left, width), lambda: _write_mixed(f, s, numbers, vectors, order, source, target, None),
+            f.when(f.compare(">=", left, width),
+                   lambda: _write_mixed(f, s, numbers, vectors, order, source, target, None),
                    lambda: _write_mixed(f, s, numbers, vectors, order, source, target, left))
 
     return kernel.text(panel)
@@ -101,14 +108,16 @@ def _write_mixed(f, s, numbers, vectors, order, source, target, left):
 
 
 def conv_kernel(numbers, out, tile, step, distance, epilogue):
-    """The kernel that computes blocks of a convolution whose neighbouring outputs read pixels `step` apart and lie `distance`
-    elements apart; returns its address.  `tile` gives the outputs and the vectors of channels of a register tile."""
+    """The kernel that computes blocks of a convolution whose neighbouring outputs read pixels `step` apart and lie
+    `distance` elements apart; returns its address.  `tile` gives the outputs and the vectors of channels of a register
+    tile."""
     key = f"channel conv {numbers} {out} {tile} {step} {distance} {epilogue.key}"
     return jit.build(key, lambda: _conv_text(numbers, out, *tile, step, distance, epilogue), ["conv"])["conv"]
 
 
 def _conv_text(numbers, out, rows, vectors, step, distance, epilogue):
-    kernel = Units("conv", SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "image_places", "out_places", "lengths"), Module(many_streams=True))
+    kernel = Units("conv", SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "image_places", "out_places",
+                                   "lengths"), Module(many_streams=True))
     f, s = kernel.f, kernel.s
     tile = _Tile(kernel.module, numbers, out, rows, vectors, step, distance, epilogue)
     scratch = kernel.scratch()
@@ -133,17 +142,21 @@ def _conv_text(numbers, out, rows, vectors, step, distance, epilogue):
 
             def panel(p, _):
                 column = f.mul(p, width)
-                weights = f.offset(f.offset(group_weights, f.mul(p, s.panel_bytes)), f.mul(k, width * numbers.word.bytes))
+                weights = f.offset(f.offset(group_weights, f.mul(p, s.panel_bytes)),
+                                   f.mul(k, width * numbers.word.bytes))
 
                 def one(t, _):
                     n = f.div(t, s.tiles_per_image)
                     place = f.sub(t, f.mul(n, s.tiles_per_image))
-                    image, at, length = (f.load(i64, f.offset(table, place, i64)) for table in (s.image_places, s.out_places, s.lengths))
+                    image, at, length = (f.load(i64, f.offset(table, place, i64))
+                                         for table in (s.image_places, s.out_places, s.lengths))
                     waiting = f.add(f.mul(f.sub(p, panel_first), s.block_tiles), f.sub(t, tile_first))
                     target = f.offset(f.offset(group_out, f.mul(n, s.out_batch)), f.mul(column, s.out_channel))
                     f.call(tile.function, [
-                        kernel.args, weights, f.offset(f.offset(group_image, f.mul(n, s.image_bytes)), image), offsets, count,
-                        f.offset(scratch, f.mul(waiting, s.partial_bytes)), first, last, f.offset(target, at, out), length,
+                        kernel.args, weights, f.offset(f.offset(group_image, f.mul(n, s.image_bytes)), image), offsets,
+                        count,
+                        f.offset(scratch, f.mul(waiting, s.partial_bytes)), first, last, f.offset(target, at, out),
+                        length,
                         f.sub(s.columns, column), f.add(f.mul(group, s.columns), column), at])
 
                 f.loop(tile_first, tile_stop, 1, [], one)
@@ -161,8 +174,10 @@ class _Tile:
     def __init__(self, module, numbers, out, rows, vectors, step, distance, epilogue):
         self.numbers, self.out, self.rows, self.vectors, self.step = numbers, out, rows, vectors, step
         self.distance, self.epilogue = distance, epilogue
-        parameters = [("args", ptr), ("weights", ptr), ("image", ptr), ("offsets", ptr), ("depth", i64), ("partial", ptr), ("first", i64),
-                      ("last", i64), ("out", ptr), ("length", i64), ("channels_left", i64), ("channel", i64), ("number", i64)]
+        parameters = [("args", ptr), ("weights", ptr), ("image", ptr), ("offsets", ptr), ("depth", i64),
+                      ("partial", ptr), ("first", i64),
+                      ("last", i64), ("out", ptr), ("length", i64), ("channels_left", i64), ("channel", i64),
+                      ("number", i64)]
         self.function = f = module.function("tile", parameters, internal=True)
         args, weights, image, offsets, depth, partial, first, last, target, length, left, channel, number = f.parameters
         s = Slots(f, args, SLOTS, ("out_places",))
@@ -175,7 +190,8 @@ class _Tile:
 
         def fetch(c, _):
             self.epilogue.fetch(f, place(c), slots)
-            self.epilogue.fetch(f, f.offset(place(c), f.mul(f.sub(length, 1), distance), self.out), slots)  # mostly in another line
+            # mostly in another line
+            self.epilogue.fetch(f, f.offset(place(c), f.mul(f.sub(length, 1), distance), self.out), slots)
 
         f.when(final, lambda: f.loop(0, there, 1, [], fetch))
         tile = self.sums(f, weights, image, offsets, depth)
@@ -192,7 +208,8 @@ class _Tile:
         f.ret()
 
     def sums(self, f, weights, image, offsets, depth):
-        """The loop along k: four at a time, then the rest one by one.  The sums of one vector of channels follow each other."""
+        """The loop along k: four at a time, then the rest one by one.  The sums of one vector of channels follow each
+        other."""
         numbers, rows, vectors = self.numbers, self.rows, self.vectors
         word = numbers.word.bytes
         pixel = self.step * numbers.lanes * word
@@ -203,7 +220,8 @@ class _Tile:
                 weights, offsets, *tile = values
                 for u in range(count):
                     at = f.offset(image, f.load(i64, f.offset(offsets, u, i64)))
-                    columns = [f.load(numbers.words, f.offset(weights, u * width + j * numbers.lanes * word), align=word) for j in range(vectors)]
+                    columns = [f.load(numbers.words, f.offset(weights, u * width + j * numbers.lanes * word),
+                                      align=word) for j in range(vectors)]
                     for r in range(rows):
                         one = f.splat(f.load(numbers.word, f.offset(at, r * pixel)), numbers.lanes)
                         for j in range(vectors):
@@ -232,7 +250,8 @@ class _Tile:
             def one(c, _):
                 value, at = f.load(numbers.vector, f.offset(turned, f.mul(c, bytes_))), place(f.add(first, c))
                 for part, mask in enumerate(masks):
-                    self.store_lanes(f, self.spread(f, value, part), f.offset(at, part * lanes, self.out), f.add(f.add(channel, first), c),
+                    self.store_lanes(f, self.spread(f, value, part), f.offset(at, part * lanes, self.out),
+                                     f.add(f.add(channel, first), c),
                                      f.add(number, part * lanes), mask, slots)
 
             f.loop(0, f.minimum(f.sub(there, first), lanes), 1, [], one)
@@ -254,7 +273,8 @@ class _Tile:
         """The outputs that lie in one of these vectors, each in its lane."""
         if self.distance == 1:
             return value
-        return f.shuffle(value, None, [(part * self.numbers.lanes + k) // self.distance for k in range(self.numbers.lanes)])
+        return f.shuffle(value, None,
+                         [(part * self.numbers.lanes + k) // self.distance for k in range(self.numbers.lanes)])
 
     def store_lanes(self, f, value, place, channel, number, mask, slots):
         """Stores some outputs of one channel."""

@@ -14,8 +14,10 @@ from .units import Units
 SLACK = 4096     # bytes that may be read past the last image
 MOST_MIXED = 16  # taps that are told apart in registers, where weights lie tap beside tap
 
-IMAGE_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x_channel", "x_depth", "x_height", "x_width",
-               "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "rows_depth", "rows_height", "rows_width",
+IMAGE_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x_channel", "x_depth", "x_height",
+               "x_width",
+               "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "rows_depth", "rows_height",
+               "rows_width",
                "plane_bytes", "image_bytes")
 SIDE_BY_SIDE, EVERY_OTHER, FAR = 1, 2, 0  # how neighbouring pixels of an input lie
 
@@ -32,8 +34,8 @@ def part_slots(computed):
 def image_kernel(element, numbers, pixels, computed=None):
     """The kernel that writes padded images in blocks of channels, one (image, block) a unit; returns its address.
 
-    `pixels` tells how neighbours along the width lie: SIDE_BY_SIDE, EVERY_OTHER element, or FAR. `computed` is the Layout that images are
-    computed by, if they are; channels are its lanes.
+    `pixels` tells how neighbours along the width lie: SIDE_BY_SIDE, EVERY_OTHER element, or FAR. `computed` is the
+    Layout that images are computed by, if they are; channels are its lanes.
     """
     key = f"channel image {element} {numbers} {pixels} {computed and computed.key}"
     return jit.build(key, lambda: _image_text(element, numbers, pixels, computed), ["image"])["image"]
@@ -57,22 +59,28 @@ def _image_text(element, numbers, pixels, computed):
         there = f.minimum(f.sub(s.channels, within), lanes)
         x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(channel, s.x_channel)))
         strides = [[getattr(s, f"{part}_{stride}") for stride in PART_STRIDES] for part in parts]
-        starts = [f.offset(getattr(s, part), f.add(f.mul(batch, own[0]), f.mul(channel, own[1]))) for part, own in zip(parts, strides)]
+        starts = [f.offset(getattr(s, part), f.add(f.mul(batch, own[0]), f.mul(channel, own[1])))
+                  for part, own in zip(parts, strides)]
         image = f.offset(s.image, f.add(f.mul(batch, s.image_bytes), f.mul(plane, s.plane_bytes)))
         x_channel, x_width, width, rows_width, pad = s.x_channel, s.x_width, s.width, s.rows_width, s.pad_width
 
         def blank(at, count):
-            f.loop(0, count, 1, [], lambda k, _: f.store(zero(numbers.words), f.offset(at, f.mul(k, pixel_bytes)), align=word.bytes))
+            f.loop(0, count, 1, [], lambda k, _: f.store(zero(numbers.words), f.offset(at, f.mul(k, pixel_bytes)),
+                                                         align=word.bytes))
 
         def turned(source, target):
-            """A row from channels whose pixels are neighbours: squares are transposed; pixels past the end become zeros."""
+            """A row from channels whose pixels are neighbours: squares are transposed; pixels past the end become
+            zeros."""
             def square(first, _):
                 count = f.sub(width, first)
                 at = f.offset(source, f.mul(first, pixels * element.bytes))
                 f.when(f.and_(f.compare(">=", count, lanes + pixels - 1), f.compare("==", there, lanes)),
-                       lambda: put(target, first, [load(f.offset(at, f.mul(x_channel, c)), None) for c in range(lanes)]),
-                       lambda: put(target, first, [load(f.offset(at, f.mul(x_channel, c)), f.select(f.compare(">", there, c), count, 0))
-                                           for c in range(lanes)]))
+                       lambda: put(target, first,
+                                   [load(f.offset(at, f.mul(x_channel, c)), None) for c in range(lanes)]),
+                       lambda: put(target, first,
+                                   [load(f.offset(at, f.mul(x_channel, c)),
+                                         f.select(f.compare(">", there, c), count, 0))
+                            for c in range(lanes)]))
 
             def load(at, count):
                 if pixels == SIDE_BY_SIDE:
@@ -94,7 +102,9 @@ def _image_text(element, numbers, pixels, computed):
                 count = f.sub(width, first)
                 f.when(f.and_(f.compare(">=", count, lanes), f.compare("==", there, lanes)),
                        lambda: put(target, first, [elements.along(c, first, None) for c in range(lanes)]),
-                       lambda: put(target, first, [elements.along(c, first, f.select(f.compare(">", there, c), count, 0)) for c in range(lanes)]))
+                       lambda: put(target, first,
+                                   [elements.along(c, first, f.select(f.compare(">", there, c), count, 0))
+                                    for c in range(lanes)]))
 
             def pixel(k, _):
                 f.store(elements.across(0, k, there, None), f.offset(target, f.mul(k, pixel_bytes)), align=word.bytes)
@@ -126,7 +136,8 @@ def _image_text(element, numbers, pixels, computed):
                 blank(target, pad)
                 first = f.offset(target, f.mul(pad, pixel_bytes))
                 if computed:
-                    places = [Strided(f, of_elements, f.offset(start, f.add(f.mul(z, own[2]), f.mul(y, own[3]))), own[1], own[4])
+                    places = [Strided(f, of_elements, f.offset(start, f.add(f.mul(z, own[2]), f.mul(y, own[3]))),
+                                      own[1], own[4])
                               for start, own in zip(starts, strides)]
                     calculated(Computed(f, of_elements, computed, places), first)
                 else:
@@ -142,7 +153,8 @@ def _image_text(element, numbers, pixels, computed):
 
 
 class ChannelImage:
-    """Images of an operand in blocks of as many channels as a vector has lanes: `size` pixels with zeros around, `rows` in all."""
+    """Images of an operand in blocks of as many channels as a vector has lanes: `size` pixels with zeros around, `rows`
+    in all."""
 
     def __init__(self, c, operand, strides, channels, size, pad, rows):
         self.operand, self.strides, self.channels, self.groups = operand, strides, channels, c.groups
@@ -187,20 +199,24 @@ class ChannelImage:
         pixels = {1: SIDE_BY_SIDE, 2: EVERY_OTHER}.get(strides[4], FAR)
         pixels = SIDE_BY_SIDE if self.spatial[2] == 1 and strides[1] != 1 else pixels
         planes = self.blocks * self.groups
-        slots = {"channels": self.channels, "planes": planes, "group_planes": self.blocks, "plane_bytes": self.plane, "image_bytes": self.bytes}
-        slots.update({f"x_{name}": stride * self.size for name, stride in zip(("batch", "channel", "depth", "height", "width"), strides)})
+        slots = {"channels": self.channels, "planes": planes, "group_planes": self.blocks, "plane_bytes": self.plane,
+                 "image_bytes": self.bytes}
+        slots.update({f"x_{name}": stride * self.size
+                      for name, stride in zip(("batch", "channel", "depth", "height", "width"), strides)})
         for k, name in enumerate(("depth", "height", "width")):
             slots.update({name: self.spatial[k], f"pad_{name}": self.pad[k], f"rows_{name}": self.rows[k]})
         sources = {"x": ("pointer", self.operand, start * strides[0] * self.size), "image": ("temp", target, 0)}
         if self.computed:
             sources["x"] = ("const", 0)
-            pixels = FAR if any(along == APART for across, along in self.computed.distances if across != SAME) else SIDE_BY_SIDE
+            pixels = FAR if any(along == APART for across, along in self.computed.distances
+                                if across != SAME) else SIDE_BY_SIDE
         for k, (part, dtype) in enumerate(zip(self.parts, self.computed.prologue.parts if self.computed else ())):
             sources[f"part{k}"] = ("pointer", f"{self.operand}{k}", start * part[0] * dtype.itemsize)
             slots.update({f"part{k}_{name}": stride * dtype.itemsize for name, stride in zip(PART_STRIDES, part)})
         grain = max(1, min(65536 // self.plane, images * planes // (4 * threads)))
         kernel = image_kernel(self.element, self.kind, pixels, self.computed)
-        return Step(kernel, images * planes, grain, written_slots(IMAGE_SLOTS + part_slots(self.computed)[0], slots, sources))
+        return Step(kernel, images * planes, grain,
+                    written_slots(IMAGE_SLOTS + part_slots(self.computed)[0], slots, sources))
 
 
 def image_of(c, geometry, taps, operand, strides, group_channels):

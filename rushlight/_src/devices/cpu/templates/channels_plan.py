@@ -30,16 +30,18 @@ class ChannelTile:
 
     @property
     def cycles(self):
-        """What a step along k takes: two multiply-adds a cycle, two loads a cycle, a sum takes four cycles to come back, and the
-        second cache gives a vector of weights every two."""
-        return max(self.rows * self.vectors / 2, (self.rows + self.vectors) / 2 + 0.5, 4, 2 * self.vectors) + self.vectors / 8
+        """What a step along k takes: two multiply-adds a cycle, two loads a cycle, a sum takes four cycles to come
+        back, and the second cache gives a vector of weights every two."""
+        return max(self.rows * self.vectors / 2, (self.rows + self.vectors) / 2 + 0.5, 4,
+                   2 * self.vectors) + self.vectors / 8
 
 
 def channel_tile(width, columns, lanes):
     """The tile for rows of so many outputs of so many channels that wastes least."""
     registers = host().registers
     most = -(-columns // lanes)
-    options = [ChannelTile(rows, min(most, (registers - 1) // (rows + 1))) for rows in range(2, min(lanes, registers // 2 - 2, width) + 1)]
+    options = [ChannelTile(rows, min(most, (registers - 1) // (rows + 1)))
+               for rows in range(2, min(lanes, registers // 2 - 2, width) + 1)]
 
     def cost(tile):
         return -(-width // tile.rows) * -(-most // tile.vectors) * tile.cycles
@@ -51,7 +53,8 @@ class ChannelProduct:
     """One product over (channels, taps) of an image: its tiles, and the steps that pack its weights and compute it."""
 
     def __init__(self, plan, number, product):
-        self.c, self.threads, self.image, self.product, self.step = plan.c, plan.threads, plan.image, product, plan.geometry.step
+        self.c, self.threads, self.image, self.product, self.step = (plan.c, plan.threads, plan.image, product,
+                                                                     plan.geometry.step)
         self.taps = math.prod(map(len, product.taps))
         self.depth = plan.image.channels * self.taps
         self.packed = f"weights {number}"
@@ -59,7 +62,8 @@ class ChannelProduct:
     @property
     def suits(self):
         product = self.product
-        return (self.depth > 0 and product.out[2] >= 4 and product.rows >= self.image.lanes and product.strides[4] in (1, 2)
+        return (self.depth > 0 and product.out[2] >= 4 and product.rows >= self.image.lanes
+                and product.strides[4] in (1, 2)
                 and min(product.strides) >= 0)
 
     @cached_property
@@ -72,7 +76,8 @@ class ChannelProduct:
         out, step, rows, found = self.product.out, self.step, self.tile.rows, []
         for z, y, x in product(range(out[0]), range(out[1]), range(0, out[2], rows)):
             at = self.image.row_offset(z * step[0], y * step[1], x * step[2])
-            found.append((at, sum(k * stride for k, stride in zip((z, y, x), self.product.strides[2:])), min(rows, out[2] - x)))
+            found.append((at, sum(k * stride for k, stride in zip((z, y, x), self.product.strides[2:])),
+                          min(rows, out[2] - x)))
         return np.array(found, np.int64).T
 
     @property
@@ -105,7 +110,8 @@ class ChannelProduct:
             distance = int(places[-1, 0] - places[-2, 0])
             if product.row_weights <= MOST_MIXED:
                 order = channels.Mixed(product.row_weights, tuple(int(place) // image.size for place in places[0]))
-        slots = {"channels": image.channels, "channel_stride": distance, "offsets": offsets, "panels": self.panels, "columns": product.rows, "depth": self.depth,
+        slots = {"channels": image.channels, "channel_stride": distance, "offsets": offsets, "panels": self.panels,
+                 "columns": product.rows, "depth": self.depth,
                  "column_stride": product.row_weights * image.size, "group_stride": product.group_weights * image.size,
                  "panel_bytes": self.panel_bytes}
         kernel = channels.weight_kernel(replace(image.kind, element=image.element), self.tile.vectors, order)
@@ -133,7 +139,8 @@ class ChannelProduct:
     def shared_out(self, tiles, block_tiles, block_panels):
         """Blocks of about this size, of which all threads get as many."""
         cuts = -(-tiles // block_tiles)
-        options = [(-(-tiles // n), panels) for n in range(cuts, min(cuts + 4, tiles) + 1) for panels in range(block_panels, max(0, block_panels - 4), -1)]
+        options = [(-(-tiles // n), panels) for n in range(cuts, min(cuts + 4, tiles) + 1)
+                   for panels in range(block_panels, max(0, block_panels - 4), -1)]
 
         def longest(option):
             units = -(-tiles // option[0]) * -(-self.panels // option[1]) * self.c.groups
@@ -157,27 +164,36 @@ class ChannelProduct:
         temporaries["scratch"] = max(temporaries.get("scratch", 0), scratch * self.threads)
         image_places, out_places, lengths = (table(column, keep) for column in self.tiles)
         slots = {
-            "k_offsets": table(self.k_offsets(), keep), "image_places": image_places, "out_places": out_places, "lengths": lengths,
-            "depth": self.depth, "block_depth": block_depth, "columns": product.rows, "panels": panels, "block_panels": block_panels,
+            "k_offsets": table(self.k_offsets(), keep), "image_places": image_places, "out_places": out_places,
+            "lengths": lengths,
+            "depth": self.depth, "block_depth": block_depth, "columns": product.rows, "panels": panels,
+            "block_panels": block_panels,
             "panel_blocks": panel_blocks, "tiles": tiles, "block_tiles": block_tiles, "tile_blocks": tile_blocks,
-            "tiles_per_image": count, "panel_bytes": self.panel_bytes, "image_bytes": image.bytes, "image_group_bytes": image.group_bytes,
+            "tiles_per_image": count, "panel_bytes": self.panel_bytes, "image_bytes": image.bytes,
+            "image_group_bytes": image.group_bytes,
             "out_batch": product.strides[0] * image.size, "out_group": product.rows * product.strides[1] * image.size,
-            "out_channel": product.strides[1] * image.size, "scratch_bytes": scratch, "partial_bytes": self.sums_bytes if split else 0}
-        kernel = channels.conv_kernel(image.kind, image.element, (tile.rows, tile.vectors), self.step[2], product.strides[4], epilogue)
+            "out_channel": product.strides[1] * image.size, "scratch_bytes": scratch, "partial_bytes": self.sums_bytes
+            if split else 0}
+        kernel = channels.conv_kernel(image.kind, image.element, (tile.rows, tile.vectors), self.step[2],
+                                      product.strides[4], epilogue)
         place = (product.first + start * product.strides[0]) * image.size
-        sources = {"weights": ("temp", self.packed, 0), "image": ("temp", "image", 0), "scratch": ("temp", "scratch", 0),
+        sources = {"weights": ("temp", self.packed, 0), "image": ("temp", "image", 0),
+                   "scratch": ("temp", "scratch", 0),
                    "out": ("pointer", product.operand, place)}
-        return Step(kernel, c.groups * tile_blocks * panel_blocks, 1, written_slots(channels.SLOTS, slots, sources) + epilogue.slots)
+        return Step(kernel, c.groups * tile_blocks * panel_blocks, 1,
+                    written_slots(channels.SLOTS, slots, sources) + epilogue.slots)
 
     def k_offsets(self):
         """The offset of each (channel, tap) in an image."""
         image, channel = self.image, np.arange(self.image.channels)
         taps = [image.row_offset(*tap) for tap in product(*self.product.taps)]
-        return np.add.outer(channel // image.lanes * image.plane + channel % image.lanes * image.word, np.array(taps, np.int64)).reshape(-1)
+        return np.add.outer(channel // image.lanes * image.plane + channel % image.lanes * image.word,
+                            np.array(taps, np.int64)).reshape(-1)
 
 
 class ChannelPlan:
-    """Products over (channels, taps) of one image, as steps; the arguments are as for `implicit_plan.Builder` and its products."""
+    """Products over (channels, taps) of one image, as steps; the arguments are as for `implicit_plan.Builder` and its
+    products."""
 
     def __init__(self, c, threads, geometry, operand, strides, group_channels, products):
         self.c, self.threads, self.geometry = c, threads, geometry
@@ -192,13 +208,15 @@ class ChannelPlan:
 
     def cycles(self):
         """About how many cycles all images take on one thread, packing of weights left aside."""
-        return sum(one.cycles() for one in self.products) + self.c.batch * self.image.bytes / self.image.pixel * _TURN_CYCLES
+        return sum(one.cycles()
+                   for one in self.products) + self.c.batch * self.image.bytes / self.image.pixel * _TURN_CYCLES
 
     def plan(self, epilogue):
         """The finished Contraction."""
         keep, batch, size = [], self.c.batch, self.image.bytes
         images = next(n for n in range(batch, 0, -1) if batch % n == 0 and (n == 1 or n * size <= _IMAGE_BYTES))
-        temporaries = {"image": images * size + 4 * SLACK} | {one.packed: self.c.groups * one.panels * one.panel_bytes for one in self.products}
+        temporaries = {"image": images * size + 4 * SLACK} | {one.packed: self.c.groups * one.panels * one.panel_bytes
+                                                              for one in self.products}
         steps = [one.pack_weights(keep) for one in self.products]
         for start in range(0, batch, images):
             steps.append(self.image.step("image", start, images, self.threads))

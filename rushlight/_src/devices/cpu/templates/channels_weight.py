@@ -1,8 +1,9 @@
 """Gradients of a convolution's weights with channels in the lanes of vectors.
 
-Input and gradient are images in blocks of channels (`channels_image.py`).  A register tile takes some input channels at one tap by some
-vectors of output channels: for each output a number of the input is broadcast for each channel, and vectors of the gradient are
-loaded.  Sums wait in scratch between chunks of rows that the first cache holds, then are turned and stored.
+Input and gradient are images in blocks of channels (`channels_image.py`).  A register tile takes some input channels at
+one tap by some vectors of output channels: for each output a number of the input is broadcast for each channel, and
+vectors of the gradient are loaded.  Sums wait in scratch between chunks of rows that the first cache holds, then are
+turned and stored.
 """
 
 import math
@@ -21,15 +22,19 @@ from .units import Units
 _CHUNK_BYTES = 24 << 10      # of gradients, that stay in the first cache while all taps use them
 _NEAR_BYTES = 288 << 10      # of images, or of sums, that stay in the second cache
 # "x_rows" and "y_rows" are tables of byte offsets of each row of outputs, "taps_at" one of each tap.
-SLOTS = ("x", "y", "out", "scratch", "x_rows", "y_rows", "taps_at", "rows", "chunk_rows", "width", "taps", "inputs", "outputs", "blocks",
-         "panels", "unit_blocks", "block_units", "unit_panels", "panel_units", "x_group_bytes", "y_group_bytes", "x_plane", "y_plane", "out_group", "out_row",
+SLOTS = ("x", "y", "out", "scratch", "x_rows", "y_rows", "taps_at", "rows", "chunk_rows", "width", "taps", "inputs",
+         "outputs", "blocks",
+         "panels", "unit_blocks", "block_units", "unit_panels", "panel_units", "x_group_bytes", "y_group_bytes",
+         "x_plane", "y_plane", "out_group", "out_row",
          "scratch_bytes")
 
 
 def weight_kernel(numbers, element, tile, step, known):
-    """The kernel that computes gradients of weights for some panels of output and some blocks of input channels; returns its address.
+    """The kernel that computes gradients of weights for some panels of output and some blocks of input channels;
+    returns its address.
 
-    `tile`: so many input channels by so many vectors of output channels; neighbouring outputs read pixels `step` apart. `known` is the
+    `tile`: so many input channels by so many vectors of output channels; neighbouring outputs read pixels `step` apart.
+      `known` is the
     number of taps where it is small, else 0: weights lie [output channel][input channel][tap].
     """
     key = f"channel weight gradient {numbers} {element} {tile} {step} {known}"
@@ -50,7 +55,8 @@ def _text(numbers, element, rows, vectors, step, known):
         first_block = f.mul(f.sub(unit, f.mul(rest, s.block_units)), s.unit_blocks)
         group = f.div(rest, s.panel_units)
         first_panel = f.mul(f.sub(rest, f.mul(group, s.panel_units)), s.unit_panels)
-        blocks, panels = f.minimum(f.sub(s.blocks, first_block), s.unit_blocks), f.minimum(f.sub(s.panels, first_panel), s.unit_panels)
+        blocks, panels = f.minimum(f.sub(s.blocks, first_block), s.unit_blocks), f.minimum(f.sub(s.panels, first_panel),
+                                                                                           s.unit_panels)
         x = f.offset(f.offset(s.x, f.mul(group, s.x_group_bytes)), f.mul(first_block, s.x_plane))
         y = f.offset(f.offset(s.y, f.mul(group, s.y_group_bytes)), f.mul(f.mul(first_panel, s.y_plane), vectors))
         taps = s.taps
@@ -62,15 +68,19 @@ def _text(numbers, element, rows, vectors, step, known):
 
             def panel(number, _):
                 grads = f.offset(y, f.mul(f.mul(number, s.y_plane), vectors))
-                f.loop(0, of_panel, 1, [], lambda k, _: at_tap(k, grads, f.offset(scratch, f.mul(f.add(f.mul(number, of_panel), k), sums_bytes))))
+                f.loop(0, of_panel, 1, [],
+                       lambda k, _: at_tap(k, grads, f.offset(scratch, f.mul(f.add(f.mul(number, of_panel), k),
+                                                                             sums_bytes))))
 
             def at_tap(number, grads, sums):
                 block = f.div(number, taps)
                 tap = f.load(i64, f.offset(s.taps_at, f.sub(number, f.mul(block, taps)), i64))
                 source = f.offset(f.offset(x, f.mul(block, s.x_plane)), tap)
                 for part in range(0, lanes, rows):
-                    f.call(tile, [f.offset(source, part * numbers.word.bytes), grads, f.offset(sums, part * vectors * bytes_),
-                                  f.offset(s.x_rows, row, i64), f.offset(s.y_rows, row, i64), count, s.width, s.y_plane])
+                    f.call(tile, [f.offset(source, part * numbers.word.bytes), grads,
+                                  f.offset(sums, part * vectors * bytes_),
+                                  f.offset(s.x_rows, row, i64), f.offset(s.y_rows, row, i64), count, s.width,
+                                  s.y_plane])
 
             f.loop(0, panels, 1, [], panel)
 
@@ -80,7 +90,8 @@ def _text(numbers, element, rows, vectors, step, known):
         def finished(number, _):
             panel = f.div(number, blocks)
             block = f.sub(number, f.mul(panel, blocks))
-            store(out, f.add(first_panel, panel), f.add(first_block, block), f.offset(scratch, f.mul(f.mul(number, taps), sums_bytes)))
+            store(out, f.add(first_panel, panel), f.add(first_block, block),
+                  f.offset(scratch, f.mul(f.mul(number, taps), sums_bytes)))
 
         f.loop(0, f.mul(panels, blocks), 1, [], finished)
 
@@ -111,11 +122,14 @@ def _text(numbers, element, rows, vectors, step, known):
                 f.scatter(value, at, f.lane_mask(inputs, lanes))
 
             def mixed(k, _):
-                values = [f.load(numbers.vector, f.offset(turned, f.add(f.mul(k, bytes_), tap * lanes * bytes_))) for tap in range(known)]
+                values = [f.load(numbers.vector, f.offset(turned, f.add(f.mul(k, bytes_), tap * lanes * bytes_)))
+                          for tap in range(known)]
                 for part in range(0, known * lanes, lanes):
-                    value = pack.collected(f, values, [at % known * lanes + at // known for at in range(part, part + lanes)])
+                    value = pack.collected(f, values, [at % known * lanes + at // known
+                                                       for at in range(part, part + lanes)])
                     mask = f.lane_mask(f.sub(f.mul(inputs, known), part), lanes)
-                    f.store(f.convert(value, element), f.offset(f.offset(target, f.mul(k, s.out_row)), part, element), mask=mask)
+                    f.store(f.convert(value, element), f.offset(f.offset(target, f.mul(k, s.out_row)), part, element),
+                            mask=mask)
 
             f.loop(0, s.taps, 1, [], turn)
             if known:
@@ -126,7 +140,8 @@ def _text(numbers, element, rows, vectors, step, known):
 
 def _tile(module, numbers, rows, vectors, step):
     """A function that adds to the sums of a tile what some rows of outputs give."""
-    parameters = [("x", ptr), ("y", ptr), ("sums", ptr), ("x_rows", ptr), ("y_rows", ptr), ("count", i64), ("width", i64), ("y_plane", i64)]
+    parameters = [("x", ptr), ("y", ptr), ("sums", ptr), ("x_rows", ptr), ("y_rows", ptr), ("count", i64),
+                  ("width", i64), ("y_plane", i64)]
     f = module.function("tile", parameters, internal=True)
     x, y, sums, x_rows, y_rows, count, width, y_plane = f.parameters
     word, bytes_ = numbers.word.bytes, numbers.lanes * numbers.accumulator.bytes
@@ -139,7 +154,8 @@ def _tile(module, numbers, rows, vectors, step):
 
         def output(_, values):
             at, grads, *tile = values
-            given = [f.load(numbers.words, f.offset(grads, f.mul(y_plane, j)) if j else grads, align=word) for j in range(vectors)]
+            given = [f.load(numbers.words, f.offset(grads, f.mul(y_plane, j)) if j else grads, align=word)
+                     for j in range(vectors)]
             for r in range(rows):
                 one = f.splat(f.load(numbers.word, f.offset(at, r * word)), numbers.lanes)
                 for j in range(vectors):
@@ -167,7 +183,8 @@ class ChannelWeights:
         lanes, wide = self.kind.lanes, host().registers == 32
         self.rows = min(lanes, 8 if wide else 4)
         # more vectors of channels at once, or fewer that are not there
-        self.vectors = min((2, 3) if wide else (2,), key=lambda vectors: -(-self.outputs // (vectors * lanes)) * vectors)
+        self.vectors = min((2, 3) if wide else (2,),
+                           key=lambda vectors: -(-self.outputs // (vectors * lanes)) * vectors)
         self.panels = -(-self.outputs // (self.vectors * lanes))
 
     @property
@@ -181,7 +198,8 @@ class ChannelWeights:
         return taps * self.vectors * self.kind.lanes ** 2 * self.kind.accumulator.bytes
 
     def unit(self, taps, chunk):
-        """(panels, blocks) of a unit of work, so that images are read from afar as rarely as possible while sums stay near."""
+        """(panels, blocks) of a unit of work, so that images are read from afar as rarely as possible while sums stay
+        near."""
         x, y, step = self.x, self.y, self.geometry.step
         rows = chunk * step[1] + x.rows[1] - (self.c.out[1] - 1) * step[1] - 1
         most = max(1, _NEAR_BYTES // (min(rows, math.prod(x.rows[:2])) * x.rows[2] * x.pixel))
@@ -210,17 +228,22 @@ class ChannelWeights:
         matrix = self.inputs * len(taps)
         slots = {
             "x_rows": table([n * x.bytes + x.row_offset(z * step[0], at * step[1]) for n, z, at in places], keep),
-            "y_rows": table([n * y.bytes + y.row_offset(z, at) for n, z, at in places], keep), "taps_at": table(taps, keep),
-            "rows": len(places), "chunk_rows": chunk, "width": c.out[2], "taps": len(taps), "inputs": self.inputs, "outputs": self.outputs,
+            "y_rows": table([n * y.bytes + y.row_offset(z, at) for n, z, at in places], keep),
+            "taps_at": table(taps, keep),
+            "rows": len(places), "chunk_rows": chunk, "width": c.out[2], "taps": len(taps), "inputs": self.inputs,
+            "outputs": self.outputs,
             "blocks": x.blocks, "panels": self.panels, "unit_blocks": unit_blocks, "block_units": block_units,
             "unit_panels": unit_panels, "panel_units": panel_units,
             "x_group_bytes": x.group_bytes, "y_group_bytes": y.group_bytes, "x_plane": x.plane, "y_plane": y.plane,
             "out_group": self.outputs * matrix * x.size, "out_row": matrix * x.size, "scratch_bytes": scratch}
-        sources = {"x": ("temp", "x image", 0), "y": ("temp", "y image", 0), "scratch": ("temp", "scratch", 0), "out": ("pointer", "weight", 0)}
-        kernel = weight_kernel(self.kind, x.element, (self.rows, self.vectors), step[2], len(taps) if len(taps) <= MOST_MIXED else 0)
+        sources = {"x": ("temp", "x image", 0), "y": ("temp", "y image", 0), "scratch": ("temp", "scratch", 0),
+                   "out": ("pointer", "weight", 0)}
+        kernel = weight_kernel(self.kind, x.element, (self.rows, self.vectors), step[2],
+                               len(taps) if len(taps) <= MOST_MIXED else 0)
         steps = (x.step("x image", 0, c.batch, self.threads), y.step("y image", 0, c.batch, self.threads),
                  Step(kernel, c.groups * panel_units * block_units, 1, written_slots(SLOTS, slots, sources)))
         # the last panel may read planes of channels that are not there
         spare = self.vectors * y.plane + SLACK
-        temporaries = {"x image": c.batch * x.bytes + SLACK, "y image": c.batch * y.bytes + spare, "scratch": scratch * self.threads}
+        temporaries = {"x image": c.batch * x.bytes + SLACK, "y image": c.batch * y.bytes + spare,
+                       "scratch": scratch * self.threads}
         return Contraction(steps, temporaries, tuple(keep))

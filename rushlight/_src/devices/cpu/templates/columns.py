@@ -14,7 +14,8 @@ def scratch_bytes(rows, vectors, lanes, size):
 
 
 class Columns:
-    """Writes what becomes of the columns of one matrix; `here` are they, rows of `vectors` vectors from row `first` on."""
+    """Writes what becomes of the columns of one matrix; `here` are they, rows of `vectors` vectors from row `first`
+    on."""
 
     def __init__(self, f, element, lanes, vectors, named):
         self.f, self.element, self.lanes, self.vectors, self.s = f, element, lanes, vectors, named
@@ -39,14 +40,16 @@ class Columns:
         f, first = self.f, self.s["first"]
         start = self.place(self.source, f.add(i, first), first)
         for k, mask in enumerate(masks):
-            f.store(f.load(self.kind, f.offset(start, k * self.lanes, self.element), mask=mask), self.at(i, k * self.lanes))
+            f.store(f.load(self.kind, f.offset(start, k * self.lanes, self.element), mask=mask),
+                    self.at(i, k * self.lanes))
 
     def given(self, i, masks):
         """A row of the columns back."""
         f, first = self.f, self.s["first"]
         start = self.place(self.target, f.add(i, first), first)
         for k, mask in enumerate(masks):
-            f.store(f.load(self.kind, self.at(i, k * self.lanes)), f.offset(start, k * self.lanes, self.element), mask=mask)
+            f.store(f.load(self.kind, self.at(i, k * self.lanes)), f.offset(start, k * self.lanes, self.element),
+                    mask=mask)
 
     def steps(self, carried, body):
         """`body(j, c, carried)` for each of `count` columns j, c being the number of its vector."""

@@ -15,17 +15,20 @@ from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
 ELEMENTS = {"float32": f32, "float64": f64, "float16": f16, "bfloat16": bf16, "int8": i8, "uint8": i8,
             "int16": i16, "int32": i32, "int64": i64}
 
-CHUNK = 4  # words along K that a packed operand is padded to, and that the tile's loop takes at once; tile registers take more
+# words along K that a packed operand is padded to, and that the tile's loop takes at once; tile registers take more
+CHUNK = 4
 
 
 @dataclass(frozen=True)
 class Numbers:
     """How elements of one dtype are multiplied: packed into words, of which the machine multiplies a vector at once.
 
-    A word is one element, converted to the accumulator's type, or several elements for an instruction that adds up their
-    products: each is converted to `part` first. `signed` tells of A's elements, `b_signed` of B's. `flips`: the instruction
-    wants A unsigned, so 128 is added to A's bytes and 128 times B's subtracted from the sums. `tiles`: the kind of product that
-    tile registers compute (llvm/tiles.py), if they shall.
+    A word is one element, converted to the accumulator's type, or several elements for an instruction that adds up
+    their
+    products: each is converted to `part` first. `signed` tells of A's elements, `b_signed` of B's. `flips`: the
+      instruction
+    wants A unsigned, so 128 is added to A's bytes and 128 times B's subtracted from the sums. `tiles`: the kind of
+    product that tile registers compute (llvm/tiles.py), if they shall.
     """
 
     name: str
@@ -87,7 +90,8 @@ _FLIP = 0x80808080 - (1 << 32)  # 128 in each byte of a word
 
 
 def unpaired(kind):
-    """The same dtype with one element a word: what is computed for few rows is not rounded to halves, which takes longer than to multiply it."""
+    """The same dtype with one element a word: what is computed for few rows is not rounded to halves, which takes
+    longer than to multiply it."""
     if kind.per_word == 2 and kind.accumulator is f32:
         return Numbers(kind.name, kind.element, f32, 1, f32, kind.lanes)
     return kind
@@ -95,8 +99,8 @@ def unpaired(kind):
 
 @functools.cache
 def numbers(dtype, b_dtype=""):
-    """The Numbers of a dtype name on this CPU; bytes may differ in sign between A and B. Raises ValueError for dtypes that have
-    no products.
+    """The Numbers of a dtype name on this CPU; bytes may differ in sign between A and B. Raises ValueError for dtypes
+    that have no products.
 
     Example:
         >>> numbers("float32").accumulator
@@ -131,7 +135,8 @@ def tile_numbers(dtype, b_dtype=""):
         return Numbers(dtype, bf16, i32, 2, f32, tiles.WORDS, part=i16, tiles="bf16ps")
     signs = [(one or dtype) != "uint8" for one in (dtype, b_dtype)]
     kind = "".join("s" if signed else "u" for signed in signs)
-    return Numbers(f"{dtype} {b_dtype or dtype}", i8, i32, 4, i32, tiles.WORDS, signs[0], i8, signs[1], tiles=f"b{kind}d")
+    return Numbers(f"{dtype} {b_dtype or dtype}", i8, i32, 4, i32, tiles.WORDS, signs[0], i8, signs[1],
+                   tiles=f"b{kind}d")
 
 
 def _whole_numbers(dtype, b_dtype, element, features):
@@ -148,10 +153,11 @@ def _whole_numbers(dtype, b_dtype, element, features):
 class Epilogue:
     """What happens to finished sums before they are stored.
 
-    `emit(b, sums, batch, row, column, place, mask, slots)` gets a vector of sums for one row and neighbouring columns, the
-    position as i64 values (of the first lane), the address that they go to (or one a lane), a lane mask or None, and the epilogue's own slots as i64 values; it returns
-    the vector to store, in the accumulator's type or, if that is whole numbers, a float. `key` names the code completely; `slots` are as in Contraction.
-    `touched(b, place, slots)` lists the addresses that it reads or writes for a place in the output.
+    `emit(b, sums, batch, row, column, place, mask, slots)` gets a vector of sums for one row and neighbouring columns,
+    the position as i64 values (of the first lane), the address that they go to (or one a lane), a lane mask or None,
+    and the epilogue's own slots as i64 values; it returns the vector to store, in the accumulator's type or, if that is
+    whole numbers, a float. `key` names the code completely; `slots` are as in Contraction.  `touched(b, place, slots)`
+    lists the addresses that it reads or writes for a place in the output.
     """
 
     key: str = ""
@@ -190,7 +196,8 @@ def table(offsets, keep):
 class Step:
     """One kernel call: `kernel(slots, begin, end, worker)` over `extent` units in chunks of `grain`.
 
-    `fills`: the temporary of which it writes all, as a function of its other slots alone, and which no other step writes.
+    `fills`: the temporary of which it writes all, as a function of its other slots alone, and which no other step
+      writes.
     A program does without it where an equal step has run already.
     """
 
@@ -201,8 +208,10 @@ class Step:
     fills: str = ""
 
     def launch(self, place):
-        """The Launch; ``place(name, offset)`` gives the value and the number of a slot so many bytes into an operand or temporary."""
-        return Launch(self.kernel, self.extent, self.grain, tuple([(CONSTANT, slot[1]) if slot[0] == "const" else place(*slot[1:]) for slot in self.slots]))
+        """The Launch; ``place(name, offset)`` gives the value and the number of a slot so many bytes into an operand or
+        temporary."""
+        return Launch(self.kernel, self.extent, self.grain,
+                      tuple([(CONSTANT, slot[1]) if slot[0] == "const" else place(*slot[1:]) for slot in self.slots]))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Planning convolutions: forward, gradient of the input, gradient of the weights, in one to three dimensions.
 
-Each is a matrix product over (channels, taps) whose large operand is never written down. Of four forms the one that is estimated to
-take least time is planned; docs/programs.md compares them. Convolutions that look at single pixels of large images are plain matrix
-products.
+Each is a matrix product over (channels, taps) whose large operand is never written down. Of four forms the one that is
+estimated to take least time is planned; docs/programs.md compares them. Convolutions that look at single pixels of
+large images are plain matrix products.
 """
 
 import functools
@@ -30,9 +30,10 @@ from .tune import pick, planned
 class Convolution:
     """A convolution y[N, O, *out] of x[N, I, *size] with weights[O, I / groups, *kernel], zeros around the input.
 
-    The strides `x` and `y` are in elements, one a dimension of the tensor; () means contiguous, as weights are unless `w` says how they lie.
-    `b_dtype` and `out_dtype` are those of weights and results, where they are others: bytes times bytes are summed exactly in 32 bits. `pad` counts zeros
-    before and after each dimension alike; around bytes `border` may stand in place of zero. `x_parts` and `y_parts`: where x or y is computed by a Prologue, the strides of
+    The strides `x` and `y` are in elements, one a dimension of the tensor; () means contiguous, as weights are unless
+    `w` says how they lie.  `b_dtype` and `out_dtype` are those of weights and results, where they are others: bytes
+    times bytes are summed exactly in 32 bits. `pad` counts zeros before and after each dimension alike; around bytes
+    `border` may stand in place of zero. `x_parts` and `y_parts`: where x or y is computed by a Prologue, the strides of
     each of its parts.
     """
 
@@ -64,8 +65,9 @@ class Convolution:
 
 
 def plan_conv(convolution, epilogue=NO_EPILOGUE, x_from=None):
-    """Plans the forward convolution; operands are named "x", "weight" and "y", and the epilogue's as its slots say.  `x_from` is the
-    Prologue that computes x, where ``packs`` says that it can be, from parts that are named "x0", "x1" and so on.
+    """Plans the forward convolution; operands are named "x", "weight" and "y", and the epilogue's as its slots say.
+    `x_from` is the Prologue that computes x, where ``packs`` says that it can be, from parts that are named "x0", "x1"
+    and so on.
 
     Raises ValueError for dtypes without products, channels that groups do not divide, and empty outputs.
 
@@ -88,8 +90,9 @@ def plan_conv_weight_grad(convolution, epilogue=NO_EPILOGUE, y_from=None, x_from
 
 
 def plan_pixels(convolution, epilogue=NO_EPILOGUE):
-    """Plans the forward convolution of images whose channels are neighbours, into such images: each pixel is a row of a product.  Operands are those of
-    plan_conv; what an epilogue has for each channel goes along columns, as after a product of matrices.
+    """Plans the forward convolution of images whose channels are neighbours, into such images: each pixel is a row of a
+    product.  Operands are those of plan_conv; what an epilogue has for each channel goes along columns, as after a
+    product of matrices.
 
     Raises ValueError where channels are no neighbours, and as plan_conv does.
 
@@ -125,7 +128,8 @@ def _forward_pixels(c, threads):
     geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
     weights = Weights(c.w[0], c.w[1], group_out * c.w[0], c.w[2:])
-    return PixelPlan(c, threads, geometry, ("x", c.x), group_in, group_out, [PixelProduct(taps, c.out, "y", c.y, 0)], weights)
+    return PixelPlan(c, threads, geometry, ("x", c.x), group_in, group_out, [PixelProduct(taps, c.out, "y", c.y, 0)],
+                     weights)
 
 
 def _input_pixels(c, threads):
@@ -137,7 +141,8 @@ def _input_pixels(c, threads):
     strides, products = _spread(c), []
     for phase in phases:
         starts, out, taps = zip(*phase)
-        products.append(PixelProduct(taps, out, "x", strides, sum(start * stride for start, stride in zip(starts, c.x[2:]))))
+        products.append(PixelProduct(taps, out, "x", strides,
+                                     sum(start * stride for start, stride in zip(starts, c.x[2:]))))
     return PixelPlan(c, threads, geometry, ("y", c.y), group_out, group_in, products, weights)
 
 
@@ -154,7 +159,8 @@ def _run_on(c):
 
 def _planned(direction, convolution, epilogue, x_from=None, y_from=None):
     c = _three_dimensional(convolution)
-    return planned(_plan, (direction, c, epilogue, pool.get_num_threads(), x_from, y_from), Operands(c, epilogue, x_from, y_from))
+    return planned(_plan, (direction, c, epilogue, pool.get_num_threads(), x_from, y_from),
+                   Operands(c, epilogue, x_from, y_from))
 
 
 @dataclass(frozen=True)
@@ -168,15 +174,19 @@ class Operands:
 
     def __call__(self):
         c, size = self.convolution, ELEMENTS[self.convolution.dtype].bytes
-        found = {"x": extent((c.batch, c.in_channels, *c.size), c.x) * size, "y": extent((c.batch, c.out_channels, *c.out), c.y) * size,
+        found = {"x": extent((c.batch, c.in_channels, *c.size), c.x) * size,
+                 "y": extent((c.batch, c.out_channels, *c.out), c.y) * size,
                  "weight": c.out_channels * c.in_channels // c.groups * int(np.prod(c.kernel)) * size}
-        for name, given, shape in (("x", self.x_from, (c.batch, c.in_channels, *c.size)), ("y", self.y_from, (c.batch, c.out_channels, *c.out))):
-            found.update({f"{name}{k}": extent(shape, part) * given.parts[k].itemsize for k, part in enumerate(getattr(c, f"{name}_parts"))})
+        for name, given, shape in (("x", self.x_from, (c.batch, c.in_channels, *c.size)),
+                                   ("y", self.y_from, (c.batch, c.out_channels, *c.out))):
+            found.update({f"{name}{k}": extent(shape, part) * given.parts[k].itemsize
+                          for k, part in enumerate(getattr(c, f"{name}_parts"))})
         return beside(self.epilogue, max(found.values())) | found
 
 
 def _three_dimensional(c):
-    """The same convolution with three spatial dimensions and explicit strides. Raises ValueError when it is malformed."""
+    """The same convolution with three spatial dimensions and explicit strides. Raises ValueError when it is
+    malformed."""
     if c.in_channels % c.groups or c.out_channels % c.groups:
         raise ValueError(f"{c.groups} groups do not divide {c.in_channels} and {c.out_channels} channels")
     if min(c.out) < 1:
@@ -193,7 +203,8 @@ def _three_dimensional(c):
     one, none = (1,) * missing, (0,) * missing
     w = strides(c.w, c.in_channels // c.groups, c.kernel)
     return replace(c, w=w, size=one + c.size, kernel=one + c.kernel, stride=one + c.stride, pad=none + c.pad,
-                   dilation=one + c.dilation, x=strides(c.x, c.in_channels, c.size), y=strides(c.y, c.out_channels, c.out),
+                   dilation=one + c.dilation, x=strides(c.x, c.in_channels, c.size),
+                   y=strides(c.y, c.out_channels, c.out),
                    x_parts=tuple(strides(part, c.in_channels, c.size) for part in c.x_parts),
                    y_parts=tuple(strides(part, c.out_channels, c.out) for part in c.y_parts))
 
@@ -211,8 +222,8 @@ def _plan(direction, c, epilogue, threads, x_from=None, y_from=None):
 
 
 def packs(direction, convolution):
-    """Whether a convolution ("forward"), or its gradient of the "input" or the "weight", packs images, so that these may be computed:
-    (x, y), how often each of their elements is packed, 0 where it is not.
+    """Whether a convolution ("forward"), or its gradient of the "input" or the "weight", packs images, so that these
+    may be computed: (x, y), how often each of their elements is packed, 0 where it is not.
 
     Example:
         >>> packs("forward", Convolution(1, 32, 32, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)))
@@ -262,14 +273,17 @@ def _is_pixelwise(c):
 def _is_product(direction, c):
     """Whether a convolution that looks at single pixels is a matrix product as it is."""
     written = {"forward": c.y, "input": c.x}.get(direction)
-    return _is_pixelwise(c) and (written is None or spacing(written, c.size) == 1 and (int(np.prod(c.size)) >= 256 or c.batch == 1))
+    return _is_pixelwise(c) and (written is None or spacing(written, c.size) == 1
+                                 and (int(np.prod(c.size)) >= 256 or c.batch == 1))
 
 
 def _in_rows(c):
-    """The same convolution; small images that are looked at pixel by pixel go through packed weights, which all of them share, each as one row."""
+    """The same convolution; small images that are looked at pixel by pixel go through packed weights, which all of them
+    share, each as one row."""
     if not _is_pixelwise(c):
         return c
-    x, y, *parts = (tuple((*strides[:2], 0, 0, spacing(strides, c.size)) for strides in given) for given in ((c.x,), (c.y,), c.x_parts, c.y_parts))
+    x, y, *parts = (tuple((*strides[:2], 0, 0, spacing(strides, c.size)) for strides in given)
+                    for given in ((c.x,), (c.y,), c.x_parts, c.y_parts))
     return replace(c, size=(1, 1, int(np.prod(c.size))), x=x[0], y=y[0], x_parts=parts[0], y_parts=parts[1])
 
 
@@ -282,16 +296,19 @@ def _pixelwise_plan(direction, c, epilogue, x_from, y_from):
 def _product_of(direction, c):
     """(the Matmul, which of its operands is which) of a convolution that looks at single pixels."""
     pixels = int(np.prod(c.size))
-    (x,), (y,), x_parts, y_parts = (tuple((*strides[:2], spacing(strides, c.size)) for strides in given) for given in ((c.x,), (c.y,), c.x_parts, c.y_parts))
+    (x,), (y,), x_parts, y_parts = (tuple((*strides[:2], spacing(strides, c.size)) for strides in given)
+                                    for given in ((c.x,), (c.y,), c.x_parts, c.y_parts))
     if direction == "weight":
         a_parts, b_parts = tuple((y[1], y[2], y[0]) for y in y_parts), tuple((x[2], x[1], x[0]) for x in x_parts)
         return Matmul((), c.out_channels, c.in_channels, pixels, y[1:], (x[2], x[1]), (c.in_channels, 1), c.dtype,
                       sums=(c.batch, y[0], x[0]), a_parts=a_parts, b_parts=b_parts), {"a": "y", "b": "x", "c": "weight"}
     b_parts = tuple((*part, 0) for part in x_parts or y_parts)
     if direction == "forward":
-        problem = Matmul((c.batch,), c.out_channels, pixels, c.in_channels, (0, c.in_channels, 1), x, y, c.dtype, b_parts=b_parts)
+        problem = Matmul((c.batch,), c.out_channels, pixels, c.in_channels, (0, c.in_channels, 1), x, y, c.dtype,
+                         b_parts=b_parts)
         return problem, {"a": "weight", "b": "x", "c": "y"}
-    problem = Matmul((c.batch,), c.in_channels, pixels, c.out_channels, (0, 1, c.in_channels), y, x, c.dtype, b_parts=b_parts)
+    problem = Matmul((c.batch,), c.in_channels, pixels, c.out_channels, (0, 1, c.in_channels), y, x, c.dtype,
+                     b_parts=b_parts)
     return problem, {"a": "weight", "b": "y", "c": "x"}
 
 
@@ -321,7 +338,8 @@ def _products_plan(c, epilogue, threads, geometry, image, products):
     operand, strides, channels = image
     builder = _builder(c, threads, geometry, image, products)
     other = ChannelPlan(c, threads, geometry, operand, strides, channels // c.groups, products)
-    if other.suits and pick("lanes", sorted((True, False), key=lambda it: other.cycles() if it else builder.cycles(products))):
+    if other.suits and pick("lanes", sorted((True, False), key=lambda it: other.cycles() if it
+                                            else builder.cycles(products))):
         return other.plan(epilogue)
     builder.multiply(products, epilogue)
     return builder.plan()
@@ -333,7 +351,8 @@ def _builder(c, threads, geometry, image, products):
     if tile_numbers(c.dtype) is None:
         return builder
     tiled = TiledBuilder(c, threads, geometry, *image)
-    options = (tiled, builder) if tiled.suits(products) and tiled.cycles(products) <= builder.cycles(products) else (builder,)
+    options = (tiled, builder) if tiled.suits(products) and tiled.cycles(products) <= builder.cycles(products) else (
+        builder,)
     return pick("registers", options)
 
 
@@ -345,8 +364,9 @@ def _input_plan(c, epilogue, threads):
 
 
 def _reach(c):
-    """(the geometry of y's image, phases of x that are not empty): every phase (its positions modulo the stride) sums its own taps of y, as a convolution
-    of stride one; it gives per dimension (first position, how many, [(tap, position in the image)])."""
+    """(the geometry of y's image, phases of x that are not empty): every phase (its positions modulo the stride) sums
+    its own taps of y, as a convolution of stride one; it gives per dimension (first position, how many, [(tap, position
+    in the image)])."""
     phases = [_input_phases(*dim) for dim in zip(c.size, c.kernel, c.stride, c.pad, c.dilation)]
     # one padded image serves all phases: the widest reach on either side
     pad = tuple(max(e - first for _, first, _, taps in dim for _, e in taps or [(0, 0)]) for dim in phases)
@@ -354,7 +374,8 @@ def _reach(c):
              for dim, p in zip(phases, pad)]
     most = tuple(max(count for _, count, _ in dim) for dim in reach)
     every = tuple(tuple(sorted({at for _, _, taps in dim for _, at in taps} | {0})) for dim in reach)
-    return Geometry(c.out, most, pad, (1, 1, 1), every), [phase for phase in product(*reach) if all(count for _, count, _ in phase)]
+    return Geometry(c.out, most, pad, (1, 1, 1), every), [phase for phase in product(*reach)
+                                                          if all(count for _, count, _ in phase)]
 
 
 def _spread(c):
@@ -377,7 +398,8 @@ def _input_product(c, phase, itemsize):
     channels = np.arange(group_out) * group_in * kernel
     weight_offsets = (np.add.outer(channels, np.array(index, np.int64)) * itemsize).reshape(-1)
     first = sum(start * stride for start, stride in zip(starts, c.x[2:]))
-    return Product([[at for _, at in dim] for dim in taps], out, "x", _spread(c), first, group_in, group_out, weight_offsets,
+    return Product([[at for _, at in dim] for dim in taps], out, "x", _spread(c), first, group_in, group_out,
+                   weight_offsets,
                    kernel, group_out * group_in * kernel)
 
 
@@ -398,7 +420,8 @@ def _input_phases(size, kernel, stride, pad, dilation):
 
 
 def _weight_plan(c, epilogue, threads):
-    """A product over output numbers: rows of y (on the image's numbering, zero where thrown away) times shifted images of x."""
+    """A product over output numbers: rows of y (on the image's numbering, zero where thrown away) times shifted images
+    of x."""
     alone = Depthwise(c, threads)
     if alone.suits and pick("straight from memory", (True, False)):
         return alone.weight_plan()
@@ -416,12 +439,14 @@ def _weight_plan(c, epilogue, threads):
     builder = Builder(c, threads, geometry, "x", c.x, c.in_channels, whole=True, kind=held)
     builder.add_image(0)
     group_in, kernel = c.in_channels // c.groups, int(np.prod(c.kernel))
-    offsets = np.add.outer(np.arange(group_in) * geometry.plane_elements, geometry.tap_offsets(geometry.taps)).reshape(-1)
+    offsets = np.add.outer(np.arange(group_in) * geometry.plane_elements,
+                           geometry.tap_offsets(geometry.taps)).reshape(-1)
     rows, places, steps, temporaries = _numbered_rows(c, threads, geometry, held)
     images, plane_x = c.in_channels * geometry.plane_elements, geometry.plane_elements
     matrix = group_in * kernel
     sums_dtype = wide_dtype(kind) if narrow else c.dtype  # dot products of several images wait in the output
-    problem = Matmul((c.groups,), group_out, matrix, geometry.count(c.out), (group_out * rows[1], rows[1], 1), (group_in * plane_x, 1, 0),
+    problem = Matmul((c.groups,), group_out, matrix, geometry.count(c.out), (group_out * rows[1], rows[1], 1),
+                     (group_in * plane_x, 1, 0),
                      (group_out * matrix, matrix, 1), kind.name, sums_dtype, sums=(c.batch, rows[0], images))
     plan_product = dot_plan if narrow else blocked_plan
     found = plan_product(problem, kind, NO_EPILOGUE, threads, offsets * held.word.bytes)
@@ -431,8 +456,10 @@ def _weight_plan(c, epilogue, threads):
         total = c.out_channels * matrix
         temporaries = {**temporaries, "sums": total * kind.accumulator.bytes}
         places["c"] = ("temp", "sums", 0)
-        last = (rounding_step(kind, ELEMENTS[c.dtype], c.out_channels, matrix, ("temp", "sums", 0), ("pointer", "weight", 0)),)
-    product_steps = tuple(replace(step, slots=tuple(places[slot[1]] if slot[0] == "pointer" else slot for slot in step.slots))
+        last = (rounding_step(kind, ELEMENTS[c.dtype], c.out_channels, matrix, ("temp", "sums", 0),
+                              ("pointer", "weight", 0)),)
+    product_steps = tuple(replace(step, slots=tuple(places[slot[1]] if slot[0] == "pointer" else slot
+                                                    for slot in step.slots))
                           for step in found.steps)
     return Contraction(builder.steps + steps + product_steps + last,
                        {**builder.temporaries, **temporaries, **found.temporaries}, found.keep)

@@ -1,7 +1,7 @@
 """Depthwise convolution straight from memory: every output channel looks at one plane of the input.
 
-Lanes are neighbouring outputs of a row.  Some rows of outputs are computed together, so that a row of the input is read once for all
-taps that use it.  Zeros around the input are lanes that a mask leaves out, so nothing is padded or packed.
+Lanes are neighbouring outputs of a row.  Some rows of outputs are computed together, so that a row of the input is read
+once for all taps that use it.  Zeros around the input are lanes that a mask leaves out, so nothing is padded or packed.
 """
 
 from ..llvm import jit
@@ -9,12 +9,14 @@ from ..llvm.builder import Module, constant, constant_vector, zero
 from ..llvm.types import i32, i64, vector
 from .units import Units
 
-SLOTS = ("x", "weights", "y", "outputs", "per_input", "x_batch", "x_channel", "x_row", "y_batch", "y_channel", "y_row", "height", "width",
+SLOTS = ("x", "weights", "y", "outputs", "per_input", "x_batch", "x_channel", "x_row", "y_batch", "y_channel", "y_row",
+         "height", "width",
          "out_height", "out_width", "pad_height", "pad_width", "batch")
 
 
 class Window:
-    """How the taps of a plane lie: their count, distance and stride by (height, width), and the rows of outputs computed together."""
+    """How the taps of a plane lie: their count, distance and stride by (height, width), and the rows of outputs
+    computed together."""
 
     def __init__(self, kernel, dilation, stride, rows):
         self.kernel, self.dilation, self.stride, self.rows = kernel, dilation, stride, rows
@@ -23,7 +25,8 @@ class Window:
         return f"{self.kernel} {self.dilation} {self.stride} {self.rows}"
 
     def uses(self):
-        """For each row of the input that some row of outputs reads, counted from the first: [(row of outputs, tap along the height)]."""
+        """For each row of the input that some row of outputs reads, counted from the first: [(row of outputs, tap along
+        the height)]."""
         found = {}
         for row in range(self.rows):
             for tap in range(self.kernel[0]):
@@ -32,13 +35,15 @@ class Window:
 
 
 def forward_kernel(element, numbers, window, turned, epilogue):
-    """The kernel that computes planes of outputs, one a unit; `turned`: taps in the opposite order, as for the gradient of the input."""
+    """The kernel that computes planes of outputs, one a unit; `turned`: taps in the opposite order, as for the gradient
+    of the input."""
     key = f"depthwise {element} {numbers} {window} {turned} {epilogue.key}"
     return jit.build(key, lambda: _forward_text(element, numbers, window, turned, epilogue), ["depthwise"])["depthwise"]
 
 
 def spread_kernel(element, numbers, window, shift, epilogue):
-    """The kernel that computes planes of the gradient of the input of a strided convolution, one a unit; returns its address.
+    """The kernel that computes planes of the gradient of the input of a strided convolution, one a unit; returns its
+    address.
 
     `shift` is the padding modulo the stride: it decides which taps meet which phase of the plane.
     """
@@ -48,14 +53,16 @@ def spread_kernel(element, numbers, window, shift, epilogue):
 
 def weight_kernel(element, numbers, window):
     """The kernel that computes gradients of weights, one output channel a unit."""
-    return jit.build(f"depthwise weights {element} {numbers} {window}", lambda: _weight_text(element, numbers, window), ["weights"])["weights"]
+    return jit.build(f"depthwise weights {element} {numbers} {window}", lambda: _weight_text(element, numbers, window),
+                     ["weights"])["weights"]
 
 
 class _Reader:
     """Loads of rows from given columns on, `step` apart, with the lanes outside left out."""
 
     def __init__(self, f, s, element, numbers, step, columns):
-        self.f, self.element, self.numbers, self.step, self.width, self.columns = f, element, numbers, step, s.width, columns
+        self.f, self.element, self.numbers, self.step, self.width, self.columns = (f, element, numbers, step, s.width,
+                                                                                   columns)
         self.lanes = step * numbers.lanes
         steps = constant_vector(i32, range(self.lanes))
         self.places = [f.add(steps, f.splat(f.cast("trunc", at, i32), self.lanes)) for at in columns]
@@ -74,11 +81,13 @@ class _Reader:
 def _reader(f, s, element, numbers, window, column):
     """A reader of what all taps along the width see of the outputs from a column on."""
     first = f.sub(f.mul(column, window.stride[1]), s.pad_width)
-    return _Reader(f, s, element, numbers, window.stride[1], [f.add(first, tap * window.dilation[1]) for tap in range(window.kernel[1])])
+    return _Reader(f, s, element, numbers, window.stride[1],
+                   [f.add(first, tap * window.dilation[1]) for tap in range(window.kernel[1])])
 
 
 def _rows(f, s, window, plane, first):
-    """(address, whether it is inside, uses) of each row of the input that some rows of outputs, from `first` on, read."""
+    """(address, whether it is inside, uses) of each row of the input that some rows of outputs, from `first` on,
+    read."""
     top = f.sub(f.mul(first, window.stride[0]), s.pad_height)
     for at, uses in window.uses():
         y = f.add(top, at)
@@ -99,7 +108,8 @@ def _forward_text(element, numbers, window, turned, epilogue):
         target = f.offset(f.offset(s.y, f.mul(n, s.y_batch)), f.mul(channel, s.y_channel))
         own = f.offset(s.weights, f.mul(channel, taps * element.bytes))
         # more taps than registers are broadcast where they are used
-        held = [f.splat(f.convert(f.load(element, f.offset(own, k, element)), numbers.word), lanes) for k in range(taps)]
+        held = [f.splat(f.convert(f.load(element, f.offset(own, k, element)), numbers.word), lanes)
+                for k in range(taps)]
         if turned:
             held.reverse()
 
@@ -117,7 +127,8 @@ def _forward_text(element, numbers, window, turned, epilogue):
                 buffer = f.alloca(numbers.vector, window.rows)
                 for k, value in enumerate(sums):
                     f.store(value, f.offset(buffer, k, numbers.vector))
-                f.loop(0, f.minimum(f.sub(s.out_height, first), window.rows), 1, [], lambda k, _: finish(buffer, first, k))
+                f.loop(0, f.minimum(f.sub(s.out_height, first), window.rows), 1, [],
+                       lambda k, _: finish(buffer, first, k))
 
             def finish(buffer, first, k):
                 value, y = f.load(numbers.vector, f.offset(buffer, k, numbers.vector)), f.add(first, k)
@@ -137,7 +148,8 @@ def _forward_text(element, numbers, window, turned, epilogue):
 def _phases(window, shift, dim):
     """For each phase of a dimension: [(tap, distance of what it reads)]."""
     stride = window.stride[dim]
-    positions = [[(tap, phase + shift[dim] - tap * window.dilation[dim]) for tap in range(window.kernel[dim])] for phase in range(stride)]
+    positions = [[(tap, phase + shift[dim] - tap * window.dilation[dim]) for tap in range(window.kernel[dim])]
+                 for phase in range(stride)]
     return [[(tap, at // stride) for tap, at in found if at % stride == 0] for found in positions]
 
 
@@ -155,7 +167,8 @@ def _spread_text(element, numbers, window, shift, epilogue):
         plane = f.offset(f.offset(s.x, f.mul(n, s.x_batch)), f.mul(channel, s.x_channel))
         target = f.offset(f.offset(s.y, f.mul(n, s.y_batch)), f.mul(channel, s.y_channel))
         own = f.offset(s.weights, f.mul(channel, height * width * element.bytes))
-        held = [f.splat(f.convert(f.load(element, f.offset(own, k, element)), numbers.word), lanes) for k in range(height * width)]
+        held = [f.splat(f.convert(f.load(element, f.offset(own, k, element)), numbers.word), lanes)
+                for k in range(height * width)]
 
         def some(i, j):
             first = f.add(i, s.pad_width)
@@ -215,7 +228,8 @@ def _weight_text(element, numbers, window):
                         at = f.add(first, k)
                         there = f.select(f.compare("<", at, s.out_height), left, 0)
                         place = f.offset(f.offset(grads, f.mul(at, s.y_row)), column, element)
-                        given.append(f.convert(f.load(vector(element, lanes), place, mask=f.lane_mask(there, lanes)), numbers.word))
+                        given.append(f.convert(f.load(vector(element, lanes), place, mask=f.lane_mask(there, lanes)),
+                                               numbers.word))
                     for row, inside, uses in _rows(f, s, window, plane, first):
                         for tap in range(width):
                             value = reader.load(row, inside, tap)

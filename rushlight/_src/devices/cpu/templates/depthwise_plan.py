@@ -28,7 +28,8 @@ class Depthwise:
         width = -(-c.out[2] // self.numbers.lanes)
         most = MOST_TAPS if width == 1 else FEW_TAPS if width <= WIDE or max(self.stride) > 1 else 0
         return (c.groups == c.in_channels and c.size[0] == c.kernel[0] == 1 and c.pad[0] == 0 and self.element.is_float
-                and self.kernel[0] * self.kernel[1] <= most and max(self.stride) <= MOST_STRIDE and c.x[4] == c.y[4] == 1
+                and self.kernel[0] * self.kernel[1] <= most and max(self.stride) <= MOST_STRIDE and c.x[4] == c.y[4]
+                == 1
                 and (not self.turned or per_input == 1))
 
     @property
@@ -49,9 +50,12 @@ class Depthwise:
             pad = tuple(p // step for p, step in zip(pad, self.stride))
         elif self.turned:
             pad = tuple(d * (k - 1) - p for d, k, p in zip(self.dilation, self.kernel, pad))
-        return {"outputs": c.out_channels, "per_input": c.out_channels // c.groups, "x_batch": strides[0] * size, "x_channel": strides[1] * size,
-                "x_row": strides[3] * size, "y_batch": results[0] * size, "y_channel": results[1] * size, "y_row": results[3] * size,
-                "height": sizes[0][1], "width": sizes[0][2], "out_height": sizes[1][1], "out_width": sizes[1][2], "pad_height": pad[0],
+        return {"outputs": c.out_channels, "per_input": c.out_channels // c.groups, "x_batch": strides[0] * size,
+                "x_channel": strides[1] * size,
+                "x_row": strides[3] * size, "y_batch": results[0] * size, "y_channel": results[1] * size,
+                "y_row": results[3] * size,
+                "height": sizes[0][1], "width": sizes[0][2], "out_height": sizes[1][1], "out_width": sizes[1][2],
+                "pad_height": pad[0],
                 "pad_width": pad[1], "batch": c.batch}
 
     def plan(self, epilogue):

@@ -1,6 +1,8 @@
-"""Products of small matrices: register tiles read A and B where they lie, since packing them would cost as much as multiplying.
+"""Products of small matrices: register tiles read A and B where they lie, since packing them would cost as much as
+multiplying.
 
-A unit is one matrix of a batch.  A lies as it likes; columns of B are neighbours, or few enough to be gathered.  A tile goes along all of k, so that no sums wait.
+A unit is one matrix of a batch.  A lies as it likes; columns of B are neighbours, or few enough to be gathered.  A tile
+goes along all of k, so that no sums wait.
 """
 
 import functools
@@ -15,12 +17,14 @@ from .tile import Store
 from .units import Units
 
 SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "a_k", "b_k", "b_column", "c_row", "batch_1", "batch_2",
-         "a_batch_0", "a_batch_1", "a_batch_2", "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2")
+         "a_batch_0", "a_batch_1", "a_batch_2", "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1",
+         "c_batch_2")
 
 
 @functools.lru_cache(maxsize=512)
 def direct_kernel(numbers, out, rows, vectors, apart, epilogue):
-    """The kernel that computes small products by tiles of rows x vectors; returns its address. `apart`: the columns of B are no neighbours."""
+    """The kernel that computes small products by tiles of rows x vectors; returns its address. `apart`: the columns of
+    B are no neighbours."""
     key = f"direct {numbers} {out} {rows} {vectors} {apart} {epilogue.key}"
     return jit.build(key, lambda: _direct_text(numbers, out, rows, vectors, apart, epilogue), ["direct"])["direct"]
 
@@ -63,17 +67,20 @@ class _Direct:
         starts = [b.offset(self.a, b.mul(b.minimum(b.add(row, r), last), s.a_row)) for r in range(self.rows)]
         gap = s.b_column
         right = b.offset(self.right, b.mul(column, gap))
-        self.store.fetch(b, self.args, b.offset(b.offset(self.c, b.mul(row, s.c_row)), column, self.out), s.c_row, b.minimum(b.sub(s.rows, row), self.rows), self.vectors)
+        self.store.fetch(b, self.args, b.offset(b.offset(self.c, b.mul(row, s.c_row)), column, self.out), s.c_row,
+                         b.minimum(b.sub(s.rows, row), self.rows), self.vectors)
         a_k, b_k = s.a_k, s.b_k
 
         def step(k, sums):
             line, along = b.offset(right, b.mul(k, b_k)), b.mul(k, a_k)
-            read = [load_apart(b, element, b.offset(line, b.mul(gap, j * numbers.lanes)), gap if self.apart else None, numbers.lanes, mask)
+            read = [load_apart(b, element, b.offset(line, b.mul(gap, j * numbers.lanes)), gap if self.apart else None,
+                               numbers.lanes, mask)
                     for j, mask in enumerate(masks)]
             columns = [b.convert(values, numbers.word, numbers.b_signed) for values in read]
             found = []
             for r, start in enumerate(starts):
-                one = b.splat(b.convert(b.load(element, b.offset(start, along)), numbers.word, numbers.signed), numbers.lanes)
+                one = b.splat(b.convert(b.load(element, b.offset(start, along)), numbers.word, numbers.signed),
+                              numbers.lanes)
                 found += [numbers.multiply_add(b, one, y, sums[r * self.vectors + j]) for j, y in enumerate(columns)]
             return found
 
@@ -94,15 +101,18 @@ class _Direct:
             place = b.offset(b.offset(self.c, b.mul(b.add(row, r), s.c_row)), column, self.out)
             for j, (value, mask) in enumerate(zip(values, masks)):
                 at = b.offset(place, j * numbers.lanes, self.out)
-                self.store.finish(b, self.args, value, at, self.batch, b.add(row, r), b.add(column, j * numbers.lanes), mask)
+                self.store.finish(b, self.args, value, at, self.batch, b.add(row, r), b.add(column, j * numbers.lanes),
+                                  mask)
 
         left = b.sub(s.rows, row)
         if self.buffer is None:
             for r in range(self.rows):
-                b.when(b.compare(">", left, r), lambda r=r: one(constant(i64, r), sums[r * self.vectors:(r + 1) * self.vectors]))
+                b.when(b.compare(">", left, r),
+                       lambda r=r: one(constant(i64, r), sums[r * self.vectors:(r + 1) * self.vectors]))
             return
         size = numbers.vector.bytes
         for k, value in enumerate(sums):
             b.store(value, b.offset(self.buffer, k * size))
         b.loop(0, b.minimum(left, self.rows), 1, [], lambda r, _: one(r, [
-            b.load(numbers.vector, b.offset(self.buffer, b.mul(b.add(b.mul(r, self.vectors), j), size))) for j in range(self.vectors)]))
+            b.load(numbers.vector, b.offset(self.buffer, b.mul(b.add(b.mul(r, self.vectors), j), size)))
+            for j in range(self.vectors)]))

@@ -1,8 +1,8 @@
 """Matrix products as dot products: both operands are neighbours along k, and nothing is packed.
 
 A tile of rows x columns keeps one vector of sums for each pair and adds its lanes up at the end. It reads every operand
-straight from memory, several streams at once, which is what few rows (or columns) want, and what sums over many pixels with
-few channels want.
+straight from memory, several streams at once, which is what few rows (or columns) want, and what sums over many pixels
+with few channels want.
 """
 
 import functools
@@ -14,9 +14,11 @@ from .elements import LINE
 from .blocked import ALONG, TABLE, batch_offsets, elements_of, part_slots
 from .units import Units
 
-SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "b_column", "c_row", "block_rows", "block_columns", "block_depth",
+SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "b_column", "c_row", "block_rows", "block_columns",
+         "block_depth",
          "row_blocks", "column_blocks", "batch_1", "batch_2", "a_batch_0", "a_batch_1", "a_batch_2",
-         "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2", "sums", "a_sum", "b_sum", "b_offsets")
+         "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2", "sums", "a_sum", "b_sum",
+         "b_offsets")
 
 MOST_ROWS = 2   # of a tile that waits for the columns
 PAGE, FAR = 4096, 1024  # bytes: beyond a page the processor guesses nothing
@@ -26,7 +28,8 @@ PAGE, FAR = 4096, 1024  # bytes: beyond a page the processor guesses nothing
 def dot_kernel(numbers, out, rows, columns, table, epilogue, computed=None):
     """The kernel that computes blocks of C by tiles of rows x columns dot products; returns its address.
 
-    `table`: the columns of B are at byte offsets that a table gives, else a stride apart. `computed`: the Layout that B is computed by, if it is.
+    `table`: the columns of B are at byte offsets that a table gives, else a stride apart. `computed`: the Layout that B
+      is computed by, if it is.
     """
     key = f"dot {numbers} {out} {rows} {columns} {table} {epilogue.key} {computed and computed.key}"
     return jit.build(key, lambda: _dot_text(numbers, out, rows, columns, table, epilogue, computed), ["dot"])["dot"]
@@ -41,9 +44,11 @@ def _dot_text(numbers, out, rows, columns, table, epilogue, computed):
 
 
 def sums_along(b, numbers, rows_at, columns_at, count, ahead=None):
-    """A vector of sums for each pair of rows of A and columns of B, Elements from their first on, over `count` elements along k.
+    """A vector of sums for each pair of rows of A and columns of B, Elements from their first on, over `count` elements
+    along k.
 
-    `ahead`: how far from where they are read columns are asked for early, (lanes, elements along k).  They are read a line of memory at a time then.
+    `ahead`: how far from where they are read columns are asked for early, (lanes, elements along k).  They are read a
+      line of memory at a time then.
     """
     run = numbers.lanes * numbers.per_word
     most = max(1, LINE // (run * columns_at[0].itemsize)) if ahead else 1
@@ -99,7 +104,8 @@ class _Dot:
         column_stop = b.minimum(b.add(column, s.block_columns), s.columns)
         self.c_offset, = batch_offsets(b, self.batch, s, "c")
         self.a = elements_of(b, self.numbers, s, "a", "a_row", ALONG, None, self.batch)
-        self.b_columns = elements_of(b, self.numbers.of_b, s, "b", "b_column", TABLE if self.table else ALONG, self.computed, self.batch)
+        self.b_columns = elements_of(b, self.numbers.of_b, s, "b", "b_column", TABLE if self.table else ALONG,
+                                     self.computed, self.batch)
 
         def tiles(n, k):
             # the shorter loop inside: what it reads again stays in the first cache
@@ -120,7 +126,8 @@ class _Dot:
         row_places = [b.minimum(b.add(row, r), b.sub(s.rows, 1)) for r in range(self.rows)]
         column_places = [b.minimum(b.add(column, c), b.sub(s.columns, 1)) for c in range(self.columns)]
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
-        sums = sums_along(b, numbers, [self.a.line(place, k, n) for place in row_places], [self.b_columns.line(place, k, n) for place in column_places], count,
+        sums = sums_along(b, numbers, [self.a.line(place, k, n) for place in row_places],
+                          [self.b_columns.line(place, k, n) for place in column_places], count,
                           self.ahead())
         for r in range(self.rows):
             total = zero(numbers.vector)
@@ -132,7 +139,8 @@ class _Dot:
         b.loop(0, b.minimum(b.sub(s.rows, row), self.rows), 1, [], lambda r, _: self.store(r, row, column, first, last))
 
     def ahead(self):
-        """How far ahead columns are asked for, where they are read once.  A processor guesses what follows in one long column, not in several short
+        """How far ahead columns are asked for, where they are read once.  A processor guesses what follows in one long
+        column, not in several short
         ones: then it is those of the next tile, else what comes FAR on."""
         if self.table or self.rows > MOST_ROWS:
             return None
@@ -154,7 +162,8 @@ class _Dot:
         if self.out is not self.numbers.accumulator:
             last = None  # nothing waits in the output: there is one block
         if self.epilogue.emit is not None:
-            slots = [b.load(i64, b.offset(self.args, 8 * (self.first_slot + k))) for k in range(len(self.epilogue.slots))]
+            slots = [b.load(i64, b.offset(self.args, 8 * (self.first_slot + k)))
+                     for k in range(len(self.epilogue.slots))]
             finish = lambda: [self.epilogue.emit(b, total, self.batch, b.add(row, r), column, place, mask, slots)]
             total, = b.when(last, finish, lambda: [total]) if last else finish()
         b.store(b.convert(total, self.out), place, mask=mask)

@@ -1,11 +1,12 @@
-"""Dropout within attention's kernels: which weights are kept is decided block by block, by the tiles of ``ops/dropping.py``, forward and again backward."""
+"""Dropout within attention's kernels: which weights are kept is decided block by block, by the tiles of
+``ops/dropping.py``, forward and again backward."""
 
 from ....ops.dropping import KEYS, LEVELS, QUERIES
 from ..llvm import scalars
 from ..llvm.types import Type, f32, i1, i16, i32, i64, ptr, vector
 
-# The stream's seed and position; numbers below "threshold" are dropped; a head has "row_tiles" by "column_tiles" tiles; bits of what is
-# kept lie at "kept_at"; "larger" are the bits of the factor, a float, for what is left.
+# The stream's seed and position; numbers below "threshold" are dropped; a head has "row_tiles" by "column_tiles" tiles;
+# bits of what is kept lie at "kept_at"; "larger" are the bits of the factor, a float, for what is left.
 SLOTS = ("seed", "place", "threshold", "row_tiles", "column_tiles", "kept_at", "larger")
 
 
@@ -20,9 +21,11 @@ def scale(b, s):
 
 
 def write_keep(module, keys):
-    """A function (bits, first block of the stream, rows of tiles, tiles of a row, blocks from one row of tiles to the next, seed, threshold):
-    writes a bit for each query and key of a block, rows of `keys` bits, 1 where the element is kept."""
-    f = module.function("keep", [("bits", ptr), ("first", i64), ("rows", i64), ("columns", i64), ("step", i64), ("seed", i64),
+    """A function (bits, first block of the stream, rows of tiles, tiles of a row, blocks from one row of tiles to the
+    next, seed, threshold): writes a bit for each query and key of a block, rows of `keys` bits, 1 where the element is
+    kept."""
+    f = module.function("keep", [("bits", ptr), ("first", i64), ("rows", i64), ("columns", i64), ("step", i64),
+                                 ("seed", i64),
                                  ("threshold", i64)], internal=True)
     bits, first, rows, columns, step, seed, limit = f.parameters
     streams = [[f.splat(k, KEYS) for k in pair] for pair in scalars.philox_keys(f, seed)]
@@ -43,7 +46,8 @@ def write_keep(module, keys):
 
 
 def decide(b, s, keep, bits, head, row, rows, key, count):
-    """Writes the bits of `rows` queries from `row` on and `count` keys from `key` on, both multiples of a tile, of a head by its number."""
+    """Writes the bits of `rows` queries from `row` on and `count` keys from `key` on, both multiples of a tile, of a
+    head by its number."""
     step = b.mul(s.column_tiles, KEYS)
     first = b.add(b.mul(b.add(b.mul(head, s.row_tiles), b.div(row, QUERIES)), step), key)
     tall, wide = (b.div(b.add(n, size - 1), size) for n, size in ((rows, QUERIES), (count, KEYS)))

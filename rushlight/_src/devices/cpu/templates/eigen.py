@@ -1,6 +1,8 @@
-"""Eigenvalues and eigenvectors of symmetric matrices: reflections make a matrix tridiagonal, and rotations diagonal (Golub & Van Loan, 8.3).
+"""Eigenvalues and eigenvectors of symmetric matrices: reflections make a matrix tridiagonal, and rotations diagonal
+(Golub & Van Loan, 8.3).
 
-A matrix lies in rows of whole vectors, scaled by a power of two so that no square over- or underflows. Its tridiagonal form is in double precision.
+A matrix lies in rows of whole vectors, scaled by a power of two so that no square over- or underflows. Its tridiagonal
+form is in double precision.
 """
 
 from ..llvm import jit
@@ -9,16 +11,19 @@ from ..llvm.types import f64, i32, i64
 from .groups import Groups
 from .rows import report
 
-SLOTS = ("source", "values", "vectors", "flag", "scratch", "size", "wide", "lower", "failure", "reflected_at", "turned_at", "along_at", "scales_at", "diagonal_at", "beside_at",
+SLOTS = ("source", "values", "vectors", "flag", "scratch", "size", "wide", "lower", "failure", "reflected_at",
+         "turned_at", "along_at", "scales_at", "diagonal_at", "beside_at",
          "order_at", "scratch_bytes")
 POINTERS = ("source", "values", "vectors", "flag", "scratch")
 MOST_ROUNDS = 60  # for one eigenvalue; three are usual
-SMALL = {"float32": 2.0**-27, "float64": 2.0**-53}  # of its neighbours on the diagonal: what is taken for zero beside it
+# of its neighbours on the diagonal: what is taken for zero beside it
+SMALL = {"float32": 2.0**-27, "float64": 2.0**-53}
 
 
 def eigen_kernel(dtype, group, with_vectors):
     """The kernel that decomposes a matrix a unit, reading rows by so many vectors at once; returns its address."""
-    return jit.build(f"eigen {dtype} {group} {with_vectors}", lambda: _Matrix.text("eigen", SLOTS, POINTERS, dtype, group, with_vectors), ["eigen"])["eigen"]
+    return jit.build(f"eigen {dtype} {group} {with_vectors}",
+                     lambda: _Matrix.text("eigen", SLOTS, POINTERS, dtype, group, with_vectors), ["eigen"])["eigen"]
 
 
 class _Matrix(Groups):
@@ -26,12 +31,14 @@ class _Matrix(Groups):
 
     def __init__(self, f, dtype, lanes, group, with_vectors, named):
         super().__init__(f, dtype, lanes, group)
-        self.with_vectors, self.s, self.small, self.size, self.wide = with_vectors, named, SMALL[dtype], named["size"], named["wide"]
+        self.with_vectors, self.s, self.small, self.size, self.wide = with_vectors, named, SMALL[dtype], named[
+            "size"], named["wide"]
 
     def matrix(self, unit):
         f, s = self.f, self.s
         names = ("reflected", "turned", "along", "scales", "diagonal", "beside", "order")
-        self.reflected, self.turned, self.along, self.scales, self.diagonal, self.beside, self.order = (f.offset(self.here, s[f"{name}_at"]) for name in names)
+        self.reflected, self.turned, self.along, self.scales, self.diagonal, self.beside, self.order = (
+            f.offset(self.here, s[f"{name}_at"]) for name in names)
         area = f.mul(self.size, self.size)
         self.source = f.offset(s["source"], f.mul(unit, area), self.element)
         self.values = f.offset(s["values"], f.mul(unit, self.size), self.element)
@@ -58,7 +65,7 @@ class _Matrix(Groups):
         self.written(scale)
         report(f, self.s["flag"], self.s["failure"], unit, failed)
 
-    # -- places --------------------------------------------------------------------------------------------------------------------
+    # -- places --------------------------------------------------------------------------------------------------------
 
     def at(self, base, i, j=0):
         """Where an element of rows of whole vectors lies."""
@@ -70,9 +77,11 @@ class _Matrix(Groups):
     def beyond(self, first, k):
         """For a group of vectors, the lanes of elements behind number k."""
         f = self.f
-        return [f.compare(">", f.lane_indices(self.lanes, i32), f.splat(f.convert(f.sub(k, f.add(first, g * self.lanes)), i32), self.lanes)) for g in range(self.group)]
+        return [f.compare(">", f.lane_indices(self.lanes, i32),
+                          f.splat(f.convert(f.sub(k, f.add(first, g * self.lanes)), i32), self.lanes))
+                for g in range(self.group)]
 
-    # -- from memory -----------------------------------------------------------------------------------------------------------------
+    # -- from memory ---------------------------------------------------------------------------------------------------
 
     def taken(self):
         """The matrix of one triangle, scaled: (whether all of it is finite, what it was divided by)."""
@@ -105,7 +114,7 @@ class _Matrix(Groups):
         f.loop(0, size, 1, [], mirrored)
         return finite, f.convert(power, f64)
 
-    # -- to tridiagonal form -----------------------------------------------------------------------------------------------------------
+    # -- to tridiagonal form -------------------------------------------------------------------------------------------
 
     def reflect(self, k):
         """Row and column k reflected onto their neighbour of the diagonal, and all behind them with them."""
@@ -114,9 +123,12 @@ class _Matrix(Groups):
         tau = self.reflector(k, row, v, following)
 
         def spread(first, now):
-            sums = f.loop(following, self.size, 1, [zero(self.kind)] * self.group, lambda i, sums: self.more(sums, self.one(self.reflected, k, i), self.load(self.at(self.here, i), first)))
+            sums = f.loop(following, self.size, 1, [zero(self.kind)] * self.group,
+                          lambda i, sums: self.more(sums, self.one(self.reflected, k, i),
+                                                    self.load(self.at(self.here, i), first)))
             masks = self.beyond(first, k)
-            sums = [f.select(mask, f.mul(total, f.splat(tau, self.lanes)), zero(self.kind)) for mask, total in zip(masks, sums)]
+            sums = [f.select(mask, f.mul(total, f.splat(tau, self.lanes)), zero(self.kind))
+                    for mask, total in zip(masks, sums)]
             self.store(sums, self.along, first)
             return [f.fma(total, x, inner) for total, x, inner in zip(sums, self.load(v, first), now)]
 
@@ -124,7 +136,8 @@ class _Matrix(Groups):
         half = f.mul(f.mul(tau, -0.5), self.summed(inner))
 
         def corrected(first, _):
-            self.store([f.fma(f.splat(half, self.lanes), x, p) for x, p in zip(self.load(v, first), self.load(self.along, first))], self.along, first)
+            self.store([f.fma(f.splat(half, self.lanes), x, p)
+                        for x, p in zip(self.load(v, first), self.load(self.along, first))], self.along, first)
 
         self.each(following, self.wide, [], corrected)
 
@@ -145,7 +158,8 @@ class _Matrix(Groups):
         f = self.f
 
         def squared(first, now):
-            masked = [f.select(mask, x, zero(self.kind)) for mask, x in zip(self.beyond(first, following), self.load(row, first))]
+            masked = [f.select(mask, x, zero(self.kind))
+                      for mask, x in zip(self.beyond(first, following), self.load(row, first))]
             return [f.fma(x, x, total) for x, total in zip(masked, now)]
 
         below = self.summed(self.each(following, self.wide, [zero(self.kind)] * self.group, squared))
@@ -159,7 +173,8 @@ class _Matrix(Groups):
         f.store(tau, f.offset(self.scales, k, self.element))
 
         def divided(first, _):
-            self.store([f.select(mask, f.div(x, divisor), zero(self.kind)) for mask, x in zip(self.beyond(first, following), self.load(row, first))], v, first)
+            self.store([f.select(mask, f.div(x, divisor), zero(self.kind))
+                        for mask, x in zip(self.beyond(first, following), self.load(row, first))], v, first)
 
         f.fill_bytes(v, 0, f.mul(self.wide, self.element.bytes))
         self.each(following, self.wide, [], divided)
@@ -171,7 +186,8 @@ class _Matrix(Groups):
         f = self.f
         f.loop(0, self.size, 1, [], lambda k, _: self.put(f.convert(self.one(self.here, k, k), f64), self.diagonal, k))
         last = f.sub(self.size, 1)
-        f.when(f.compare(">", last, 0), lambda: self.put(f.convert(self.one(self.here, f.sub(last, 1), last), f64), self.beside, f.sub(last, 1)))
+        f.when(f.compare(">", last, 0), lambda: self.put(f.convert(self.one(self.here, f.sub(last, 1), last), f64),
+                                                         self.beside, f.sub(last, 1)))
         self.put(constant(f64, 0.0), self.beside, last)
 
     def form(self):
@@ -185,7 +201,9 @@ class _Matrix(Groups):
             following, tau = f.add(k, 1), f.load(self.element, f.offset(self.scales, k, self.element))
 
             def some(first, _):
-                sums = f.loop(following, size, 1, [zero(self.kind)] * self.group, lambda i, sums: self.more(sums, self.one(self.reflected, k, i), self.load(self.at(self.turned, i), first)))
+                sums = f.loop(following, size, 1, [zero(self.kind)] * self.group,
+                              lambda i, sums: self.more(sums, self.one(self.reflected, k, i),
+                                                        self.load(self.at(self.turned, i), first)))
                 less = [f.mul(total, f.splat(f.neg(tau), self.lanes)) for total in sums]
 
                 def changed(i, _):
@@ -197,12 +215,16 @@ class _Matrix(Groups):
             self.each(following, self.wide, [], some)
 
         f.loop(0, f.sub(size, 2), 1, [], applied)
-        f.loop(0, size, 1, [], lambda i, _: f.loop(0, size, 1, [], lambda j, _: f.store(self.one(self.turned, i, j), self.at(self.here, j, i))) and None)
+        f.loop(0, size, 1, [],
+               lambda i, _: f.loop(0, size, 1, [],
+                                   lambda j, _: f.store(self.one(self.turned, i, j), self.at(self.here, j, i)))
+               and None)
 
-    # -- to diagonal form ----------------------------------------------------------------------------------------------------------------
+    # -- to diagonal form ----------------------------------------------------------------------------------------------
 
     def rotations(self):
-        """Rounds of rotations until nothing is left beside the diagonal: 0, or the 1-based number of an eigenvalue that was not found."""
+        """Rounds of rotations until nothing is left beside the diagonal: 0, or the 1-based number of an eigenvalue that
+        was not found."""
         f = self.f
 
         def value(low, failed):
@@ -233,7 +255,8 @@ class _Matrix(Groups):
             k = state[0]
             after = f.minimum(f.add(k, 1), last)
             near = f.add(f.abs(self.number(self.diagonal, k)), f.abs(self.number(self.diagonal, after)))
-            return f.and_(f.compare("<", k, last), f.compare(">", f.abs(self.number(self.beside, k)), f.mul(near, self.small)))
+            return f.and_(f.compare("<", k, last),
+                          f.compare(">", f.abs(self.number(self.beside, k)), f.mul(near, self.small)))
 
         return f.while_loop([low], coupled, lambda state: [f.add(state[0], 1)])[0]
 
@@ -276,7 +299,8 @@ class _Matrix(Groups):
             return f.when(vanished, parted, turned)
 
         state = [f.sub(high, 1), one, one, g, none, constant(i64, 0)]
-        _, _, _, g, p, early = f.while_loop(state, lambda state: f.and_(f.compare(">=", state[0], low), f.compare("==", state[5], 0)), rotated)
+        _, _, _, g, p, early = f.while_loop(state, lambda state: f.and_(f.compare(">=", state[0], low),
+                                                                        f.compare("==", state[5], 0)), rotated)
 
         def ended():
             self.put(f.sub(self.number(self.diagonal, low), p), self.diagonal, low)
@@ -285,7 +309,7 @@ class _Matrix(Groups):
 
         f.when(f.compare("==", early, 0), ended)
 
-    # -- back to memory --------------------------------------------------------------------------------------------------------------
+    # -- back to memory ------------------------------------------------------------------------------------------------
 
     def written(self, scale):
         """Eigenvalues in order, and each one's vector as a column."""
@@ -293,7 +317,8 @@ class _Matrix(Groups):
 
         def value(k, _):
             which = f.load(i64, f.offset(self.order, k, i64))
-            f.store(f.convert(f.mul(self.number(self.diagonal, which), scale), self.element), f.offset(self.values, k, self.element))
+            f.store(f.convert(f.mul(self.number(self.diagonal, which), scale), self.element),
+                    f.offset(self.values, k, self.element))
 
         f.loop(0, size, 1, [], value)
         if self.with_vectors:

@@ -1,7 +1,8 @@
-"""How a template gets the elements of an operand that it packs: from memory, or computed from several tensors on the way.
+"""How a template gets the elements of an operand that it packs: from memory, or computed from several tensors on the
+way.
 
-An operand has lanes (the rows of A, the columns of B, channels) and k.  Its elements are asked for a vector at a time, across lanes or
-along k.  Distances are in bytes, as i64 values.
+An operand has lanes (the rows of A, the columns of B, channels) and k.  Its elements are asked for a vector at a time,
+across lanes or along k.  Distances are in bytes, as i64 values.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from ..llvm.scalars import STORED
 from ..llvm.types import i64, vector
 
 LINE = 64  # bytes that memory moves at once
-SAME, NEXT, APART = "same", "next", "apart"  # what follows an element in one direction: itself again, its neighbour, or one farther off
+# what follows an element in one direction: itself again, its neighbour, or one farther off
+SAME, NEXT, APART = "same", "next", "apart"
 
 
 def distance(stride) -> str:
@@ -44,8 +46,8 @@ def parts(b, numbers, elements):
 
 
 class Elements:
-    """Words of an operand.  ``vector(lane, k, along, count, lanes)`` gives so many elements, from a place on, in one direction: the first `count`
-    of them, the others zero; all where that is None."""
+    """Words of an operand.  ``vector(lane, k, along, count, lanes)`` gives so many elements, from a place on, in one
+    direction: the first `count` of them, the others zero; all where that is None."""
 
     def __init__(self, b, numbers):
         self.b, self.numbers = b, numbers
@@ -56,13 +58,15 @@ class Elements:
         return self.numbers.element.bytes
 
     def across(self, lane, k, count, k_left):
-        """Words of neighbouring lanes.  A word of several elements takes as many of them as `k_left` elements along k allow; all where that is None."""
+        """Words of neighbouring lanes.  A word of several elements takes as many of them as `k_left` elements along k
+        allow; all where that is None."""
         b, numbers = self.b, self.numbers
         pieces = [self.vector(lane, k, False, count, numbers.lanes)]
         if numbers.per_word == 1:
             return b.convert(pieces[0], numbers.word, numbers.signed)
         for j in range(1, numbers.per_word):
-            there = count if k_left is None else b.select(b.compare(">", k_left, j), constant(i64, numbers.lanes) if count is None else count, 0)
+            there = count if k_left is None else b.select(b.compare(">", k_left, j), constant(i64, numbers.lanes)
+                                                          if count is None else count, 0)
             pieces.append(self.vector(lane, b.add(k, j), False, there, numbers.lanes))
         return join(b, numbers, pieces)
 
@@ -76,7 +80,8 @@ class Elements:
 
 
 class Strided(Elements):
-    """Elements in memory: lanes are `lane` bytes apart and elements along k `k` bytes (None: neighbours), products that are summed `sum` bytes."""
+    """Elements in memory: lanes are `lane` bytes apart and elements along k `k` bytes (None: neighbours), products that
+    are summed `sum` bytes."""
 
     def __init__(self, b, numbers, pointer, lane=None, k=None, sum=None):
         super().__init__(b, numbers)
@@ -91,7 +96,8 @@ class Strided(Elements):
 
     def moved(self, lane, k, product=0):
         """The same from another place on, in another one of the products that are summed."""
-        return Strided(self.b, self.numbers, self.b.offset(self.at(lane, k), self.b.mul(product, self.sum)), *self.steps, self.sum)
+        return Strided(self.b, self.numbers, self.b.offset(self.at(lane, k), self.b.mul(product, self.sum)),
+                       *self.steps, self.sum)
 
     def line(self, lane, k, product=0):
         """One lane from a place on."""
@@ -129,8 +135,8 @@ class Listed(Strided):
 
 @dataclass(frozen=True)
 class Prologue:
-    """What an operand's elements are computed from: `parts` are the dtypes of the tensors, laid out by strides of their own, and
-    `emit(b, values)` computes a vector from theirs.  `key` names the code completely."""
+    """What an operand's elements are computed from: `parts` are the dtypes of the tensors, laid out by strides of their
+    own, and `emit(b, values)` computes a vector from theirs.  `key` names the code completely."""
 
     key: str
     dtype: object
@@ -160,7 +166,8 @@ class Computed(Elements):
 
     @property
     def itemsize(self):
-        return max([dtype.itemsize for dtype, (_, k) in zip(self.layout.prologue.parts, self.layout.distances) if k != SAME], default=LINE)
+        return max([dtype.itemsize for dtype, (_, k) in zip(self.layout.prologue.parts, self.layout.distances)
+                    if k != SAME], default=LINE)
 
     def moved(self, lane, k, product=0):
         """The same from another place on."""
@@ -189,7 +196,8 @@ class Computed(Elements):
             if distances[along] == SAME:
                 values.append(b.splat(scalars.from_memory(b, b.load(stored, at), dtype), lanes))
             else:
-                loaded = load_apart(b, stored, at, None if distances[along] == NEXT else place.strides[along], lanes, mask)
+                loaded = load_apart(b, stored, at, None if distances[along] == NEXT else place.strides[along], lanes,
+                                    mask)
                 values.append(scalars.from_memory(b, loaded, dtype))
         value = prologue.emit(b, values)
         if mask is not None:

@@ -1,4 +1,5 @@
-"""Gaussian elimination in some neighbouring columns of a matrix: with pivots (LU), and of a positive-definite one (Cholesky)."""
+"""Gaussian elimination in some neighbouring columns of a matrix: with pivots (LU), and of a positive-definite one
+(Cholesky)."""
 
 from ..llvm import jit
 from ..llvm.builder import constant, zero
@@ -8,12 +9,14 @@ from .columns import Columns
 from .rows import number_at, report
 from .units import Units
 
-SLOTS = ("source", "target", "pivots", "info", "flag", "scratch", "rows", "columns", "first", "width", "count", "row", "matrix", "pivot_bytes", "scratch_bytes", "failure")
+SLOTS = ("source", "target", "pivots", "info", "flag", "scratch", "rows", "columns", "first", "width", "count", "row",
+         "matrix", "pivot_bytes", "scratch_bytes", "failure")
 POINTERS = ("source", "target", "pivots", "info", "flag", "scratch")
 
 
 def elimination_kernel(dtype, vectors, pivoting, pairs=False):
-    """The kernel that eliminates up to so many vectors of columns, a matrix a unit; of complex matrices if ``pairs``.  Returns its address."""
+    """The kernel that eliminates up to so many vectors of columns, a matrix a unit; of complex matrices if ``pairs``.
+    Returns its address."""
     key = f"eliminate {dtype} {vectors} {pivoting} {pairs}"
     return jit.build(key, lambda: _text(dtype, vectors, pivoting, pairs), ["eliminate"])["eliminate"]
 
@@ -22,7 +25,9 @@ def _text(dtype, vectors, pivoting, pairs):
     from .paired import Pivoted
 
     kernel = Units("eliminate", SLOTS, POINTERS)
-    columns = (Pivoted if pairs else _Pivoted if pivoting else _Symmetric)(kernel.f, STORED[dtype], kernel.lanes(STORED[dtype]), vectors, kernel.loaded())
+    columns = (Pivoted if pairs else _Pivoted if pivoting else _Symmetric)(kernel.f, STORED[dtype],
+                                                                           kernel.lanes(STORED[dtype]), vectors,
+                                                                           kernel.loaded())
     columns.here = kernel.scratch()
     return kernel.text(columns.matrix)
 
@@ -79,16 +84,19 @@ class _Pivoted(_Elimination):
         f = self.f
         self.pivots = f.offset(self.s["pivots"], f.mul(self.unit, self.s["pivot_bytes"]))
         none = self.number(-1.0)
-        _, best = f.loop(0, self.height, 1, [none, constant(i64, 0)], lambda i, now: self.largest(i, constant(i64, 0), now))
+        _, best = f.loop(0, self.height, 1, [none, constant(i64, 0)],
+                         lambda i, now: self.largest(i, constant(i64, 0), now))
         return self.steps([best, info], self.column)[1]
 
     def column(self, j, c, carried):
         f, s = self.f, self.s
         best, info = carried
         f.store(f.convert(f.add(f.add(best, s["first"]), 1), i32), f.offset(self.pivots, f.add(j, s["first"]), i32))
-        f.when(f.compare("!=", best, j), lambda: self.rows.exchanged(self.at(j), self.at(best), constant(i64, self.wide)))
+        f.when(f.compare("!=", best, j),
+               lambda: self.rows.exchanged(self.at(j), self.at(best), constant(i64, self.wide)))
         nothing, divided = self.dividing(self.element_at(j, j))
-        info = f.select(f.compare("!=", info, 0), info, f.select(nothing, f.add(f.add(j, s["first"]), 1), constant(i64, 0)))
+        info = f.select(f.compare("!=", info, 0), info,
+                        f.select(nothing, f.add(f.add(j, s["first"]), 1), constant(i64, 0)))
         behind, own = self.lanes_of(j, c)
         pivot_row, following = self.row(j, c), f.add(j, 1)
 
@@ -109,7 +117,8 @@ class _Pivoted(_Elimination):
 
             def both():
                 self.rows.exchanged(self.place(self.target, one, 0), self.place(self.target, other, 0), s["first"])
-                self.rows.exchanged(self.place(self.target, one, end), self.place(self.target, other, end), f.sub(s["columns"], end))
+                self.rows.exchanged(self.place(self.target, one, end), self.place(self.target, other, end),
+                                    f.sub(s["columns"], end))
 
             f.when(f.compare("!=", one, other), both)
 
@@ -117,7 +126,8 @@ class _Pivoted(_Elimination):
 
 
 class _Symmetric(_Elimination):
-    """Of a positive-definite matrix, of which the lower triangle is read: the square root of each pivot divides its row and column."""
+    """Of a positive-definite matrix, of which the lower triangle is read: the square root of each pivot divides its row
+    and column."""
 
     def taken(self, i, masks):
         """Rows of the square part end at the diagonal; beyond lies the mirror image of what is below."""

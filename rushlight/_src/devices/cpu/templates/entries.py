@@ -1,7 +1,7 @@
 """Elements as entries: integers of 64 bits that order as the elements do, with the place of each in the lower half.
 
-No two entries of a row are equal, so that any way of sorting them is a stable way of sorting the elements. Every NaN stands above all
-else, and zeros are equal whatever their sign.
+No two entries of a row are equal, so that any way of sorting them is a stable way of sorting the elements. Every NaN
+stands above all else, and zeros are equal whatever their sign.
 """
 
 from ..llvm.builder import constant
@@ -18,7 +18,8 @@ def is_wide(dtype):
 
 
 def ordered(b, value, dtype, descending):
-    """Signed integers that order as these elements (or the other way round): of 64 bits for wide elements, else of 32."""
+    """Signed integers that order as these elements (or the other way round): of 64 bits for wide elements, else of
+    32."""
     if value.type.is_float:
         value = b.convert(value, f32) if value.type.element in (f16, bf16) else value
         whole = i64 if value.type.element.bits == 64 else i32

@@ -12,11 +12,13 @@ POINTERS = ("source", "target", "pivots")
 
 
 def exchange_kernel(dtype, identity, step=1):
-    """The kernel that copies matrices and exchanges their rows, a matrix a unit; of the identity where nothing is given, with ones in every ``step``-th place.
+    """The kernel that copies matrices and exchanges their rows, a matrix a unit; of the identity where nothing is
+    given, with ones in every ``step``-th place.
 
     Returns its address.
     """
-    return jit.build(f"exchange {dtype} {identity} {step}", lambda: _text(dtype, identity, step), ["exchange"])["exchange"]
+    return jit.build(f"exchange {dtype} {identity} {step}", lambda: _text(dtype, identity, step),
+                     ["exchange"])["exchange"]
 
 
 def _text(dtype, identity, step):
@@ -25,10 +27,14 @@ def _text(dtype, identity, step):
     rows = Rows(f, element, kernel.lanes(element))
 
     def matrix(unit):
-        target, pivots = f.offset(named["target"], f.mul(unit, named["matrix"])), f.offset(named["pivots"], f.mul(unit, named["pivot_bytes"]))
+        target, pivots = f.offset(named["target"], f.mul(unit, named["matrix"])), f.offset(named["pivots"],
+                                                                                           f.mul(unit, named[
+                                                                                               "pivot_bytes"]))
         if identity:
             f.fill_bytes(target, 0, named["matrix"])
-            f.loop(0, named["rows"], 1, [], lambda i, _: f.store(constant(element, 1.0), f.offset(f.offset(target, f.mul(i, named["row"])), f.mul(i, step), element)))
+            f.loop(0, named["rows"], 1, [],
+                   lambda i, _: f.store(constant(element, 1.0),
+                                        f.offset(f.offset(target, f.mul(i, named["row"])), f.mul(i, step), element)))
         else:
             f.copy_bytes(target, f.offset(named["source"], f.mul(unit, named["matrix"])), named["matrix"])
 

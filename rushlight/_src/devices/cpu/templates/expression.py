@@ -1,5 +1,5 @@
-"""Epilogues and prologues written as Exprs: what happens to a contraction's sums, with other tensors as operands, before they are stored, and
-what its operands are computed from."""
+"""Epilogues and prologues written as Exprs: what happens to a contraction's sums, with other tensors as operands,
+before they are stored, and what its operands are computed from."""
 
 from ....core.dtypes import float32
 from ....core.expr import show
@@ -14,8 +14,8 @@ from .elements import Prologue
 
 
 def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given=leaf("sums")):
-    """The Epilogue that stores `expr` instead of the sums; `out` is the name and dtype of the output it goes into, `further` what
-    else is Stored, `given` the leaf of the sums.
+    """The Epilogue that stores `expr` instead of the sums; `out` is the name and dtype of the output it goes into,
+    `further` what else is Stored, `given` the leaf of the sums.
 
     Raises NotImplementedError, when the kernel is made, for operations without instructions.
 
@@ -41,7 +41,8 @@ def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given
                 value = b.load(vector(stored, lanes), b.offset(base, column, stored), mask=mask)
             else:
                 at = beside(b, place, slots[0], base, stored, out_dtype, lanes)
-                value = b.gather(vector(stored, lanes), at, mask) if at.type.lanes else b.load(vector(stored, lanes), at, mask=mask)
+                value = b.gather(vector(stored, lanes), at, mask) if at.type.lanes else b.load(vector(stored, lanes),
+                                                                                               at, mask=mask)
             values[leaf(operand.name, operand.dtype)] = scalars.from_memory(b, value, operand.dtype)
         emission = Emission(b, values, lanes)
         for output, slot in zip(further, slots[1 + len(operands):]):
@@ -59,7 +60,8 @@ def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given
     def touched(b, place, slots):
         elements = [(o.dtype, slot) for o, slot in zip(operands, slots[1:]) if o.along == "element"]
         elements += [(o.dtype, slot) for o, slot in zip(further, slots[1 + len(operands):])]
-        return [beside(b, place, slots[0], b.cast("inttoptr", slot, ptr), STORED[dtype.name], out_dtype, 0) for dtype, slot in elements]
+        return [beside(b, place, slots[0], b.cast("inttoptr", slot, ptr), STORED[dtype.name], out_dtype, 0)
+                for dtype, slot in elements]
 
     kinds = ", ".join(f"{o.name}: {o.dtype} {o.along}" for o in operands)
     slots = tuple(("pointer", name, 0) for name in (out_name, *(o.name for o in operands), *(o.name for o in further)))
@@ -123,7 +125,8 @@ class Emission:
         """A choice of which one side is not even computed unless some lane wants it."""
         b, wanted, found = self.b, self.value(condition), self.value(usual)
         branch = Emission(b, dict(self.values), self.lanes)  # what is computed in a branch is not there after it
-        return b.when(b.reduce("or", wanted), lambda: [b.select(wanted, branch.value(unusual), found)], lambda: [found])[0]
+        return b.when(b.reduce("or", wanted), lambda: [b.select(wanted, branch.value(unusual), found)],
+                      lambda: [found])[0]
 
     def repeat(self, e):
         """A loop within one value."""
@@ -133,4 +136,5 @@ class Emission:
             inner = {**self.values, at: b.splat(b.convert(k, COMPUTED[e.dtype.name]), self.lanes), state: now}
             return Emission(b, inner, self.lanes).value(what)
 
-        return scalars.repeated(b, self.value(e.args[0]), count, lambda k, now: within(k, now, e.args[1]), lambda k, now: within(k, now, e.args[2]))
+        return scalars.repeated(b, self.value(e.args[0]), count, lambda k, now: within(k, now, e.args[1]),
+                                lambda k, now: within(k, now, e.args[2]))

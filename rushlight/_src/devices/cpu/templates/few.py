@@ -1,4 +1,5 @@
-"""Attention of few queries, as a decoder asks: every key and value is read once or a few times, so nothing is packed."""
+"""Attention of few queries, as a decoder asks: every key and value is read once or a few times, so nothing is
+packed."""
 
 from ..llvm.builder import zero
 from ..llvm.types import f32, i64, ptr, vector
@@ -13,7 +14,8 @@ VECTORS = 4  # of a block of values' columns
 
 def write_scores(module, numbers):
     """A function (query, keys, bytes from key to key, how many keys, their size, target): products of one query."""
-    f = module.function("scores", [("query", ptr), ("keys", ptr), ("step", i64), ("count", i64), ("size", i64), ("out", ptr)], internal=True)
+    f = module.function("scores", [("query", ptr), ("keys", ptr), ("step", i64), ("count", i64), ("size", i64),
+                                   ("out", ptr)], internal=True)
     query, keys, step, count, size, out = f.parameters
     last = f.sub(count, 1)
 
@@ -29,9 +31,10 @@ def write_scores(module, numbers):
 
 
 def write_values(module, numbers):
-    """A function (probabilities, values, bytes from row to row, how many, columns, sums, corrections): a row of sums times its correction plus the
-    products with a block of VECTORS vectors of columns."""
-    f = module.function("values", [("weights", ptr), ("values", ptr), ("step", i64), ("count", i64), ("columns", i64), ("out", ptr), ("corrections", ptr)],
+    """A function (probabilities, values, bytes from row to row, how many, columns, sums, corrections): a row of sums
+    times its correction plus the products with a block of VECTORS vectors of columns."""
+    f = module.function("values", [("weights", ptr), ("values", ptr), ("step", i64), ("count", i64), ("columns", i64),
+                                   ("out", ptr), ("corrections", ptr)],
                         internal=True)
     weights, values, step, count, columns, out, corrections = f.parameters
     lanes, kind = numbers.lanes, vector(f32, numbers.lanes)
@@ -47,7 +50,8 @@ def write_values(module, numbers):
         row = f.offset(values, f.mul(place, step))
         found = []
         for j, (mask, total) in enumerate(zip(masks, sums)):
-            loaded = f.load(vector(numbers.element, lanes), f.offset(row, j * lanes * numbers.element.bytes), align=numbers.element.bytes, mask=mask)
+            loaded = f.load(vector(numbers.element, lanes), f.offset(row, j * lanes * numbers.element.bytes),
+                            align=numbers.element.bytes, mask=mask)
             found.append(f.fma(weight, f.convert(loaded, f32), total))
         return found
 

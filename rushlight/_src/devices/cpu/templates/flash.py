@@ -1,7 +1,7 @@
 """Attention forward: blocks of keys are packed once and pass by blocks of queries, whose sums are corrected as they go.
 
-After Dao et al., "FlashAttention" (2022): scores never leave the second cache. One unit of work is a chunk of the queries of one
-head. Blocks that nothing may look at are skipped.
+After Dao et al., "FlashAttention" (2022): scores never leave the second cache. One unit of work is a chunk of the
+queries of one head. Blocks that nothing may look at are skipped.
 """
 
 from dataclasses import dataclass
@@ -26,10 +26,14 @@ def block_of(numbers):
 RAGGED = ("q_starts", "k_starts")  # where each sequence begins, and the last one ends, of sequences that lie end to end
 
 # Strides are in bytes; "scale" is a float's bits, for scores in units of log 2.
-SLOTS = ("q", "k", "v", "mask", "out", "lse", "scratch", "heads", "sharing", "queries", "keys", "size", "value_size", "chunks",
-         "chunk_rows", "scale", "q_batch", "q_head", "q_row", "k_batch", "k_head", "k_row", "v_batch", "v_head", "v_row",
-         "out_batch", "out_head", "out_row", "mask_batch", "mask_head", "mask_row", "scratch_bytes", "keys_at", "values_at",
-         "scores_at", "sums_at", "state_at", "key_panel_bytes", "value_panel_bytes", "value_panels", *RAGGED, *dropout.SLOTS)
+SLOTS = ("q", "k", "v", "mask", "out", "lse", "scratch", "heads", "sharing", "queries", "keys", "size", "value_size",
+         "chunks",
+         "chunk_rows", "scale", "q_batch", "q_head", "q_row", "k_batch", "k_head", "k_row", "v_batch", "v_head",
+         "v_row",
+         "out_batch", "out_head", "out_row", "mask_batch", "mask_head", "mask_row", "scratch_bytes", "keys_at",
+         "values_at",
+         "scores_at", "sums_at", "state_at", "key_panel_bytes", "value_panel_bytes", "value_panels", *RAGGED,
+         *dropout.SLOTS)
 POINTERS = ("q", "k", "v", "mask", "out", "lse", "scratch", *RAGGED)
 
 
@@ -37,8 +41,10 @@ POINTERS = ("q", "k", "v", "mask", "out", "lse", "scratch", *RAGGED)
 class Variant:
     """What the code of a kernel depends on, beside its tiles.
 
-    `mask`: "" (none), "bool" or the float dtype of what is added. `ragged`: sequences lie end to end. `drops`: probabilities are dropped at
-    random. `few`: so few queries that nothing is packed. `modification`: what a user's function does to scores, whose slots follow the others.
+    `mask`: "" (none), "bool" or the float dtype of what is added. `ragged`: sequences lie end to end. `drops`:
+      probabilities are dropped at
+    random. `few`: so few queries that nothing is packed. `modification`: what a user's function does to scores, whose
+    slots follow the others.
     """
 
     dtype: str
@@ -52,7 +58,8 @@ class Variant:
     @property
     def key(self):
         """Names the code completely."""
-        return f"{self.dtype} {self.mask} {self.causal} {self.ragged} {self.drops} {self.few} {self.modification and self.modification.key}"
+        return (f"{self.dtype} {self.mask} {self.causal} {self.ragged} {self.drops} {self.few} "
+                f"{self.modification and self.modification.key}")
 
 
 def flash_kernel(numbers, variant, score_tile, value_tile):
@@ -70,7 +77,8 @@ def _text(numbers, variant, score_tile, value_tile):
     if variant.few:
         functions = few.write_scores(module, numbers), rows, few.write_values(module, numbers), keep
     else:
-        functions = write_scores(module, numbers, score_tile, keys), rows, write_values(module, numbers, value_tile, keys * 4), keep
+        functions = write_scores(module, numbers, score_tile, keys), rows, write_values(module, numbers, value_tile,
+                                                                                        keys * 4), keep
     f = module.function("flash", KERNEL)
     args, begin, end, worker = f.parameters
     s = slots_of(f, args, SLOTS, POINTERS, modification)
@@ -83,7 +91,8 @@ def _text(numbers, variant, score_tile, value_tile):
 
 
 def sequence(b, s, variant, name, batch, size):
-    """(where the rows of a sequence begin, how many there are, where they begin among those of a head) of operand `name`, "q" or "k"."""
+    """(where the rows of a sequence begin, how many there are, where they begin among those of a head) of operand
+    `name`, "q" or "k"."""
     if not variant.ragged:
         return constant(i64, 0), size, constant(i64, 0)
     starts = b.offset(getattr(s, f"{name}_starts"), batch, i64)
@@ -111,7 +120,8 @@ class _Flash:
         self.head = b.sub(self.head_number, b.mul(self.batch, s.heads))
         self.q_first, self.queries, self.row_number = sequence(b, s, self.variant, "q", self.batch, s.queries)
         self.k_first, self.keys, _ = sequence(b, s, self.variant, "k", self.batch, s.keys)
-        self.row_number = b.add(b.mul(self.head if self.variant.ragged else self.head_number, s.queries), self.row_number)
+        self.row_number = b.add(b.mul(self.head if self.variant.ragged else self.head_number, s.queries),
+                                self.row_number)
         first = b.mul(b.sub(unit, b.mul(self.head_number, s.chunks)), s.chunk_rows)
         b.when(b.compare("<", first, self.queries), lambda: self.chunk(first, scratch))
 
@@ -132,7 +142,8 @@ class _Flash:
         self.lse = b.offset(s.lse, b.add(self.row_number, first), f32)
         self.queries_at = scratch
         self.keys_at, self.values_at, self.scores_at, self.sums_at, self.state_at, self.kept_at = (
-            b.offset(scratch, getattr(s, name)) for name in ("keys_at", "values_at", "scores_at", "sums_at", "state_at", "kept_at"))
+            b.offset(scratch, getattr(s, name)) for name in ("keys_at", "values_at", "scores_at", "sums_at", "state_at",
+                                                             "kept_at"))
         self.chunks = b.div(b.add(s.size, self.per_chunk - 1), self.per_chunk)
         self.start()
         stop = b.minimum(self.keys, b.add(self.first, self.rows)) if self.causal else self.keys
@@ -143,7 +154,8 @@ class _Flash:
         """Packs the queries and clears the sums and the rows' state."""
         b, s = self.b, self.s
         if not self.variant.few:
-            pack.write_quads(b, self.score_tile[0], Strided(b, self.numbers, self.q, lane=s.q_row), self.queries_at, self.rows, s.size)
+            pack.write_quads(b, self.score_tile[0], Strided(b, self.numbers, self.q, lane=s.q_row), self.queries_at,
+                             self.rows, s.size)
         b.fill_bytes(self.sums_at, 0, b.sub(s.state_at, s.sums_at))
         lanes = self.numbers.lanes
         self.highest, self.totals = self.state_at, b.offset(self.state_at, s.chunk_rows, f32)
@@ -211,7 +223,8 @@ class _Flash:
             return
         step = s.mask_row
         at = b.offset(b.offset(self.mask_at, b.mul(row, step)), key, self.mask.element)
-        b.when(any_allowed(b, self.mask, at, step, rows, count, self.numbers.lanes), lambda: self.look(row, rows, key, count))
+        b.when(any_allowed(b, self.mask, at, step, rows, count, self.numbers.lanes),
+               lambda: self.look(row, rows, key, count))
 
     def look(self, row, rows, key, count, everybody=None):
         """Scores, probabilities, and their products with the values; whether `everybody` may look there."""
@@ -308,7 +321,8 @@ class _Flash:
 
             def tile(r, _):
                 b.call(self.values_of, [self.scores_row(r), panel, chunks,
-                                        b.offset(target, b.mul(r, self.value_width), f32), b.offset(self.corrections, r, f32)])
+                                        b.offset(target, b.mul(r, self.value_width), f32),
+                                        b.offset(self.corrections, r, f32)])
 
             b.loop(0, rows, value_rows, [], tile)
 
@@ -334,9 +348,11 @@ class _Flash:
 
             def columns(at, _):
                 number = b.div(at, self.value_width)
-                source = b.offset(self.sums_of(r, number), b.add(within, b.sub(at, b.mul(number, self.value_width))), f32)
+                source = b.offset(self.sums_of(r, number), b.add(within, b.sub(at, b.mul(number, self.value_width))),
+                                  f32)
                 value = b.convert(b.mul(b.load(kind, source), inverse), self.numbers.element)
-                b.store(value, b.offset(out, at, self.numbers.element), mask=b.lane_mask(b.sub(s.value_size, at), lanes))
+                b.store(value, b.offset(out, at, self.numbers.element),
+                        mask=b.lane_mask(b.sub(s.value_size, at), lanes))
 
             b.loop(0, s.value_size, lanes, [], columns)
 

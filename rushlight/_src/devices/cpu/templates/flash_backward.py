@@ -1,7 +1,8 @@
 """Gradients of attention: probabilities are computed again from the forward's logarithms of totals, block by block.
 
-After Dao et al., "FlashAttention" (2022). One unit of work is a head of keys with all heads of queries that share it: blocks of keys
-outside, blocks of queries inside. The gradients of keys and values wait for one block of keys, those of queries for all.
+After Dao et al., "FlashAttention" (2022). One unit of work is a head of keys with all heads of queries that share it:
+blocks of keys outside, blocks of queries inside. The gradients of keys and values wait for one block of keys, those of
+queries for all.
 """
 
 from ..llvm import jit
@@ -38,9 +39,11 @@ def block_of(numbers):
 
 
 def flash_backward_kernel(numbers, variant, score_tile, size_tile, value_tile):
-    """The kernel of attention's gradients, a head of keys a unit; returns its address. Arguments are as in `flash_kernel`."""
+    """The kernel of attention's gradients, a head of keys a unit; returns its address. Arguments are as in
+    `flash_kernel`."""
     key = f"flash backward {numbers} {variant.key} {score_tile} {size_tile} {value_tile} {block_of(numbers)}"
-    return jit.build(key, lambda: _text(numbers, variant, score_tile, size_tile, value_tile), ["flash_backward"])["flash_backward"]
+    return jit.build(key, lambda: _text(numbers, variant, score_tile, size_tile, value_tile),
+                     ["flash_backward"])["flash_backward"]
 
 
 def _text(numbers, variant, score_tile, size_tile, value_tile):
@@ -49,7 +52,8 @@ def _text(numbers, variant, score_tile, size_tile, value_tile):
     row = keys * 4
     functions = {
         "scores": write_scores(module, numbers, score_tile, keys),
-        "rows": [write_rows(module, numbers, variant, use, f"rows{k}") for k, use in enumerate(uses(variant.modification))],
+        "rows": [write_rows(module, numbers, variant, use, f"rows{k}")
+                 for k, use in enumerate(uses(variant.modification))],
         "keep": dropout.write_keep(module, keys) if variant.drops else None,
         "queries": write_products(module, numbers, size_tile, row, step, "queries")}
     for name, tile in (("keys", size_tile), ("values", value_tile)):
@@ -59,7 +63,8 @@ def _text(numbers, variant, score_tile, size_tile, value_tile):
     f = module.function("flash_backward", KERNEL)
     args, begin, end, worker = f.parameters
     s = slots_of(f, args, SLOTS, POINTERS, variant.modification)
-    writer = (_TiledBackward if numbers.tiles else _Backward)(f, s, numbers, variant, (score_tile, size_tile, value_tile), functions)
+    writer = (_TiledBackward if numbers.tiles else _Backward)(f, s, numbers, variant,
+                                                              (score_tile, size_tile, value_tile), functions)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
     units = lambda: f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
     configured(f, units) if numbers.tiles else units()
@@ -68,12 +73,13 @@ def _text(numbers, variant, score_tile, size_tile, value_tile):
 
 
 def write_rows(module, numbers, variant, modify=None, name="rows"):
-    """A function that turns rows of products, of queries x keys (scores but for the factor `log_scale`) and of gradients x values,
-    into probabilities and gradients of scores.
+    """A function that turns rows of products, of queries x keys (scores but for the factor `log_scale`) and of
+    gradients x values, into probabilities and gradients of scores.
 
-    It takes as many rows as `numbers` multiplies at once. Single floats are written over what was read. Pairs of halves: the
-    gradients over the products, and into `pairs` words of two rows, for probabilities and then for gradients. `variant` and `modify` are as in
-    `write_row`; their parameters follow, those of the first row: what is kept and the factor for it, then the user's; queries are counted on.
+    It takes as many rows as `numbers` multiplies at once. Single floats are written over what was read. Pairs of
+    halves: the gradients over the products, and into `pairs` words of two rows, for probabilities and then for
+    gradients. `variant` and `modify` are as in `write_row`; their parameters follow, those of the first row: what is
+    kept and the factor for it, then the user's; queries are counted on.
     """
     count, dtype, mask = numbers.per_word, variant.dtype, mask_of(variant.mask)
     parameters = [("scores", ptr), ("products", ptr), ("pairs", ptr), ("totals", ptr), ("deltas", ptr), ("padded", i64),
@@ -84,7 +90,8 @@ def write_rows(module, numbers, variant, modify=None, name="rows"):
     scores, products, pairs, totals, deltas, padded, scale, log_scale, *each = f.parameters
     each, where = each[:2 * count], each[2 * count:]
     kept, larger = (where.pop(0), f.splat(where.pop(0), numbers.lanes)) if variant.drops else (None, None)
-    modified = [modify.within(f, [*where[:2], f.add(where[2], r), *where[3:]]) for r in range(count)] if modify else None
+    modified = [modify.within(f, [*where[:2], f.add(where[2], r), *where[3:]])
+                for r in range(count)] if modify else None
     limits, masks = each[::2], each[1::2]
     lanes, kind = numbers.lanes, numbers.vector
     factor, log_factor = f.splat(scale, lanes), f.splat(log_scale, lanes)
@@ -128,7 +135,8 @@ def write_rows(module, numbers, variant, modify=None, name="rows"):
         for r, (_, gradient) in enumerate(found):
             f.store(rounded_operand(f, gradient, element), f.offset(f.offset(products, r * row), k, element))
         for values, place in zip(zip(*found), (0, block.queries * block.keys * 2)):
-            low, high = (f.cast("zext", f.bitcast(rounded_operand(f, v, element), vector(i16, lanes)), numbers.words) for v in values)
+            low, high = (f.cast("zext", f.bitcast(rounded_operand(f, v, element), vector(i16, lanes)), numbers.words)
+                         for v in values)
             f.store(f.or_(low, f.shl(high, 16)), f.offset(f.offset(pairs, place), k, i32))
 
     whole = limits[0] if count == 1 else f.minimum(*limits)
@@ -159,12 +167,14 @@ class _Backward:
         self.scratch = scratch
         q_first, self.queries, self.row_number = sequence(b, s, self.variant, "q", self.batch, s.queries)
         k_first, self.keys, _ = sequence(b, s, self.variant, "k", self.batch, s.keys)
-        self.firsts = {"k": k_first, "v": k_first, "grad_k": k_first, "grad_v": k_first, "q": q_first, "grad_q": q_first, "out": q_first,
+        self.firsts = {"k": k_first, "v": k_first, "grad_k": k_first, "grad_v": k_first, "q": q_first,
+                       "grad_q": q_first, "out": q_first,
                        "grad": q_first, "mask": q_first}
         b.loop(0, s.sharing, 1, [], lambda member, _: self.pack_queries(member))
         b.loop(0, self.keys, self.keys_at_once, [], lambda key, _: self.key_block(key))
         b.loop(0, s.sharing, 1, [], lambda member, _: self.store(
-            "grad_q", self.place("grad_q", self.head(member)), self.at("q_sums", member), self.queries, s.size, self.size_width, self.queries_at_once))
+            "grad_q", self.place("grad_q", self.head(member)), self.at("q_sums", member), self.queries, s.size,
+            self.size_width, self.queries_at_once))
 
     def at(self, name, member=None):
         """The address of a buffer in scratch, or a head's part of it."""
@@ -210,17 +220,20 @@ class _Backward:
         return totals, b.offset(totals, s.padded_queries, f32)
 
     def pack_queries(self, member):
-        """Packs a head of queries and of gradients both ways; totals and deltas of its rows; clears their gradients' sums."""
+        """Packs a head of queries and of gradients both ways; totals and deltas of its rows; clears their gradients'
+        sums."""
         b, s, numbers = self.b, self.s, self.numbers
         head = self.head(member)
         blocks = b.div(b.add(self.queries, self.queries_at_once - 1), self.queries_at_once)
-        b.fill_bytes(self.at("q_sums", member), 0, b.mul(blocks, b.mul(s.size_panels, self.queries_at_once * self.size_width * 4)))
+        b.fill_bytes(self.at("q_sums", member), 0,
+                     b.mul(blocks, b.mul(s.size_panels, self.queries_at_once * self.size_width * 4)))
         for name, size, width, panels, panel_bytes in (
                 ("q", s.size, self.size_width, s.size_panels, s.q_panel_bytes),
                 ("grad", s.value_size, self.value_width, s.value_panels, s.grad_panel_bytes)):
             source, row_bytes = self.place(name, head), getattr(s, f"{name}_row")
             quads = self.at(f"{name}_quads", member)
-            pack.write_quads(b, self.score_tile[0], Strided(b, numbers, source, lane=row_bytes), quads, self.queries, size)
+            pack.write_quads(b, self.score_tile[0], Strided(b, numbers, source, lane=row_bytes), quads, self.queries,
+                             size)
             target = b.offset(self.at(f"{name}_panels"), b.mul(member, b.mul(panels, panel_bytes)))
             self.pack_across(width, source, row_bytes, size, target, panel_bytes)
         self.pack_rows(member, head)
@@ -245,7 +258,8 @@ class _Backward:
 
             def some(at, found):
                 mask = b.lane_mask(b.sub(s.value_size, at), lanes)
-                x, y = (b.convert(b.load(kind, b.offset(p, at, numbers.element), mask=mask), f32) for p in (left, right))
+                x, y = (b.convert(b.load(kind, b.offset(p, at, numbers.element), mask=mask), f32)
+                        for p in (left, right))
                 return [b.fma(x, y, found[0])]
 
             found, = b.loop(0, s.value_size, lanes, [zero(numbers.vector)], some)
@@ -300,11 +314,13 @@ class _Backward:
         scores, products = self.at("scores"), self.at("products")
         self.multiply_scores(self.at("q_quads", member), "k_across", s.size, row, rows, count, scores)
         self.multiply_scores(self.at("grad_quads", member), "v_across", s.value_size, row, rows, count, products)
-        choose(b, everybody, self.functions["rows"], lambda function: self.differentiate(function, member, row, rows, key, count, mask_at))
+        choose(b, everybody, self.functions["rows"],
+               lambda function: self.differentiate(function, member, row, rows, key, count, mask_at))
         chunks, depth = (b.div(b.add(n, self.per_chunk - 1), self.per_chunk) for n in (count, rows))
         block_bytes = b.mul(s.size_panels, self.queries_at_once * self.size_width * 4)
         sums = b.offset(self.at("q_sums", member), b.mul(b.div(row, self.queries_at_once), block_bytes))
-        self.add("queries", self.size_tile[0], products, self.keys_at_once * 4, self.at("k_panels"), s.k_panel_bytes, chunks, sums,
+        self.add("queries", self.size_tile[0], products, self.keys_at_once * 4, self.at("k_panels"), s.k_panel_bytes,
+                 chunks, sums,
                  self.queries_at_once, self.size_width, rows, s.size_panels)
         pairs = self.at("pairs")
         weights, gradients = (scores, products) if numbers.per_word == 1 else (
@@ -318,7 +334,8 @@ class _Backward:
         width, panel_bytes = tile[1] * numbers.lanes, getattr(s, f"{operand}_panel_bytes")
         source = b.offset(self.at(f"{operand}_panels"), b.mul(member, b.mul(number, panel_bytes)))
         source = b.offset(source, b.mul(b.div(row, numbers.per_word), width * numbers.word.bytes))
-        self.add(name, tile[0], left, numbers.word.bytes, source, panel_bytes, depth, self.at(sums), self.keys_at_once, width, count, number)
+        self.add(name, tile[0], left, numbers.word.bytes, source, panel_bytes, depth, self.at(sums), self.keys_at_once,
+                 width, count, number)
 
     def multiply_scores(self, quads, panels, size, row, rows, count, target):
         """A block of products of packed rows with packed keys or values."""
@@ -352,9 +369,11 @@ class _Backward:
             dropout.decide(b, s, self.functions["keep"], kept, number, row, rows, key, count)
 
         def some(r, _):
-            arguments = [b.offset(self.at("scores"), b.mul(r, self.keys_at_once), f32), b.offset(self.at("products"), b.mul(r, self.keys_at_once), f32),
+            arguments = [b.offset(self.at("scores"), b.mul(r, self.keys_at_once), f32),
+                         b.offset(self.at("products"), b.mul(r, self.keys_at_once), f32),
                          b.offset(self.at("pairs"), b.mul(b.div(r, step), self.keys_at_once), i32),
-                         b.offset(totals, b.add(row, r), f32), b.offset(deltas, b.add(row, r), f32), padded, scale, log_scale]
+                         b.offset(totals, b.add(row, r), f32), b.offset(deltas, b.add(row, r), f32), padded, scale,
+                         log_scale]
             for k in range(step):
                 number = b.add(r, k)
                 limit = count
@@ -364,7 +383,8 @@ class _Backward:
                 arguments += [limit, b.offset(mask_at, b.mul(number, mask_row))]
             if self.variant.drops:
                 arguments += [b.offset(kept, b.mul(r, dropout.row_bytes(self.keys_at_once))), larger]
-            b.call(function, arguments + where_of(s, self.modification, self.batch, self.head(member), b.add(row, r), key))
+            b.call(function, arguments + where_of(s, self.modification, self.batch, self.head(member), b.add(row, r),
+                                                  key))
 
         b.loop(0, b.mul(b.div(b.add(rows, self.per_chunk - 1), self.per_chunk), self.per_chunk), step, [], some)
 
@@ -395,7 +415,8 @@ class _Backward:
                 place = b.add(b.mul(b.add(b.mul(block, panels), number), rows_there * width), within)
                 place = b.add(place, b.sub(at, b.mul(number, width)))
                 value = b.convert(b.load(self.numbers.vector, b.offset(sums, place, f32)), element)
-                b.store(value, b.offset(b.offset(target, b.mul(r, row_bytes)), at, element), mask=b.lane_mask(b.sub(size, at), lanes))
+                b.store(value, b.offset(b.offset(target, b.mul(r, row_bytes)), at, element),
+                        mask=b.lane_mask(b.sub(size, at), lanes))
 
             b.loop(0, size, lanes, [], columns)
 
@@ -403,8 +424,9 @@ class _Backward:
 
 
 class _TiledBackward(_Backward):
-    """With tile registers the gradients of keys and values are computed as their transposes: the words that a block of weights becomes,
-    two rows in one, are an operand as it stands, and only the sums of a block of keys are transposed in the end."""
+    """With tile registers the gradients of keys and values are computed as their transposes: the words that a block of
+    weights becomes, two rows in one, are an operand as it stands, and only the sums of a block of keys are transposed
+    in the end."""
 
     def pack_across(self, width, source, row_bytes, size, target, panel_bytes):
         elements = Strided(self.b, self.numbers, source, k=row_bytes)
@@ -414,13 +436,16 @@ class _TiledBackward(_Backward):
         b, s = self.b, self.s
         rows, width = tile[0], tile[1] * self.numbers.lanes
         steps = b.div(b.add(self.queries, self.per_chunk - 1), self.per_chunk)
-        source = b.offset(self.at(f"{operand}_panels"), b.mul(member, b.mul(number, getattr(s, f"{operand}_panel_bytes"))))
+        source = b.offset(self.at(f"{operand}_panels"),
+                          b.mul(member, b.mul(number, getattr(s, f"{operand}_panel_bytes"))))
         source = b.offset(source, b.mul(b.div(row, self.per_chunk), rows * ROW_BYTES))
 
         def tile_rows(r, _):
             quads = b.offset(source, b.mul(r, b.mul(steps, rows * ROW_BYTES)))
             to = b.offset(self.at(sums), b.mul(r, rows * self.keys_at_once * 4))
-            b.loop(0, count, width, [], lambda at, _: b.call(self.functions[name], [quads, b.offset(left, at, f32), depth, b.offset(to, at, f32)]))
+            b.loop(0, count, width, [],
+                   lambda at, _: b.call(self.functions[name],
+                                        [quads, b.offset(left, at, f32), depth, b.offset(to, at, f32)]))
 
         b.loop(0, number, 1, [], tile_rows)
 

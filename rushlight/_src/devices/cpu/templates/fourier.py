@@ -1,8 +1,9 @@
-"""Fourier transforms along one dimension: between memory and planes of real and imaginary parts, where the stages of stockham.py run.
+"""Fourier transforms along one dimension: between memory and planes of real and imaginary parts, where the stages of
+stockham.py run.
 
-A row is transformed along its length, with neighbours of one transform in the lanes; of other dimensions as many transforms as a vector
-has lanes run side by side. Real numbers of even count become half as many complex ones. A length with a large prime factor becomes
-a convolution (Bluestein 1970).
+A row is transformed along its length, with neighbours of one transform in the lanes; of other dimensions as many
+transforms as a vector has lanes run side by side. Real numbers of even count become half as many complex ones. A length
+with a large prime factor becomes a convolution (Bluestein 1970).
 """
 
 import functools
@@ -20,16 +21,18 @@ from .contraction import Contraction, Step, table, written_slots
 from .stockham import factors, stage_rows, stages, write_stages
 from .units import Units
 
-COMPLEX, REAL, HALF = "complex", "real", "half"  # what memory holds of a row; HALF: the first coefficients of a real one's transform
-SLOTS = ("x", "y", "scratch", "rows", "tables", "places", "factors", "count", "blocks", "inner", "x_row", "y_row", "x_step", "y_step", "plane", "scratch_bytes",
+# what memory holds of a row; HALF: the first coefficients of a real one's transform
+COMPLEX, REAL, HALF = "complex", "real", "half"
+SLOTS = ("x", "y", "scratch", "rows", "tables", "places", "factors", "count", "blocks", "inner", "x_row", "y_row",
+         "x_step", "y_step", "plane", "scratch_bytes",
          "size", "half", "length", "span")
 POINTERS = ("x", "y", "scratch", "rows", "tables", "places", "factors")
 
 
 @dataclass(frozen=True)
 class Fourier:
-    """Transforms of `size` numbers, `outer` times `inner` of them, neighbours of one lying `inner` apart. `given`, `made`: COMPLEX, REAL or
-    HALF; `inverse`: with the other sign of the exponent. Nothing is divided."""
+    """Transforms of `size` numbers, `outer` times `inner` of them, neighbours of one lying `inner` apart. `given`,
+    `made`: COMPLEX, REAL or HALF; `inverse`: with the other sign of the exponent. Nothing is divided."""
 
     outer: int
     size: int
@@ -69,11 +72,13 @@ def _planned(p, threads):
     more = np.concatenate([_packing(p.size) if packed else np.zeros(0), *(_chirp(length, span) if turned else ())])
     keep: list = []
     numbers = {"rows": table(rows, keep), "tables": table(_words(tables, p.dtype), keep), "places": table(places, keep),
-               "factors": table(_words(np.stack([more.real, more.imag], 1).reshape(-1), p.dtype), keep), "count": len(parts), "inner": p.inner}
+               "factors": table(_words(np.stack([more.real, more.imag], 1).reshape(-1), p.dtype), keep),
+               "count": len(parts), "inner": p.inner}
     blocks = -(-p.inner // beside)
     plane = -(-(span + 2) * beside * element.bytes // 64) * 64 + lanes * element.bytes
     sizes = [element.bytes * (1 if kind == REAL else 2) for kind in (p.given, p.made)]
-    numbers |= {"blocks": blocks, "x_row": held(p.given, p.size) * p.inner * sizes[0], "y_row": held(p.made, p.size) * p.inner * sizes[1],
+    numbers |= {"blocks": blocks, "x_row": held(p.given, p.size) * p.inner * sizes[0],
+                "y_row": held(p.made, p.size) * p.inner * sizes[1],
                 "x_step": p.inner * sizes[0], "y_step": p.inner * sizes[1], "plane": plane, "scratch_bytes": 4 * plane,
                 "size": p.size, "half": p.size // 2, "length": length, "span": span}
     kernel = fourier_kernel(p.dtype, packed, turned, p.given, p.made, p.inverse, beside > 1, kinds)
@@ -103,7 +108,8 @@ def _chirp(n, span):
 
 
 def fourier_kernel(*key):
-    """The kernel of a kind of transform, a row (or as many columns as a vector has lanes) a unit; returns its address."""
+    """The kernel of a kind of transform, a row (or as many columns as a vector has lanes) a unit; returns its
+    address."""
     return jit.build(f"fourier {key}", lambda: _text(*key), ["fourier"])["fourier"]
 
 
@@ -128,7 +134,8 @@ def _text(dtype, packed, turned, given, made, inverse, columns, kinds):
 
 
 class _Transform:
-    """Writes the transform of one unit. `here`: the planes that hold it; positions in them are counted in numbers of one transform."""
+    """Writes the transform of one unit. `here`: the planes that hold it; positions in them are counted in numbers of
+    one transform."""
 
     def __init__(self, f, named, element, lanes, run, packed, turned, inverse):
         self.f, self.s, self.element, self.lanes, self.run, self.packed, self.turned, self.inverse = f, named, element, lanes, run, packed, turned, inverse
@@ -170,7 +177,9 @@ class _Transform:
         spectrum = self.stages(self.here, self.inverse)
 
         def filtered(j, mask):
-            self.put(self.here, j, times(f, self.get(spectrum, j, mask), conj(self.known(f.add(self.chirp, self.length), j, mask))), mask)
+            self.put(self.here, j,
+                     times(f, self.get(spectrum, j, mask), conj(self.known(f.add(self.chirp, self.length), j, mask))),
+                     mask)
 
         self.each(constant(i64, 0), self.span, filtered)
         self.now = self.stages(self.here, not self.inverse)
@@ -180,7 +189,7 @@ class _Transform:
 
         self.each(constant(i64, 0), self.length, back)
 
-    # -- planes ------------------------------------------------------------------------------------------------------------------
+    # -- planes --------------------------------------------------------------------------------------------------------
 
     def get(self, plane, j, mask):
         at = self.at(plane, j)
@@ -191,23 +200,27 @@ class _Transform:
         self.f.store(value[0], at, mask=mask)
         self.f.store(value[1], self.f.offset(at, self.plane), mask=mask)
 
-    # -- from memory, and back -----------------------------------------------------------------------------------------------------
+    # -- from memory, and back -----------------------------------------------------------------------------------------
 
     def load_complex(self):
         self.each(constant(i64, 0), self.length, lambda j, mask: self.put(self.here, j, self.read(j, mask), mask))
 
     def load_real(self):
         def one(j, mask):
-            self.put(self.here, j, self.read_pair(j, mask) if self.packed else (self.read_one(j, mask), zero(self.kind)), mask)
+            self.put(self.here, j, self.read_pair(j, mask) if self.packed
+                     else (self.read_one(j, mask), zero(self.kind)), mask)
 
         self.each(constant(i64, 0), self.length, one)
 
     def load_half(self):
-        """Coefficients k and size - k are conjugates: the rest of them, or of even sizes those of even and odd numbers in one."""
+        """Coefficients k and size - k are conjugates: the rest of them, or of even sizes those of even and odd numbers
+        in one."""
         f, half = self.f, self.half
         if not self.packed:
             self.each(constant(i64, 0), self.beyond, lambda k, mask: self.put(self.here, k, self.read(k, mask), mask))
-            self.each(self.beyond, self.size, lambda k, mask: self.put(self.here, k, self.conjugate(self.read_back(f.sub(self.size, k), mask)), mask))
+            self.each(self.beyond, self.size,
+                      lambda k, mask: self.put(self.here, k, self.conjugate(self.read_back(f.sub(self.size, k), mask)),
+                                               mask))
             self.first_parts(lambda re, _: (re, zero(re.type)))
             return
 
@@ -269,13 +282,15 @@ class _Rows(_Transform):
     def pairs(self, at, mask):
         """Complex numbers from memory."""
         low, high = self.doubled(mask)
-        return parted(self.f, self.f.load(self.kind, at, mask=low), self.f.load(self.kind, self.f.offset(at, self.lanes, self.element), mask=high))
+        return parted(self.f, self.f.load(self.kind, at, mask=low),
+                      self.f.load(self.kind, self.f.offset(at, self.lanes, self.element), mask=high))
 
     def doubled(self, mask):
         """The masks of two vectors, of each lane twice."""
         if mask is None:
             return None, None
-        return tuple(self.f.shuffle(mask, None, [half * self.lanes // 2 + k // 2 for k in range(self.lanes)]) for half in range(2))
+        return tuple(self.f.shuffle(mask, None, [half * self.lanes // 2 + k // 2 for k in range(self.lanes)])
+                     for half in range(2))
 
     def read(self, j, mask):
         return self.pairs(self.f.offset(self.x, self.f.mul(j, 2), self.element), mask)
@@ -288,7 +303,8 @@ class _Rows(_Transform):
     def read_back(self, j, mask):
         """The numbers at j, j - 1, ..."""
         first = self.f.sub(j, self.lanes - 1)
-        re, im = self.pairs(self.f.offset(self.x, self.f.mul(first, 2), self.element), mask and reversed_lanes(self.f, mask))
+        re, im = self.pairs(self.f.offset(self.x, self.f.mul(first, 2), self.element),
+                            mask and reversed_lanes(self.f, mask))
         return reversed_lanes(self.f, re), reversed_lanes(self.f, im)
 
     def get_back(self, j, mask):
@@ -346,7 +362,8 @@ class _Columns(_Transform):
 
     def known(self, start, j, mask):
         at = self.f.offset(self.s["factors"], self.f.mul(self.f.add(j, start), 2), self.element)
-        return tuple(self.f.splat(self.f.load(self.element, self.f.offset(at, c, self.element)), self.lanes) for c in range(2))
+        return tuple(self.f.splat(self.f.load(self.element, self.f.offset(at, c, self.element)), self.lanes)
+                     for c in range(2))
 
     def place(self, name, j, per):
         """Where the numbers at j lie, each `per` elements."""
@@ -355,7 +372,8 @@ class _Columns(_Transform):
 
     def read(self, j, mask):
         at = self.place("x", j, 2)
-        return parted(self.f, *(self.f.load(self.kind, self.f.offset(at, half * self.lanes, self.element), mask=self.masks[half]) for half in range(2)))
+        return parted(self.f, *(self.f.load(self.kind, self.f.offset(at, half * self.lanes, self.element),
+                                            mask=self.masks[half]) for half in range(2)))
 
     def read_one(self, j, mask):
         return self.f.load(self.kind, self.place("x", j, 1), mask=self.mask)

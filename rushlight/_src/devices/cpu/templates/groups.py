@@ -1,4 +1,5 @@
-"""Rows of whole vectors in scratch memory, read and written some vectors at once: what decompositions by rotations work on."""
+"""Rows of whole vectors in scratch memory, read and written some vectors at once: what decompositions by rotations work
+on."""
 
 from ..llvm.builder import constant
 from ..llvm.scalars import STORED
@@ -11,12 +12,14 @@ class Groups:
     """Writes work on rows of groups of vectors."""
 
     def __init__(self, f, dtype, lanes, group):
-        self.f, self.element, self.lanes, self.group, self.kind = f, STORED[dtype], lanes, group, vector(STORED[dtype], lanes)
+        self.f, self.element, self.lanes, self.group, self.kind = f, STORED[dtype], lanes, group, vector(STORED[dtype],
+                                                                                                         lanes)
         self.rows = Rows(f, self.element, lanes)
 
     @classmethod
     def text(cls, name, slots, pointers, dtype, group, with_vectors):
-        """The text of a kernel that decomposes a matrix a unit: `matrix(unit)` writes it, with `here` as the scratch memory of its thread."""
+        """The text of a kernel that decomposes a matrix a unit: `matrix(unit)` writes it, with `here` as the scratch
+        memory of its thread."""
         kernel = Units(name, slots, pointers)
         writer = cls(kernel.f, dtype, kernel.lanes(STORED[dtype]), group, with_vectors, kernel.loaded())
         writer.here = kernel.scratch()
@@ -24,7 +27,8 @@ class Groups:
 
     def load(self, row, first):
         """The vectors of a group from a row's element `first` on."""
-        return [self.f.load(self.kind, self.f.offset(row, self.f.add(first, k * self.lanes), self.element)) for k in range(self.group)]
+        return [self.f.load(self.kind, self.f.offset(row, self.f.add(first, k * self.lanes), self.element))
+                for k in range(self.group)]
 
     def store(self, values, row, first):
         for k, value in enumerate(values):
@@ -64,12 +68,13 @@ class Groups:
     def power(self, most):
         """A power of two near a positive number; 1 for zero."""
         f = self.f
-        bits, exponent, least = (i32, 0x7F800000, 2.0**-120) if self.element.bits == 32 else (i64, 0x7FF0000000000000, 2.0**-1000)
+        bits, exponent, least = (i32, 0x7F800000, 2.0**-120) if self.element.bits == 32 else (i64, 0x7FF0000000000000,
+                                                                                              2.0**-1000)
         found = f.bitcast(f.and_(f.bitcast(most, bits), exponent), self.element)
         found = f.select(f.compare(">", found, least), found, constant(self.element, least))
         return f.select(f.compare(">", most, 0.0), found, constant(self.element, 1.0))
 
-    # -- double numbers beside the rows ---------------------------------------------------------------------------------------------
+    # -- double numbers beside the rows --------------------------------------------------------------------------------
 
     def number(self, base, k):
         return self.f.load(f64, self.f.offset(base, k, f64))
@@ -88,7 +93,8 @@ class Groups:
                 return f.load(i64, f.offset(order, f.maximum(f.sub(k, 1), 0), i64))
 
             def further(state):
-                return f.and_(f.compare(">", state[0], 0), f.compare("<" if descending else ">", self.number(numbers, before(state[0])), value))
+                return f.and_(f.compare(">", state[0], 0),
+                              f.compare("<" if descending else ">", self.number(numbers, before(state[0])), value))
 
             def moved(state):
                 f.store(before(state[0]), f.offset(order, state[0], i64))
@@ -121,6 +127,7 @@ class Groups:
 
         def row(k, _):
             which = f.load(i64, f.offset(order, k, i64))
-            self.rows.copied(f.offset(base, f.mul(which, wide), self.element), f.offset(target, f.mul(k, length), self.element), length)
+            self.rows.copied(f.offset(base, f.mul(which, wide), self.element),
+                             f.offset(target, f.mul(k, length), self.element), length)
 
         f.loop(0, count, 1, [], row)

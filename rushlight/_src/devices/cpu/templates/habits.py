@@ -1,6 +1,8 @@
-"""What suits the processor at hand: figures that were measured on one kind of it, which planners ask for instead of writing them down.
+"""What suits the processor at hand: figures that were measured on one kind of it, which planners ask for instead of
+writing them down.
 
-`max_autotune` (tune.py) measures other choices; these are the first guesses. A kind that nobody measured gets figures that did well on AMD's Zen 5.
+`max_autotune` (tune.py) measures other choices; these are the first guesses. A kind that nobody measured gets figures
+that did well on AMD's Zen 5.
 """
 
 import functools
@@ -13,9 +15,12 @@ from ....core.native.compiler import processor
 class Habits:
     """Figures of blocked products.
 
-    `ahead`: tiles ask for the next panel of B and the next block of A while they compute. `second_rate`: bytes a cycle that a tile may
-    want of the second cache before it waits (0: it never does). `whole`: the part of the second cache that A may fill to be one block.
-    `block_rows`: rows of a block where A is more; 0: as many as half a small second cache holds, which is then `whole`, too.
+    `ahead`: tiles ask for the next panel of B and the next block of A while they compute. `second_rate`: bytes a cycle
+      that a tile may
+    want of the second cache before it waits (0: it never does). `whole`: the part of the second cache that A may fill
+    to be one block.
+    `block_rows`: rows of a block where A is more; 0: as many as half a small second cache holds, which is then `whole`,
+      too.
     """
 
     ahead: bool = False

@@ -1,12 +1,13 @@
 """Images made ready for convolution: padded, and split by stride, so that every tap reads neighbouring memory.
 
-A stride-s convolution reads x[o * s + t] at output o and tap t. Split into s phases, phase[p][i] = x[i * s + p], that is
-phase[t % s][o + t // s]: for a fixed tap, neighbouring outputs read neighbours. Outputs are numbered over the rows of the
-phase image (its pitch included), so a whole run of them is one vector load at "output number plus the tap's offset"; the few
-numbers past the end of a row are computed and thrown away.
+A stride-s convolution reads x[o * s + t] at output o and tap t. Split into s phases, phase[p][i] = x[i * s + p], that
+is phase[t % s][o + t // s]: for a fixed tap, neighbouring outputs read neighbours. Outputs are numbered over the rows
+of the phase image (its pitch included), so a whole run of them is one vector load at "output number plus the tap's
+offset"; the few numbers past the end of a row are computed and thrown away.
 
-Where that is many numbers, the rows of several images take turns (row 0 of each, then row 1 of each, ...), and each column of
-taps gets a copy of the image that starts at its tap: rows then have the output's width, and nothing is thrown away.
+Where that is many numbers, the rows of several images take turns (row 0 of each, then row 1 of each, ...), and each
+column of taps gets a copy of the image that starts at its tap: rows then have the output's width, and nothing is thrown
+away.
 """
 
 import math
@@ -24,8 +25,10 @@ from .units import Units
 
 SLACK = 4096  # bytes that may be read past the last image
 
-PAD_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x_channel", "x_depth", "x_height", "x_width",
-             "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "step_depth", "step_height", "step_width",
+PAD_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x_channel", "x_depth", "x_height",
+             "x_width",
+             "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "step_depth", "step_height",
+             "step_width",
              "phases_depth", "phases_height", "phases_width", "rows_depth", "rows_height", "rows_width",
              "tap_width", "pitch",
              "image_batch", "image_channel", "phase_bytes")
@@ -35,8 +38,9 @@ PAD_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x_c
 class Geometry:
     """Three spatial dimensions (1 where fewer) of a convolution that reads `size` and writes `out`.
 
-    `taps` gives, per dimension, the positions of the taps in the padded input, ascending; `step` the distance of neighbouring
-    outputs. `columns`: a copy of the image for each tap along the width. `images`: how many images' rows take turns.
+    `taps` gives, per dimension, the positions of the taps in the padded input, ascending; `step` the distance of
+    neighbouring outputs. `columns`: a copy of the image for each tap along the width. `images`: how many images' rows
+    take turns.
     """
 
     size: tuple
@@ -70,7 +74,8 @@ class Geometry:
 
     @cached_property
     def plane_elements(self):
-        """Elements a channel takes: its phases, rounded so that neighbouring channels fall into different cache sets."""
+        """Elements a channel takes: its phases, rounded so that neighbouring channels fall into different cache
+        sets."""
         lines = -(-self.phase_elements * math.prod(self.phases) // 16)
         return 16 * (lines | 1)
 
@@ -91,11 +96,12 @@ class Geometry:
         return np.array(offsets, np.int64)
 
     def output_offsets(self, out, strides):
-        """The offset of each output number in outputs of this size and these strides (batch, then space); -1 for those thrown
-        away."""
+        """The offset of each output number in outputs of this size and these strides (batch, then space); -1 for those
+        thrown away."""
         table = np.full((out[0], self.rows[1], self.images, self.rows[2]), -1, np.int64)
         batch, *space = strides
-        where = sum(i * s for i, s in zip(np.indices((out[0], out[1], self.images, out[2])), (*space[:2], batch, space[2])))
+        where = sum(i * s for i, s in zip(np.indices((out[0], out[1], self.images, out[2])),
+                                          (*space[:2], batch, space[2])))
         table[:, :out[1], :, :out[2]] = where
         return table.reshape(-1)[:self.count(out)]
 
@@ -125,8 +131,8 @@ def is_contiguous(strides, size):
 def pad_kernel(element, numbers, step):
     """The kernel that writes phase images of words, one (batch, plane) a unit; returns its address.
 
-    A plane holds as many channels of a group as a word has parts. `step` is 1 or 2 when the input's rows are contiguous and
-    outputs are so many elements apart, else 0.
+    A plane holds as many channels of a group as a word has parts. `step` is 1 or 2 when the input's rows are contiguous
+    and outputs are so many elements apart, else 0.
     """
     key = f"pad {element} {numbers} {step}"
     return jit.build(key, lambda: _pad_text(element, numbers, step), ["pad"])["pad"]
@@ -151,7 +157,8 @@ def _pad_text(element, numbers, step):
                 offsets = f.mul(f.cast("sext", places, vector(i64, count)), f.splat(x_width, count))
             for source, limit in zip(sources, limits):
                 if step:
-                    loaded.append(f.load(vector(element, count), f.offset(source, at, element), mask=between(at, limit, count)))
+                    loaded.append(f.load(vector(element, count), f.offset(source, at, element),
+                                         mask=between(at, limit, count)))
                 else:
                     # one unsigned comparison tests both ends of the row
                     mask = f.compare("<", places, f.splat(f.cast("trunc", limit, i32), count), signed=False)
@@ -159,7 +166,8 @@ def _pad_text(element, numbers, step):
             put(i, loaded, f.lane_mask(f.sub(rows_width, i), lanes))
 
         def between(at, limit, count):
-            """The lanes of neighbours from place `at` on that are not negative and below a limit, in bytes: these are compared many at a time."""
+            """The lanes of neighbours from place `at` on that are not negative and below a limit, in bytes: these are
+            compared many at a time."""
             numbers, ends = f.lane_indices(count, i8), (f.sub(0, at), f.sub(limit, at))
             low, high = (f.splat(f.cast("trunc", f.minimum(f.maximum(end, 0), count), i8), count) for end in ends)
             return f.and_(f.compare(">=", numbers, low), f.compare("<", numbers, high))
@@ -176,7 +184,8 @@ def _pad_text(element, numbers, step):
                 return masked(i, at)
             whole = f.and_(f.compare("<=", f.add(at, step * lanes), limits[-1]), f.compare(">=", at, 0))
             whole = f.and_(whole, f.compare("<=", f.add(i, lanes), rows_width))
-            f.when(whole, lambda: put(i, [f.load(vector(element, step * lanes), f.offset(source, at, element)) for source in sources],
+            f.when(whole, lambda: put(i, [f.load(vector(element, step * lanes), f.offset(source, at, element))
+                                          for source in sources],
                                       None),
                    lambda: masked(i, at))
 
@@ -203,8 +212,8 @@ def _pad_text(element, numbers, step):
 
 
 def each_row(f, s, x, image, word, row):
-    """Loops over the rows of a plane's phase images: `row(source, inside, first, target)` gets where a row of x begins, whether there is one, which of its
-    elements is the first (maybe outside), and where it goes."""
+    """Loops over the rows of a plane's phase images: `row(source, inside, first, target)` gets where a row of x begins,
+    whether there is one, which of its elements is the first (maybe outside), and where it goes."""
     def phase(number, _):
         of_width = f.rem(number, s.phases_width)
         rest = f.div(number, s.phases_width)
@@ -232,12 +241,14 @@ def each_row(f, s, x, image, word, row):
 
 
 def pad_slots(geometry, strides, channels, group_planes, groups, itemsize, numbers):
-    """The numbers of PAD_SLOTS for groups of `channels` in so many planes; `strides` (batch, channel and three spatial ones) are in elements."""
+    """The numbers of PAD_SLOTS for groups of `channels` in so many planes; `strides` (batch, channel and three spatial
+    ones) are in elements."""
     word_bytes = numbers.word.bytes
     names = ("depth", "height", "width")
     plane = geometry.plane_elements
     batch = geometry.rows[2] if geometry.images > 1 else plane * groups * group_planes
-    slots = {"channels": channels, "planes": groups * group_planes, "group_planes": group_planes, "image_batch": batch * word_bytes, "image_channel": plane * word_bytes,
+    slots = {"channels": channels, "planes": groups * group_planes, "group_planes": group_planes,
+             "image_batch": batch * word_bytes, "image_channel": plane * word_bytes,
              "phase_bytes": geometry.phase_elements * word_bytes, "pitch": geometry.pitch}
     slots.update({f"x_{name}": stride * itemsize for name, stride in zip(("batch", "channel") + names, strides)})
     for k, name in enumerate(names):

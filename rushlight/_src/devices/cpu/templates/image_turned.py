@@ -1,4 +1,5 @@
-"""Images made ready for convolution (`image.py`) from tensors whose channels are neighbours: squares of channels by pixels are transposed."""
+"""Images made ready for convolution (`image.py`) from tensors whose channels are neighbours: squares of channels by
+pixels are transposed."""
 
 from ..llvm import jit
 from ..llvm.types import i16, i32, vector
@@ -20,8 +21,8 @@ def _halves(numbers):
 
 
 def pad_kernel(element, numbers, step):
-    """The kernel that writes phase images of words, one (batch, set of planes) a unit, from pixels whose channels are neighbours; returns its address.
-    Outputs may be any number of elements apart: `step` is 0."""
+    """The kernel that writes phase images of words, one (batch, set of planes) a unit, from pixels whose channels are
+    neighbours; returns its address.  Outputs may be any number of elements apart: `step` is 0."""
     key = f"pad turned {element} {numbers}"
     return jit.build(key, lambda: _text(element, numbers), ["pad"])["pad"]
 
@@ -44,7 +45,8 @@ def _text(element, numbers):
         full = f.and_(full, inside)
 
         def load(place, mask=None):
-            """The words of a pixel; halves are converted at once, since they do not pass from block to block where the processor has none."""
+            """The words of a pixel; halves are converted at once, since they do not pass from block to block where the
+            processor has none."""
             loaded = f.load(vector(element, across), f.offset(source, f.mul(place, x_width)), mask=mask)
             return f.bitcast(loaded, vector(i32, lanes)) if parts > 1 else f.convert(loaded, word)
 
@@ -58,7 +60,8 @@ def _text(element, numbers):
         def some(i, _):
             at, to = f.add(f.mul(i, distance), first), f.offset(target, i, word)
             last = f.add(at, f.mul(distance, lanes - 1))
-            whole = f.and_(f.and_(full, f.compare(">=", at, 0)), f.and_(f.compare("<", last, width), f.compare("<=", f.add(i, lanes), rows_width)))
+            whole = f.and_(f.and_(full, f.compare(">=", at, 0)),
+                           f.and_(f.compare("<", last, width), f.compare("<=", f.add(i, lanes), rows_width)))
             places = [f.add(at, f.mul(distance, k)) for k in range(lanes)]
 
             def fast():
@@ -72,7 +75,8 @@ def _text(element, numbers):
                     f.store(value, f.offset(spare, k * lanes * word.bytes))
                 mask = f.lane_mask(f.sub(rows_width, i), lanes)
                 f.loop(0, planes_there, 1, [], lambda k, _: f.store(
-                    f.load(found[0].type, f.offset(spare, f.mul(k, lanes * word.bytes))), f.offset(to, f.mul(plane_bytes, k)), mask=mask))
+                    f.load(found[0].type, f.offset(spare, f.mul(k, lanes * word.bytes))),
+                    f.offset(to, f.mul(plane_bytes, k)), mask=mask))
 
             f.when(whole, fast, careful)
 
@@ -82,7 +86,8 @@ def _text(element, numbers):
 
 
 def _set_of_planes(f, s, numbers, element, unit, across, count):
-    """(where the set's channels begin in x, where its planes go, how many channels and how many planes there are, whether these are all)."""
+    """(where the set's channels begin in x, where its planes go, how many channels and how many planes there are,
+    whether these are all)."""
     sets = f.mul(f.div(s.planes, s.group_planes), s.group_sets)
     batch = f.div(unit, sets)
     number = f.sub(unit, f.mul(batch, sets))

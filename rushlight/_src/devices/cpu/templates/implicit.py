@@ -13,11 +13,13 @@ from .pack import write_quads
 from .units import Slots, Units
 
 # The slots of the kernels that pack weights: "offsets" is a table of byte offsets of each k.
-WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes",
+WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles",
+                "tile_bytes",
                 "blocks", "run", "elements", "second", "pairs")
 SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "depth", "block_tiles", "row_blocks",
          "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "group_tiles", "tile_bytes",
-         "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes", "partials", "panel_at")
+         "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes",
+         "partials", "panel_at")
 
 
 def weight_kernel(numbers, rows, contiguous):
@@ -25,8 +27,8 @@ def weight_kernel(numbers, rows, contiguous):
 
     `contiguous`: the weights of a row are neighbours in the order of k, and a unit is a tile of rows. Else a table says
     where each k lies, and a unit is a block along k for all rows: it is rows that are close in memory, and reading them
-    tile by tile would come back to every cache set many times; such a block has "run" words. A word of two takes the other "second" bytes on, up to
-    number "pairs" along k.
+    tile by tile would come back to every cache set many times; such a block has "run" words. A word of two takes the
+    other "second" bytes on, up to number "pairs" along k.
     """
     write = _write_tile_of_rows if contiguous else _write_block_along_k
     key = f"weights {numbers} {rows} {contiguous}"
@@ -44,7 +46,8 @@ def _write_tile_of_rows(f, s, numbers, rows, unit):
     stride = s.row_stride
     source = f.offset(f.offset(s.weights, f.mul(group, s.group_stride)), f.mul(first, stride))
     target = f.offset(s.packed, f.mul(unit, s.tile_bytes))
-    write_quads(f, rows, Strided(f, numbers, source, lane=stride), target, f.minimum(f.sub(s.rows, first), rows), s.elements)
+    write_quads(f, rows, Strided(f, numbers, source, lane=stride), target, f.minimum(f.sub(s.rows, first), rows),
+                s.elements)
 
 
 def _write_block_along_k(f, s, numbers, rows, unit):
@@ -86,17 +89,21 @@ def _write_block_along_k(f, s, numbers, rows, unit):
 
 
 def conv_kernel(numbers, out, rows, vectors, dense_out, packed_out, epilogue, tile=None):
-    """The kernel that computes blocks of a convolution; returns its address.  `tile`: what writes its register tile, if not Tile.
+    """The kernel that computes blocks of a convolution; returns its address.  `tile`: what writes its register tile, if
+    not Tile.
 
-    `dense_out`: the outputs of an image lie side by side, so most vectors are stored as they are. `packed_out`: the others
+    `dense_out`: the outputs of an image lie side by side, so most vectors are stored as they are. `packed_out`: the
+      others
     are compressed and stored at once, else scattered.
     """
     key = f"conv {numbers} {out} {rows} {vectors} {dense_out} {packed_out} {epilogue.key}"
-    return jit.build(key, lambda: _conv_text(tile or Tile, numbers, out, rows, vectors, dense_out, packed_out, epilogue), ["conv"])["conv"]
+    return jit.build(key, lambda: _conv_text(tile or Tile, numbers, out, rows, vectors, dense_out, packed_out,
+                                             epilogue), ["conv"])["conv"]
 
 
 def _conv_text(writer, numbers, out, rows, vectors, dense_out, packed_out, epilogue):
-    kernel = Units("conv", SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "out_offsets"), Module(many_streams=True))
+    kernel = Units("conv", SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "out_offsets"),
+                   Module(many_streams=True))
     f, s = kernel.f, kernel.s
     tile = writer(kernel.module, numbers, out, rows, vectors, dense_out, packed_out, epilogue)
     tile.prepare(f)
@@ -134,8 +141,10 @@ def _conv_text(writer, numbers, out, rows, vectors, dense_out, packed_out, epilo
                 def one(t, _):
                     weights = f.offset(f.offset(group_weights, f.mul(t, s.tile_bytes)), f.mul(k, rows * word))
                     row = f.mul(t, rows)
-                    f.call(tile.function, [kernel.args, weights, columns, offsets, steps, partial(t), f.cast("zext", first, i64), f.cast("zext", last, i64),
-                                           f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number, f.add(f.mul(group, s.rows), row), *tile.further])
+                    f.call(tile.function, [kernel.args, weights, columns, offsets, steps, partial(t),
+                                           f.cast("zext", first, i64), f.cast("zext", last, i64),
+                                           f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number,
+                                           f.add(f.mul(group, s.rows), row), *tile.further])
 
                 f.loop(tile_first, tile_stop, 1, [], one)
 
@@ -157,14 +166,18 @@ class Tile:
     def __init__(self, module, numbers, out, rows, vectors, dense_out, packed_out, epilogue):
         self.numbers, self.out, self.rows, self.vectors = numbers, out, rows, vectors
         self.dense_out, self.packed_out, self.epilogue = dense_out, packed_out, epilogue
-        parameters = [("args", ptr), ("sums", ptr), ("begin", i64), ("end", i64), ("out", ptr), ("number", i64), ("channel", i64)]
+        parameters = [("args", ptr), ("sums", ptr), ("begin", i64), ("end", i64), ("out", ptr), ("number", i64),
+                      ("channel", i64)]
         self.finish = f = module.function("finish", parameters, internal=True)
         self.store(f, *f.parameters)
         f.ret()
-        parameters = [("args", ptr), ("weights", ptr), ("image", ptr), ("offsets", ptr), ("depth", i64), ("partial", ptr),
-                      ("first", i64), ("last", i64), ("out", ptr), ("rows_left", i64), ("number", i64), ("channel", i64), *self.more]
+        parameters = [("args", ptr), ("weights", ptr), ("image", ptr), ("offsets", ptr), ("depth", i64),
+                      ("partial", ptr),
+                      ("first", i64), ("last", i64), ("out", ptr), ("rows_left", i64), ("number", i64),
+                      ("channel", i64), *self.more]
         self.function = f = module.function("tile", parameters, internal=True)
-        args, weights, image, offsets, depth, partial, first, last, target, rows_left, number, channel, *_ = f.parameters
+        args, weights, image, offsets, depth, partial, first, last, target, rows_left, number, channel, *_ = (
+            f.parameters)
         first, last, there = f.compare("!=", first, 0), f.compare("!=", last, 0), f.minimum(rows_left, rows)
         f.when(last, lambda: self.fetch(f, args, target, there, number))
         self.compute(f, args, (weights, image, offsets, depth), first, last, partial, there, (target, number, channel))
@@ -184,15 +197,17 @@ class Tile:
         return image, depth
 
     def compute(self, f, args, operands, first, last, partial, rows, where):
-        """Adds the products to the sums that wait in memory, or begins them: so the store code is written once, not once a row.  Finishes `rows` of
-        the last ones: `where` are the output, and the numbers of the tile's first column and row in it."""
+        """Adds the products to the sums that wait in memory, or begins them: so the store code is written once, not
+        once a row.  Finishes `rows` of the last ones: `where` are the output, and the numbers of the tile's first
+        column and row in it."""
         numbers, bytes_ = self.numbers, self.numbers.accumulator.bytes * self.numbers.lanes
         tile = self.sums(f, *operands)
 
         def place(k):
             return f.offset(partial, k * bytes_)
 
-        tile = f.when(first, lambda: tile, lambda: [f.add(value, f.load(numbers.vector, place(k))) for k, value in enumerate(tile)])
+        tile = f.when(first, lambda: tile,
+                      lambda: [f.add(value, f.load(numbers.vector, place(k))) for k, value in enumerate(tile)])
         for k, value in enumerate(tile):
             f.store(value, place(k))
         f.when(last, lambda: self.finish_rows(f, args, partial, constant(i64, 0), rows, where))
@@ -206,7 +221,8 @@ class Tile:
         s = Slots(f, args, SLOTS, ("out_offsets",))
         slots, out_row = self.epilogue.values(f, args, len(SLOTS)), s.out_row
         width = self.vectors * self.numbers.lanes
-        starts = [f.load(i64, f.offset(s.out_offsets, f.add(number, j), i64)) for j in (*range(0, width, self.numbers.lanes), width - 1)]
+        starts = [f.load(i64, f.offset(s.out_offsets, f.add(number, j), i64))
+                  for j in (*range(0, width, self.numbers.lanes), width - 1)]
 
         def row(r, _):
             for start in starts:
@@ -286,7 +302,8 @@ class Tile:
 
                 def row(r, _):
                     value = sums(r, j)
-                    close = f.intrinsic("llvm.experimental.vector.compress", value.type, [value, kept, zero(value.type)])
+                    close = f.intrinsic("llvm.experimental.vector.compress", value.type,
+                                        [value, kept, zero(value.type)])
                     place = f.offset(f.offset(target, f.mul(r, out_row)), lowest, out)
                     f.store(finished(close, r, place, side_by_side), place, mask=side_by_side)
 

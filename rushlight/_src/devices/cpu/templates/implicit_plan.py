@@ -24,8 +24,8 @@ _WEIGHT_ROWS = 8  # rows of weights that are read side by side when they are pac
 class Product:
     """One product over (channels, taps) of the images: `rows` outputs a group, of spatial size `out`.
 
-    `strides` and `first` (elements) place the outputs in an operand. `weight_offsets` (bytes; None: in order) locate each k
-    in the weights, whose rows are `row_weights` and whose groups are `group_weights` elements apart.
+    `strides` and `first` (elements) place the outputs in an operand. `weight_offsets` (bytes; None: in order) locate
+    each k in the weights, whose rows are `row_weights` and whose groups are `group_weights` elements apart.
     """
 
     taps: list
@@ -88,7 +88,8 @@ class Builder:
     def _geometries(self):
         """The geometry with and without copies and turns."""
         turns = (False, True) if equidistant(self.geometry.taps[2]) else (False,)
-        return [replace(self.geometry, columns=columns, images=images) for columns in turns for images in sorted({1, self.images})]
+        return [replace(self.geometry, columns=columns, images=images) for columns in turns
+                for images in sorted({1, self.images})]
 
     def cycles(self, products):
         """About how many cycles all images take on one thread, packing of weights left aside."""
@@ -127,7 +128,8 @@ class Builder:
         geometry, strides = self.geometry, self.strides
         contiguous = strides[4] == 1 or geometry.size[2] == 1
         step = geometry.step[2] if contiguous and geometry.step[2] <= 2 else 0
-        slots = image.pad_slots(geometry, strides, self.group_channels, self._words(self.group_channels), self.c.groups, self.size, self.kind)
+        slots = image.pad_slots(geometry, strides, self.group_channels, self._words(self.group_channels), self.c.groups,
+                                self.size, self.kind)
         name = f"{self.operand} image"
         sources = {"x": ("pointer", self.operand, start * strides[0] * self.size), "image": ("temp", name, 0)}
         planes = self.planes * (1 if geometry.images > 1 else self.images)
@@ -137,7 +139,8 @@ class Builder:
             kernel, names = image_turned.pad_kernel, image_turned.SLOTS
             slots["group_sets"] = -(-slots["group_planes"] // image_turned.planes(self.kind))
             units = self.images * self.c.groups * slots["group_sets"]
-        grain = max(1, min(16384 * self.images * self.planes // units // max(geometry.plane_elements // geometry.images, 1), units // (4 * self.threads)))
+        grain = max(1, min(16384 * self.images * self.planes // units // max(geometry.plane_elements // geometry.images,
+                                                                             1), units // (4 * self.threads)))
         self._add(kernel(self.element, self.kind, step), units, grain, names, slots, sources)
 
     def multiply(self, products, epilogue):
@@ -162,7 +165,8 @@ class Builder:
         packed = "temp", name, 0
         self.temporaries[name] = self.c.groups * blocks.tiles * slots["tile_bytes"]
         kind = replace(self.kind, element=self.element, name=self.c.dtype)
-        contiguous = product.weight_offsets is None and (kind.per_word == 1 or blocks.depth == self._words(product.channels))
+        contiguous = product.weight_offsets is None and (kind.per_word == 1 or blocks.depth
+                                                         == self._words(product.channels))
         kernel = implicit.weight_kernel(kind, blocks.tile_rows, contiguous)
         units = self.c.groups * (blocks.tiles if contiguous else slots["blocks"])
         words = blocks.tile_rows * blocks.depth if contiguous else product.rows * slots["run"]
@@ -229,7 +233,8 @@ class Builder:
         # only AVX-512 compresses a vector in one instruction
         dense = is_contiguous(product.strides, product.out)
         compressed = host().width == 512 and dense and self.geometry.images == 1
-        kernel = implicit.conv_kernel(self.kind, self.element, blocks.tile_rows, blocks.vectors, dense, compressed, epilogue, self.tile)
+        kernel = implicit.conv_kernel(self.kind, self.element, blocks.tile_rows, blocks.vectors, dense, compressed,
+                                      epilogue, self.tile)
         place = (product.first + start * product.strides[0]) * self.size
         sources = {"weights": packed, "image": ("temp", f"{self.operand} image", 0),
                    "scratch": ("temp", "scratch", 0), "out": ("pointer", product.operand, place)}
@@ -244,7 +249,8 @@ class Builder:
     def _depths(self):
         """(words along k that need not be cut, words of a block where they are), best guess first."""
         # taps of several phases touch several times the memory, so less depth fits the caches
-        return ((1536, 768), (768, 768)) if max(self.geometry.step) == 1 and not self.geometry.columns else ((512, 384), (1536, 768))
+        return ((1536, 768),
+                (768, 768)) if max(self.geometry.step) == 1 and not self.geometry.columns else ((512, 384), (1536, 768))
 
     def _blocks(self, product, count):
         """The _Blocks of a product with `count` output numbers in a run."""
@@ -261,15 +267,17 @@ class Builder:
         row_blocks = -(-tiles // block_tiles)
         block_panels = panels
         if block_depth < depth:
-            block_panels = max(1, min(panels, _PARTIAL_BYTES // (block_tiles * tile_rows * width * self.kind.accumulator.bytes)))
+            block_panels = max(1, min(panels, _PARTIAL_BYTES
+                                      // (block_tiles * tile_rows * width * self.kind.accumulator.bytes)))
         wanted = 1 if self.threads == 1 else pick("blocks a thread", (6, 3, 12)) * self.threads
         block_panels = min(block_panels, max(1, -(-panels * row_blocks * self.c.groups // wanted)))
-        return _Blocks(tile_rows, vectors, tiles, panels, panels_per_image, depth, block_tiles, block_panels, block_depth)
+        return _Blocks(tile_rows, vectors, tiles, panels, panels_per_image, depth, block_tiles, block_panels,
+                       block_depth)
 
 
 def _image_numbers(dtype, channels):
-    """The Numbers of an image: pairs of channels where the machine multiplies pairs, else the type that is computed in, so that
-    padding converts once."""
+    """The Numbers of an image: pairs of channels where the machine multiplies pairs, else the type that is computed in,
+    so that padding converts once."""
     kind = numbers(dtype)
     if kind.per_word == 2 and channels >= 4 and host().tiles != "amx":  # where those of pairs are slow in vectors
         return kind

@@ -1,8 +1,8 @@
 """Convolution as an implicit product in tile registers: how weights are packed, and the register tile.
 
-Channels come in pairs, which are the words of images (`image.py`).  k runs over sets of 16 pairs, over taps, over the pairs of a set, so
-that weights are packed by transposing squares; the last set has a power of two of pairs.  The words of some output numbers are
-copied from the image into a panel, which all tiles of rows read.
+Channels come in pairs, which are the words of images (`image.py`).  k runs over sets of 16 pairs, over taps, over the
+pairs of a set, so that weights are packed by transposing squares; the last set has a power of two of pairs.  The words
+of some output numbers are copied from the image into a panel, which all tiles of rows read.
 """
 
 from ..llvm import jit, tiles
@@ -12,9 +12,10 @@ from . import implicit, pack, tiled
 from .elements import join
 from .units import Units
 
-# "places" is a table of (byte offset, further bytes for each set, byte offset in the last set) of each position in a line of weights, "blanks" one
-# of the vectors that end the words of a row.
-WEIGHT_SLOTS = ("weights", "packed", "places", "blanks", "rows", "group_tiles", "group_stride", "row_stride", "channels", "channel_stride", "line",
+# "places" is a table of (byte offset, further bytes for each set, byte offset in the last set) of each position in a
+# line of weights, "blanks" one of the vectors that end the words of a row.
+WEIGHT_SLOTS = ("weights", "packed", "places", "blanks", "rows", "group_tiles", "group_stride", "row_stride",
+                "channels", "channel_stride", "line",
                 "blank_count", "tile_bytes")
 
 
@@ -32,7 +33,8 @@ def sets(channels):
 def weight_kernel(numbers, rows, last, side_by_side):
     """The kernel that packs weights into tiles of so many rows; returns its address.
 
-    `last`: pairs of the last set of channels.  `side_by_side`: the taps of neighbouring rows are neighbours in memory, and make a line together;
+    `last`: pairs of the last set of channels.  `side_by_side`: the taps of neighbouring rows are neighbours in memory,
+      and make a line together;
     else each row is a line.
     """
     key = f"tiled weights {numbers} {rows} {last} {side_by_side}"
@@ -60,7 +62,8 @@ def _weight_text(numbers, rows, last, side_by_side):
         if side_by_side:
             one_line(source, target, f.mul(s.line, there))
         else:
-            f.loop(0, there, 1, [], lambda r, _: one_line(f.offset(source, f.mul(r, s.row_stride)), f.offset(target, f.mul(r, tiles.ROW_BYTES)), s.line))
+            f.loop(0, there, 1, [], lambda r, _: one_line(f.offset(source, f.mul(r, s.row_stride)),
+                                                          f.offset(target, f.mul(r, tiles.ROW_BYTES)), s.line))
 
     def one_line(source, target, length):
         def square(q, _):
@@ -69,12 +72,15 @@ def _weight_text(numbers, rows, last, side_by_side):
 
             def whole(number, _):
                 first = f.offset(at, f.mul(f.mul(number, 2 * tiles.WORDS), channel_stride))
-                rows = [f.load(half, f.offset(first, f.mul(channel_stride, k)), mask=mask) for k in range(2 * tiles.WORDS)]
-                put(rows, lambda lane: f.add(f.load(i64, f.offset(places_at, 24 * lane)), f.mul(number, f.load(i64, f.offset(places_at, 24 * lane + 8)))),
+                rows = [f.load(half, f.offset(first, f.mul(channel_stride, k)), mask=mask)
+                        for k in range(2 * tiles.WORDS)]
+                put(rows, lambda lane: f.add(f.load(i64, f.offset(places_at, 24 * lane)),
+                                             f.mul(number, f.load(i64, f.offset(places_at, 24 * lane + 8)))),
                     tiles.WORDS)
 
             def put(rows, place, pairs):
-                words = [join(f, numbers, rows[k:k + 2]) for k in range(0, 2 * pairs, 2)] + [zero(numbers.words)] * (tiles.WORDS - pairs)
+                words = [join(f, numbers, rows[k:k + 2])
+                         for k in range(0, 2 * pairs, 2)] + [zero(numbers.words)] * (tiles.WORDS - pairs)
                 for lane, value in enumerate(pack.transpose(f, words)):
                     value = f.shuffle(value, None, range(pairs)) if pairs < tiles.WORDS else value
                     f.store(value, f.offset(target, place(lane)), align=4)
@@ -95,7 +101,8 @@ def _weight_text(numbers, rows, last, side_by_side):
 
 
 def write_panel(f, numbers, vectors, image, offsets, depth, target):
-    """Copies `depth` (i64) words of neighbouring numbers, at these offsets in the image, into a panel; zeros up to a whole step along k."""
+    """Copies `depth` (i64) words of neighbouring numbers, at these offsets in the image, into a panel; zeros up to a
+    whole step along k."""
     width = vectors * tiles.ROW_BYTES
 
     def put(k, load):
@@ -121,7 +128,8 @@ WHERE = ("out", "number", "channel")  # where a tile's finished sums go
 
 
 class TiledTile(implicit.Tile):
-    """Writes the functions that compute one tile in tile registers and store it beside the next one; its image is a panel, its depth the steps along k."""
+    """Writes the functions that compute one tile in tile registers and store it beside the next one; its image is a
+    panel, its depth the steps along k."""
 
     more = (("waiting", ptr),)
 

@@ -38,13 +38,15 @@ class TiledBuilder(Builder):
         return (128, 128), (320, 256)  # a panel and a tile of weights in the first cache
 
     def _panel_bytes(self, blocks):
-        return -(-min(blocks.block_depth + tiles.WORDS, blocks.depth + tiles.WORDS) * blocks.vectors * tiles.ROW_BYTES // 4096) * 4096
+        return -(-min(blocks.block_depth + tiles.WORDS, blocks.depth + tiles.WORDS) * blocks.vectors * tiles.ROW_BYTES
+                 // 4096) * 4096
 
     def _k_offsets(self, product):
         plane, taps = self.geometry.plane_elements, self.geometry.tap_offsets(product.taps)
         whole, last = implicit_tiled.sets(product.channels)
         found = [np.add.outer(taps, np.arange(first, first + count) * plane).reshape(-1)
-                 for first, count in ((n * tiles.WORDS, tiles.WORDS if n < whole else last) for n in range(whole + bool(last)))]
+                 for first, count in ((n * tiles.WORDS, tiles.WORDS if n < whole else last)
+                                      for n in range(whole + bool(last)))]
         return np.concatenate([np.zeros(0, np.int64), *found])
 
     def _tile(self, product, count):
@@ -71,7 +73,8 @@ class TiledBuilder(Builder):
         return -(-self._words(product.channels) * self._taps(product) // tiles.WORDS)
 
     def _pack_weights(self, products):
-        """Adds the step that packs the weights of all products: in each tile of rows those of one product after the other."""
+        """Adds the step that packs the weights of all products: in each tile of rows those of one product after the
+        other."""
         size, chunk, start = self.size, self._chunk_bytes(), 0
         for product in products:
             self._starts[id(product)] = start
@@ -86,28 +89,35 @@ class TiledBuilder(Builder):
         whole, last = implicit_tiled.sets(one.channels)
         for product in products:
             taps, first = self._taps(product), self._starts[id(product)]
-            offsets = np.arange(taps) if product.weight_offsets is None else product.weight_offsets.reshape(product.channels, taps)[0] // size
+            offsets = np.arange(taps) if product.weight_offsets is None else product.weight_offsets.reshape(
+                product.channels, taps)[0] // size
             for r in range(lines):
                 words = np.arange(taps) * last
                 where = places[r * one.row_weights + offsets]
                 where[:, 0] = first + np.arange(taps) * chunk
                 where[:, 1] = taps * chunk
-                where[:, 2] = first + (whole * taps + words // tiles.WORDS) * chunk + words % tiles.WORDS * self.word.bytes
+                where[:, 2] = first + (whole * taps
+                                       + words // tiles.WORDS) * chunk + words % tiles.WORDS * self.word.bytes
                 where[:, ::2] += r * tiles.ROW_BYTES
                 places[r * one.row_weights + offsets] = where
-        blanks = [self._starts[id(product)] + (self._steps(product) - 1) * chunk for product in products if self._words(product.channels) * self._taps(product) % tiles.WORDS]
+        blanks = [self._starts[id(product)] + (self._steps(product) - 1) * chunk for product in products
+                  if self._words(product.channels) * self._taps(product) % tiles.WORDS]
         offsets = one.weight_offsets
         group_tiles = -(-one.rows // rows)
         slots = {
-            "places": table(places.reshape(-1), self._keep), "blanks": table(blanks, self._keep), "blank_count": len(blanks), "rows": one.rows,
-            "group_tiles": group_tiles, "group_stride": one.group_weights * size, "row_stride": one.row_weights * size, "channels": one.channels,
-            "channel_stride": kernel_taps * size if offsets is None else self._channel_stride(products), "line": kernel_taps,
+            "places": table(places.reshape(-1), self._keep), "blanks": table(blanks, self._keep),
+            "blank_count": len(blanks), "rows": one.rows,
+            "group_tiles": group_tiles, "group_stride": one.group_weights * size, "row_stride": one.row_weights * size,
+            "channels": one.channels,
+            "channel_stride": kernel_taps * size if offsets is None else self._channel_stride(products),
+            "line": kernel_taps,
             "tile_bytes": self._tile_bytes}
         kernel = implicit_tiled.weight_kernel(replace(self.kind, element=self.element), rows, last, side_by_side)
         units = self.c.groups * group_tiles
         self.temporaries["weights"] = units * self._tile_bytes
         sources = {"weights": ("pointer", "weight", 0), "packed": ("temp", "weights", 0)}
-        step = Step(kernel, units, max(1, 16384 // (rows * one.channels * kernel_taps)), written_slots(implicit_tiled.WEIGHT_SLOTS, slots, sources), fills="weights")
+        step = Step(kernel, units, max(1, 16384 // (rows * one.channels * kernel_taps)),
+                    written_slots(implicit_tiled.WEIGHT_SLOTS, slots, sources), fills="weights")
         self.steps += (step,)
 
     def _channel_stride(self, products):
@@ -123,6 +133,7 @@ class TiledBuilder(Builder):
             return super()._prepare(number, product)
         out_offsets = self._out_offsets(product)
         blocks = self._blocks(product, len(out_offsets))
-        slots = {"rows": product.rows, "depth": blocks.depth, "group_tiles": blocks.tiles, "tile_bytes": self._tile_bytes,
+        slots = {"rows": product.rows, "depth": blocks.depth, "group_tiles": blocks.tiles,
+                 "tile_bytes": self._tile_bytes,
                  **self._product_slots(product, blocks, out_offsets)}
         return product, blocks, slots, ("temp", "weights", self._starts[id(product)])

@@ -21,8 +21,9 @@ BLOCK = 128  # rows of a triangle that are solved in one piece
 
 @dataclass(frozen=True)
 class Factors:
-    """Factors of `count` matrices [rows, columns], with pivots or (of a lower triangle alone) by square roots. `failure`: the kind that is reported for a
-    matrix without an answer; 0: none. `parts`: 2 where an element is complex, and `dtype` that of its parts; so of triangles and systems."""
+    """Factors of `count` matrices [rows, columns], with pivots or (of a lower triangle alone) by square roots.
+    `failure`: the kind that is reported for a matrix without an answer; 0: none. `parts`: 2 where an element is
+    complex, and `dtype` that of its parts; so of triangles and systems."""
 
     count: int
     rows: int
@@ -35,7 +36,8 @@ class Factors:
 
 @dataclass(frozen=True)
 class Triangle:
-    """x with a x = b, a [count, size, size] triangular with these strides in elements, b [count, size, columns] in rows."""
+    """x with a x = b, a [count, size, size] triangular with these strides in elements, b [count, size, columns] in
+    rows."""
 
     count: int
     size: int
@@ -61,7 +63,8 @@ class System:
 
 @dataclass(frozen=True)
 class Orthogonal:
-    """QR factors of `count` matrices [rows, columns]; `mode`: "reduced", "complete", "r" (R alone) or "raw" (reflections)."""
+    """QR factors of `count` matrices [rows, columns]; `mode`: "reduced", "complete", "r" (R alone) or "raw"
+    (reflections)."""
 
     count: int
     rows: int
@@ -72,7 +75,8 @@ class Orthogonal:
 
 @dataclass(frozen=True)
 class Eigen:
-    """Eigenvalues of `count` symmetric matrices, of which one triangle is read, and eigenvectors where wanted; `failure` as of Factors."""
+    """Eigenvalues of `count` symmetric matrices, of which one triangle is read, and eigenvectors where wanted;
+    `failure` as of Factors."""
 
     count: int
     size: int
@@ -84,7 +88,8 @@ class Eigen:
 
 @dataclass(frozen=True)
 class Singular:
-    """Singular values of `count` matrices [rows, columns], and vectors (as many) where wanted; `failure` as of Factors."""
+    """Singular values of `count` matrices [rows, columns], and vectors (as many) where wanted; `failure` as of
+    Factors."""
 
     count: int
     rows: int
@@ -105,7 +110,8 @@ class Order:
 
 
 def plan_factors(problem):
-    """Plans LU or Cholesky factors; operands are "a", "packed", "info" [count] int32, "flag" and, with pivots, "pivots" [count, least of both] int32."""
+    """Plans LU or Cholesky factors; operands are "a", "packed", "info" [count] int32, "flag" and, with pivots, "pivots"
+    [count, least of both] int32."""
     return _factors(problem, pool.get_num_threads())
 
 
@@ -115,7 +121,8 @@ def plan_triangle(problem):
 
 
 def plan_system(problem):
-    """Plans the solution of a system; operands are "a", "b" (not for an inverse), "x", "info" [count] int32 and "flag"."""
+    """Plans the solution of a system; operands are "a", "b" (not for an inverse), "x", "info" [count] int32 and
+    "flag"."""
     return _system(problem, pool.get_num_threads())
 
 
@@ -123,7 +130,8 @@ def plan_system(problem):
 def plan_order(problem):
     """Plans an order of rows; operands are "pivots", "order" and "flag"."""
     made = Sequence(problem.count, "int64", 8)
-    made.kernel(exchange.order_kernel(), problem.count, exchange.ORDER_SLOTS, {"rows": problem.size, "count": problem.steps, "failure": problem.failure},
+    made.kernel(exchange.order_kernel(), problem.count, exchange.ORDER_SLOTS,
+                {"rows": problem.size, "count": problem.steps, "failure": problem.failure},
                 {name: ("pointer", name, 0) for name in ("pivots", "order", "flag")}, max(1, 4096 // problem.size))
     return made.contraction()
 
@@ -174,9 +182,11 @@ def _grain(work):
 def _copy(made, source, target, rows, columns, pivots, steps=0, ones=None, step=1):
     """Matrices with their rows exchanged; without a source the identity, or its first rows (`ones`) and zeros."""
     row = columns * made.size
-    numbers = {"rows": rows if ones is None else ones, "columns": columns, "count": steps, "row": row, "matrix": rows * row, "pivot_bytes": steps * 4}
+    numbers = {"rows": rows if ones is None else ones, "columns": columns, "count": steps, "row": row,
+               "matrix": rows * row, "pivot_bytes": steps * 4}
     sources = {"source": source or ("const", 0), "target": target, "pivots": pivots}
-    made.kernel(exchange.exchange_kernel(made.dtype, source is None, step), made.count, exchange.SLOTS, numbers, sources, _grain(rows * columns))
+    made.kernel(exchange.exchange_kernel(made.dtype, source is None, step), made.count, exchange.SLOTS, numbers,
+                sources, _grain(rows * columns))
 
 
 def _eliminate(made, p, packed, pivots, threads):
@@ -201,7 +211,8 @@ def _eliminate(made, p, packed, pivots, threads):
         _columns(made, p, packed, packed, pivots, first, count, PANEL, threads)
         if p.pivoting and end < n:
             _substitute(made, here, whole.moved(first, end), count, n - end, False, True, threads)
-            made.product(whole.moved(end, end), whole.moved(end, first), whole.moved(first, end), m - end, n - end, count)
+            made.product(whole.moved(end, end), whole.moved(end, first), whole.moved(first, end), m - end, n - end,
+                         count)
 
 
 def _columns(made, p, source, target, pivots, first, width, vectors, threads):
@@ -209,11 +220,15 @@ def _columns(made, p, source, target, pivots, first, width, vectors, threads):
     steps = min(width, p.rows - first)
     room = columns.scratch_bytes(p.rows, vectors, host().lanes(made.size), made.size)
     scratch = made.temporary("columns", room * threads)
-    numbers = {"rows": p.rows, "columns": p.columns, "first": first, "width": width, "count": steps, "row": p.columns * p.parts * made.size,
-               "matrix": p.rows * p.columns * p.parts * made.size, "pivot_bytes": min(p.rows, p.columns) * 4, "scratch_bytes": room, "failure": p.failure}
-    sources = {"source": source, "target": target, "pivots": pivots if p.pivoting else ("const", 0), "info": ("pointer", "info", 0),
+    numbers = {"rows": p.rows, "columns": p.columns, "first": first, "width": width, "count": steps,
+               "row": p.columns * p.parts * made.size,
+               "matrix": p.rows * p.columns * p.parts * made.size, "pivot_bytes": min(p.rows, p.columns) * 4,
+               "scratch_bytes": room, "failure": p.failure}
+    sources = {"source": source, "target": target, "pivots": pivots if p.pivoting else ("const", 0),
+               "info": ("pointer", "info", 0),
                "flag": ("pointer", "flag", 0), "scratch": scratch}
-    made.kernel(elimination.elimination_kernel(made.dtype, vectors, p.pivoting, p.parts > 1), made.count, elimination.SLOTS, numbers, sources, _grain(p.rows * width * steps // 16))
+    made.kernel(elimination.elimination_kernel(made.dtype, vectors, p.pivoting, p.parts > 1), made.count,
+                elimination.SLOTS, numbers, sources, _grain(p.rows * width * steps // 16))
 
 
 def _substitute(made, a, x, size, columns, upper, unit, threads, parts=1):
@@ -231,16 +246,21 @@ def _substitute(made, a, x, size, columns, upper, unit, threads, parts=1):
         corner = end - 1 if upper else first  # where substitution begins
         sign = -1 if upper else 1
         own, rows = a.moved(corner, corner), x.moved(corner, 0)
-        numbers = {"size": end - first, "columns": columns, "blocks": blocks, "a_matrix": a.matrix * made.size, "a_row": sign * a.row * made.size,
-                   "a_column": sign * a.column * made.size, "x_matrix": x.matrix * made.size, "x_row": sign * x.row * made.size}
-        made.kernel(kernel, made.count * blocks, substitution.SLOTS, numbers, {"a": own.slot(made.size), "x": rows.slot(made.size)}, _grain(size * size * vectors))
+        numbers = {"size": end - first, "columns": columns, "blocks": blocks, "a_matrix": a.matrix * made.size,
+                   "a_row": sign * a.row * made.size,
+                   "a_column": sign * a.column * made.size, "x_matrix": x.matrix * made.size,
+                   "x_row": sign * x.row * made.size}
+        made.kernel(kernel, made.count * blocks, substitution.SLOTS, numbers,
+                    {"a": own.slot(made.size), "x": rows.slot(made.size)}, _grain(size * size * vectors))
         low, high = (0, first) if upper else (end, size)
-        made.product(x.moved(low, 0), a.moved(low, first), x.moved(first, 0), high - low, columns, end - first)  # complex ones have one block
+        # complex ones have one block
+        made.product(x.moved(low, 0), a.moved(low, first), x.moved(first, 0), high - low, columns, end - first)
 
 
-# --- orthogonal factors ----------------------------------------------------------------------------------------------------------
+# --- orthogonal factors -----------------------------------------------------------------------------------------------
 def plan_orthogonal(problem):
-    """Plans QR factors; operands are "a", "q" and "r" (reduced, complete), "r" alone, or "packed" and "scales" (as LAPACK has them)."""
+    """Plans QR factors; operands are "a", "q" and "r" (reduced, complete), "r" alone, or "packed" and "scales" (as
+    LAPACK has them)."""
     return _orthogonal(problem, pool.get_num_threads())
 
 
@@ -272,15 +292,19 @@ def _orthogonal(p, threads):
 
 def _upper(made, packed, p, rows):
     row = p.columns * made.size
-    numbers = {"rows": rows, "columns": p.columns, "source_matrix": p.rows * row, "target_matrix": rows * row, "row": row}
-    made.kernel(reflection.upper_kernel(made.dtype), made.count, reflection.UPPER_SLOTS, numbers, {"source": packed, "target": ("pointer", "r", 0)}, _grain(p.rows * p.columns))
+    numbers = {"rows": rows, "columns": p.columns, "source_matrix": p.rows * row, "target_matrix": rows * row,
+               "row": row}
+    made.kernel(reflection.upper_kernel(made.dtype), made.count, reflection.UPPER_SLOTS, numbers,
+                {"source": packed, "target": ("pointer", "r", 0)}, _grain(p.rows * p.columns))
 
 
 class _Reflections:
-    """The steps that reflect columns, and turn others by what was found: V, and the transposes of T one after the other."""
+    """The steps that reflect columns, and turn others by what was found: V, and the transposes of T one after the
+    other."""
 
     def __init__(self, made, p, packed, scales, vectors, threads):
-        self.made, self.p, self.packed, self.scales, self.vectors, self.threads = made, p, packed, scales, vectors, threads
+        self.made, self.p, self.packed, self.scales, self.vectors, self.threads = (made, p, packed, scales, vectors,
+                                                                                   threads)
         self.least, self.width = min(p.rows, p.columns), vectors * host().lanes(made.size)
         self.whole = Part(*packed[:2], 0, p.rows * p.columns, p.columns)
         found = made.temporary("vectors", p.count * p.rows * self.least * made.size)
@@ -297,25 +321,30 @@ class _Reflections:
         along = columns.scratch_bytes(p.rows, self.vectors, host().lanes(size), size)
         room = along + 64 + self.width * size
         scratch = made.temporary("columns", room * self.threads)
-        numbers = {"rows": p.rows, "first": first, "width": width, "count": steps, "row": p.columns * size, "matrix": self.whole.matrix * size,
-                   "vectors_row": self.least * size, "vectors_matrix": self.found.matrix * size, "scales_bytes": self.least * size,
+        numbers = {"rows": p.rows, "first": first, "width": width, "count": steps, "row": p.columns * size,
+                   "matrix": self.whole.matrix * size,
+                   "vectors_row": self.least * size, "vectors_matrix": self.found.matrix * size,
+                   "scales_bytes": self.least * size,
                    "joined_bytes": self.joined.matrix * size, "along_at": along, "scratch_bytes": room}
         sources = {"source": source, "target": self.packed, "vectors": self.found.slot(size), "scales": self.scales,
                    "joined": self.joined_at(first).slot(size), "scratch": scratch}
-        made.kernel(reflection.reflection_kernel(made.dtype, self.vectors), made.count, reflection.SLOTS, numbers, sources, _grain(p.rows * width * steps // 16))
+        made.kernel(reflection.reflection_kernel(made.dtype, self.vectors), made.count, reflection.SLOTS, numbers,
+                    sources, _grain(p.rows * width * steps // 16))
 
     def joined_at(self, first):
         """T's transpose for the columns from number `first` on."""
         return replace(self.joined, at=first // self.width * self.square)
 
     def turn(self, x, first, end, columns, forth, untouched=False):
-        """x = H_first ... H_end x, or with the transpose of that, x being rows from `first` on; `untouched`: of the identity."""
+        """x = H_first ... H_end x, or with the transpose of that, x being rows from `first` on; `untouched`: of the
+        identity."""
         if not columns:
             return
         made, count, height = self.made, end - first, self.p.rows - first
         v = self.found.moved(first, first)
         room = made.count * self.width * columns * made.size
-        along, joined = (Part(*made.temporary(name, room)[:2], 0, count * columns, columns) for name in ("along", "along joined"))
+        along, joined = (Part(*made.temporary(name, room)[:2], 0, count * columns, columns)
+                         for name in ("along", "along joined"))
         if untouched:
             along = v.turned
         else:
@@ -335,9 +364,10 @@ class _Reflections:
             self.turn(q.moved(first, first), first, end, columns - first, True, first == starts[-1])
 
 
-# --- eigenvalues -----------------------------------------------------------------------------------------------------------------
+# --- eigenvalues ------------------------------------------------------------------------------------------------------
 def plan_eigen(problem):
-    """Plans eigenvalues of symmetric matrices, ascending; operands are "a", "values", "vectors" (if wanted) and "flag"."""
+    """Plans eigenvalues of symmetric matrices, ascending; operands are "a", "values", "vectors" (if wanted) and
+    "flag"."""
     return _eigen(problem, pool.get_num_threads())
 
 
@@ -348,21 +378,24 @@ def _eigen(p, threads):
     group = min(4, 1 << (-(-n // lanes) - 1).bit_length())
     wide = -(-n // (group * lanes)) * group * lanes
     matrix = n * wide * made.size
-    sizes = {"reflected": matrix, "turned": matrix, "along": wide * made.size, "scales": n * made.size, "diagonal": 8 * (n + 1), "beside": 8 * (n + 1), "order": 8 * n + 64}
+    sizes = {"reflected": matrix, "turned": matrix, "along": wide * made.size, "scales": n * made.size,
+             "diagonal": 8 * (n + 1), "beside": 8 * (n + 1), "order": 8 * n + 64}
     numbers, at = {"size": n, "wide": wide, "lower": int(p.lower), "failure": p.failure}, matrix
     for name, nbytes in sizes.items():
         numbers[f"{name}_at"] = at
         at += -(-nbytes // 64) * 64
     numbers["scratch_bytes"] = at
-    sources = {"scratch": made.temporary("scratch", at * threads), "vectors": ("pointer", "vectors", 0) if p.vectors else ("const", 0),
+    sources = {"scratch": made.temporary("scratch", at * threads), "vectors": ("pointer", "vectors", 0) if p.vectors
+               else ("const", 0),
                **{"source" if name == "a" else name: ("pointer", name, 0) for name in ("a", "values", "flag")}}
     made.kernel(eigen.eigen_kernel(p.dtype, group, p.vectors), p.count, eigen.SLOTS, numbers, sources)
     return made.contraction()
 
 
-# --- singular values ---------------------------------------------------------------------------------------------------------------
+# --- singular values --------------------------------------------------------------------------------------------------
 def plan_singular(problem):
-    """Plans singular values, descending; operands are "a", "values" and "flag", and "u" and "vh" if vectors are wanted."""
+    """Plans singular values, descending; operands are "a", "values" and "flag", and "u" and "vh" if vectors are
+    wanted."""
     return _singular(problem, pool.get_num_threads())
 
 
@@ -373,14 +406,17 @@ def _singular(p, threads):
     count, length = (p.columns, p.rows) if tall else (p.rows, p.columns)
     group = min(4, 1 << (-(-count // lanes) - 1).bit_length())
     wide, turned_wide = (-(-n // (group * lanes)) * group * lanes for n in (length, count))
-    numbers = {"rows": p.rows, "columns": p.columns, "count": count, "length": length, "column_step": 1 if tall else p.columns, "row_step": p.columns if tall else 1,
+    numbers = {"rows": p.rows, "columns": p.columns, "count": count, "length": length, "column_step": 1 if tall
+               else p.columns, "row_step": p.columns if tall else 1,
                "wide": wide, "turned_wide": turned_wide, "failure": p.failure}
     at = count * wide * made.size
-    for name, nbytes in {"turned": count * turned_wide * made.size, "sizes": 8 * count, "order": 8 * count + 64}.items():
+    for name, nbytes in {"turned": count * turned_wide * made.size, "sizes": 8 * count,
+                         "order": 8 * count + 64}.items():
         numbers[f"{name}_at"] = at
         at += -(-nbytes // 64) * 64
     numbers["scratch_bytes"] = at
-    sources = {"scratch": made.temporary("scratch", at * threads), **{"source" if name == "a" else name: ("pointer", name, 0) for name in ("a", "values", "flag")},
+    sources = {"scratch": made.temporary("scratch", at * threads),
+               **{"source" if name == "a" else name: ("pointer", name, 0) for name in ("a", "values", "flag")},
                **{name: ("pointer", name, 0) if p.vectors else ("const", 0) for name in ("u", "vh")}}
     made.kernel(singular.singular_kernel(p.dtype, group, p.vectors), p.count, singular.SLOTS, numbers, sources)
     return made.contraction()

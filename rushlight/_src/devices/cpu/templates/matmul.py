@@ -23,10 +23,13 @@ from .elements import Layout, Prologue, distance
 class Matmul:
     """A batched product C[batch, M, N] = A[batch, M, K] @ B[batch, K, N]; strides in elements, 0 where broadcast.
 
-    `batch` is a tuple of sizes; `a`, `b` and `c` are strides: one per batch dimension, then the two of the matrix. C has unit
-    stride along its columns. `b_dtype` is B's dtype where bytes of another sign; sums of bytes are exact in 32 bits. `sums` = (count, stride of A, stride of B) adds up that many products: a batch dimension that C
-    lacks. `a_parts` and `b_parts`: where A or B is computed by a Prologue, the strides of each of its parts; those of `sums` come last.
-    `uses`: how many products of a program have this B, as the steps of a recurrent layer: it is packed once for all of them.
+    `batch` is a tuple of sizes; `a`, `b` and `c` are strides: one per batch dimension, then the two of the matrix. C
+    has unit stride along its columns. `b_dtype` is B's dtype where bytes of another sign; sums of bytes are exact in 32
+    bits. `sums` = (count, stride of A, stride of B) adds up that many products: a batch dimension that C lacks.
+    `a_parts` and `b_parts`: where A or B is computed by a Prologue, the strides of each of its parts; those of `sums`
+    come last.
+    `uses`: how many products of a program have this B, as the steps of a recurrent layer: it is packed once for all of
+      them.
     """
 
     batch: tuple
@@ -47,12 +50,13 @@ class Matmul:
     @property
     def shared(self):
         """What tells the form in which B is packed; None where each product packs it its own way."""
-        return (self.columns, self.depth, self.batch, self.b, self.b_parts, self.dtype, self.b_dtype) if self.sums[0] == 1 else None
+        return (self.columns, self.depth, self.batch, self.b, self.b_parts, self.dtype,
+                self.b_dtype) if self.sums[0] == 1 else None
 
 
 def plan_matmul(problem, epilogue=NO_EPILOGUE, a_from=None, b_from=None):
-    """Plans a Matmul; operands are named "a", "b" and "c", and the epilogue's as its slots say.  `a_from` and `b_from` are the Prologues
-    that compute A and B, from parts that are named "a0", "a1" and so on.
+    """Plans a Matmul; operands are named "a", "b" and "c", and the epilogue's as its slots say.  `a_from` and `b_from`
+    are the Prologues that compute A and B, from parts that are named "a0", "a1" and so on.
 
     Raises ValueError for dtypes without products, for more than three batch dimensions that do not merge, or when
     C has no unit stride along its columns.
@@ -122,12 +126,14 @@ def _normalised(p):
             a_parts = [(stride, *part[1:]) for stride, part in zip(further, a_parts)]
         rows *= size
     if len(merged) > BATCH_DIMS:
-        raise ValueError(f"a product over {len(merged)} batch dimensions that do not merge; at most {BATCH_DIMS} can be planned")
+        raise ValueError(
+            f"a product over {len(merged)} batch dimensions that do not merge; at most {BATCH_DIMS} can be planned")
     batch = tuple(dim[0] for dim in merged)
     strides = [tuple(dim[k] for dim in merged) for k in range(1, 4 + first + len(b_parts))]
     parts = [own + tuple(part) for own, part in zip(strides[3:], (*a_parts, *b_parts))]
     return Matmul(batch, rows, p.columns, p.depth, strides[0] + tuple(a), strides[1] + tuple(b), strides[2] + tuple(c),
-                  p.dtype, p.out_dtype or p.dtype, p.sums, p.b_dtype, tuple(parts[:first]), tuple(parts[first:]), p.uses)
+                  p.dtype, p.out_dtype or p.dtype, p.sums, p.b_dtype, tuple(parts[:first]), tuple(parts[first:]),
+                  p.uses)
 
 
 def _goes_on(dim, rows, a, c, a_parts):
@@ -135,7 +141,9 @@ def _goes_on(dim, rows, a, c, a_parts):
     _, a_stride, b_stride, c_stride, *further = dim
     if b_stride != 0 or any(further[len(a_parts):]):
         return False
-    return rows == 1 or all(stride == rows * own for stride, own in zip((a_stride, c_stride, *further), (a[0], c[0], *(part[0] for part in a_parts))))
+    return rows == 1 or all(stride == rows * own
+                            for stride, own in zip((a_stride, c_stride, *further),
+                                                   (a[0], c[0], *(part[0] for part in a_parts))))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -148,7 +156,8 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
     kind = numbers(p.dtype, p.b_dtype)
     few = p.rows <= 16 or p.columns <= 16
     computed = a_from, b_from
-    if p.columns == 1 < p.rows and p.c[-2] == 1 == p.a[-2] and not p.b_dtype and (epilogue, *computed) == (NO_EPILOGUE, None, None):
+    if p.columns == 1 < p.rows and p.c[-2] == 1 == p.a[-2] and not p.b_dtype and (epilogue, *computed) == (NO_EPILOGUE,
+                                                                                                           None, None):
         # a row by a matrix whose columns are neighbours
         return renamed(_plan(_swapped(p), epilogue, threads), {"a": "b", "b": "a"})
     if a_from is None and _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
@@ -172,14 +181,17 @@ def _swapped(p):
 
 
 def multiplied(p, kind):
-    """The Numbers of a blocked product: those of tile registers where there are some, and the product fills a good part of them."""
+    """The Numbers of a blocked product: those of tile registers where there are some, and the product fills a good part
+    of them."""
     tiles = tile_numbers(p.dtype, p.b_dtype)
-    return pick("numbers", (tiles, kind)) if tiles and min(p.rows, p.columns) > 2 and p.depth >= 2 * kind.per_word else kind
+    return pick("numbers", (tiles, kind)) if tiles and min(
+        p.rows, p.columns) > 2 and p.depth >= 2 * kind.per_word else kind
 
 
 def _wants_parts(p):
     """A long sum into a small matrix: there is more to divide along k than in the output."""
-    return not p.batch and p.sums[0] == 1 and p.rows * p.columns <= 1 << 15 and p.depth >= 32 * max(p.rows, p.columns, 64)
+    return not p.batch and p.sums[0] == 1 and p.rows * p.columns <= 1 << 15 and p.depth >= 32 * max(p.rows, p.columns,
+                                                                                                    64)
 
 
 def parts_plan(p, kind, epilogue, threads, computed=(None, None)):
@@ -195,16 +207,20 @@ def parts_plan(p, kind, epilogue, threads, computed=(None, None)):
     last = replace(p, depth=rest, c=(p.columns, 1), out_dtype=accumulator)
     size, out = kind.element.bytes, ELEMENTS[p.out_dtype]
     part_bytes = matrix * kind.accumulator.bytes
-    starts = {"a": ("pointer", "a", parts * depth * p.a[-1] * size), "b": ("pointer", "b", parts * depth * p.b[-2] * size),
+    starts = {"a": ("pointer", "a", parts * depth * p.a[-1] * size),
+              "b": ("pointer", "b", parts * depth * p.b[-2] * size),
               "c": ("temp", "parts", parts * part_bytes)}
     for operand, given, strides in zip("ab", computed, (a_parts, b_parts)):
-        starts.update((f"{operand}{k}", ("pointer", f"{operand}{k}", parts * part[0] * given.parts[k].itemsize)) for k, part in enumerate(strides))
+        starts.update((f"{operand}{k}", ("pointer", f"{operand}{k}", parts * part[0] * given.parts[k].itemsize))
+                      for k, part in enumerate(strides))
     steps, temporaries = [], {"parts": (parts + 1) * part_bytes}
     for problem, places in ((batched, {"c": ("temp", "parts", 0)}), (last, starts)):
         if problem.depth:
             plan = blocked_plan(problem, kind, NO_EPILOGUE, threads, computed=computed)
-            steps += [replace(moved(step, places), fills="") for step in plan.steps]  # both parts have temporaries of one name
-            temporaries.update({name: max(bytes_, temporaries.get(name, 0)) for name, bytes_ in plan.temporaries.items()})
+            # both parts have temporaries of one name
+            steps += [replace(moved(step, places), fills="") for step in plan.steps]
+            temporaries.update({name: max(bytes_, temporaries.get(name, 0))
+                                for name, bytes_ in plan.temporaries.items()})
     slots = {"parts": parts + (rest > 0), "part_bytes": part_bytes, "columns": p.columns, "c_row": p.c[-2] * out.bytes}
     sources = {"partial": ("temp", "parts", 0), "c": ("pointer", "c", 0)}
     kernel = combine.combine_kernel(kind, out, epilogue)
@@ -217,14 +233,16 @@ def rounding_step(kind, out, rows, columns, source, target):
     """The step that converts a matrix of sums into the type of the output; `source` and `target` are slots."""
     slots = {"parts": 1, "part_bytes": 0, "columns": columns, "c_row": columns * out.bytes}
     kernel = combine.combine_kernel(kind, out, NO_EPILOGUE)
-    return Step(kernel, rows, max(1, 16384 // columns), written_slots(combine.SLOTS, slots, {"partial": source, "c": target}))
+    return Step(kernel, rows, max(1, 16384 // columns),
+                written_slots(combine.SLOTS, slots, {"partial": source, "c": target}))
 
 
 def _wants_dots(p, kind):
     """Few rows or columns, both operands along k: memory sets the pace, and packing would double the traffic."""
     if p.uses >= OFTEN and p.rows > FEW:
         return False
-    along = p.a[-1] == 1 and p.b[-2] == 1 and all(part[-3] in (0, 1) for part in p.b_parts) and (p.sums[0] == 1 or ELEMENTS[p.out_dtype] is kind.accumulator)
+    along = (p.a[-1] == 1 and p.b[-2] == 1 and all(part[-3] in (0, 1) for part in p.b_parts)
+             and (p.sums[0] == 1 or ELEMENTS[p.out_dtype] is kind.accumulator))
     few_rows = 4 if tile_numbers(p.dtype, p.b_dtype) else 16
     return along and (p.rows <= few_rows or p.columns <= 4) and p.depth >= 2 * kind.lanes
 
@@ -234,8 +252,8 @@ OFTEN = 4  # products that share an operand, from which on dot products of more 
 
 @dataclass(frozen=True)
 class Choice:
-    """A register tile and the blocks that go with it; `shared` packs all of B in a step of its own.  The inner blocks, of columns and of depth,
-    are what a block of A that has been packed is multiplied with at a time."""
+    """A register tile and the blocks that go with it; `shared` packs all of B in a step of its own.  The inner blocks,
+    of columns and of depth, are what a block of A that has been packed is multiplied with at a time."""
 
     tile_rows: int
     vectors: int
@@ -261,10 +279,12 @@ def choose(p, kind, threads, gathered=False):
         # short sums stay in tiles; of long ones a panel of B and a tile of A stay in the first cache
         limit = pick("words along k", (384 if words <= 384 else 128, 256, 512))
         block_words, inner_words = _parts(words, 1024, kind.lanes), _parts(words, limit, kind.lanes)
-        block_rows = max(tile_rows, min(pick("rows of a block", (512, 256)), (second >> 1) // (block_words * word)) // tile_rows * tile_rows)
+        block_rows = max(tile_rows, min(pick("rows of a block", (512, 256)), (second >> 1) // (block_words * word))
+                         // tile_rows * tile_rows)
         if p.rows <= 2 * tile_rows:  # panels serve too few tiles to stay in a cache for
             inner_words = block_words
-        inner_columns = max(1, pick("columns of an inner block", (256, 512, 1024) if words <= 192 else (512, 256, 1024)) // width) * width
+        inner_columns = max(1, pick("columns of an inner block", (256, 512, 1024) if words <= 192
+                                    else (512, 256, 1024)) // width) * width
     else:
         block_words = _parts(words, pick("words along k", (min(768, second >> 11), 256, 1024)), kind.lanes)
         if ELEMENTS[p.out_dtype] is not kind.accumulator and block_words < words <= 2048:
@@ -307,7 +327,8 @@ def _block_rows(rows, row_bytes):
         # in the second cache: three eighths of it, or all but 1 MB
         return min(448 * second >> 20, max(3 * second >> 3, second - (1 << 20)) // row_bytes)
     whole = int(own.whole * second) // row_bytes
-    return rows + 16 if rows <= whole else pick("rows of a block", (own.block_rows, 2 * own.block_rows, 4 * own.block_rows))
+    return rows + 16 if rows <= whole else pick("rows of a block",
+                                                (own.block_rows, 2 * own.block_rows, 4 * own.block_rows))
 
 
 def _same_b(p):
@@ -331,12 +352,13 @@ def packings(problem):
     kind = multiplied(p, kind)
     choice = choose(p, kind, pool.get_num_threads())
     shared_by_all = product(p.batch) if _same_b(p) else 1
-    return -(-p.columns // choice.block_columns), 1 if choice.shared else -(-p.rows // choice.block_rows) * shared_by_all
+    return -(-p.columns // choice.block_columns), 1 if choice.shared else -(
+        -p.rows // choice.block_rows) * shared_by_all
 
 
 def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, None)):
-    """The plan of a blocked product; with `b_offsets` (bytes, one a column), B's columns lie along k at these offsets.  `computed`: the
-    Prologues of A and B."""
+    """The plan of a blocked product; with `b_offsets` (bytes, one a column), B's columns lie along k at these offsets.
+    `computed`: the Prologues of A and B."""
     choice = choose(p, kind, threads, b_offsets is not None)
     out = ELEMENTS[p.out_dtype]
     size, word = kind.element.bytes, kind.word.bytes
@@ -351,7 +373,8 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
         "rows": p.rows, "columns": p.columns, "depth": p.depth,
         "a_row": p.a[-2] * size, "a_k": p.a[-1] * size, "b_k": p.b[-2] * size, "b_column": p.b[-1] * size,
         "c_row": p.c[-2] * out.bytes, "block_rows": choice.block_rows, "block_columns": choice.block_columns,
-        "block_depth": choice.block_depth, "inner_depth": choice.inner_depth, "inner_columns": choice.inner_columns, "partial_columns": partial_columns,
+        "block_depth": choice.block_depth, "inner_depth": choice.inner_depth, "inner_columns": choice.inner_columns,
+        "partial_columns": partial_columns,
         "row_blocks": row_blocks, "column_blocks": column_blocks,
         "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
         "b_offsets": 0 if b_offsets is None else Table(b_offsets),
@@ -362,7 +385,8 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
     depth_words = round_up(-(-choice.block_depth // kind.per_word), kind.chunk) + kind.lanes
     a_bytes = round_up(round_up(choice.block_rows, choice.tile_rows) * depth_words * word + 64, 4096)
     panel_bytes = round_up(depth_words * width * word + 64, 4096)
-    partial_bytes = 0 if out is kind.accumulator and not kind.tiles else choice.block_rows * partial_columns * kind.accumulator.bytes
+    partial_bytes = (0 if out is kind.accumulator and not kind.tiles else choice.block_rows * partial_columns
+                     * kind.accumulator.bytes)
     scratch = a_bytes + panel_bytes + round_up(partial_bytes, 4096)
     slots.update(scratch_bytes=scratch, panel_at=a_bytes, partial_at=a_bytes + panel_bytes, panel_bytes=panel_bytes)
     temporaries = {"scratch": scratch * threads}
@@ -372,8 +396,10 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
         b_layout, layouts = PACKED, (layouts[0], None)
     fetchable = b_layout == PACKED or kind.per_word == 1 and layouts[1] is None and b_layout in (ACROSS, ALONG)
     ahead = fetchable and not kind.tiles and pick("ahead", (habits().ahead, not habits().ahead))
-    kernel = blocked.block_kernel(kind, out, (a_layout, b_layout), layouts, choice.tile_rows, choice.vectors, epilogue, ahead)
-    sources = {"a": ("pointer", "a", 0), "b": ("pointer", "b", 0)} | places | {"c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0)}
+    kernel = blocked.block_kernel(kind, out, (a_layout, b_layout), layouts, choice.tile_rows, choice.vectors, epilogue,
+                                  ahead)
+    sources = {"a": ("pointer", "a", 0), "b": ("pointer", "b", 0)} | places | {"c": ("pointer", "c", 0),
+                                                                               "scratch": ("temp", "scratch", 0)}
     if choice.shared:
         sources["b"] = ("temp", "packed", 0)
     names = blocked.SLOTS + blocked.part_slots("a", layouts[0])[0] + blocked.part_slots("b", layouts[1])[0]
@@ -392,7 +418,8 @@ def _layouts(p, computed):
 
 
 def _place_parts(p, computed, slots):
-    """Adds the slots of the parts of computed operands; returns where these are, and nowhere for the operands themselves."""
+    """Adds the slots of the parts of computed operands; returns where these are, and nowhere for the operands
+    themselves."""
     places = {}
     for operand, prologue, parts, lane in (("a", computed[0], p.a_parts, -3), ("b", computed[1], p.b_parts, -2)):
         if prologue is None:
@@ -401,14 +428,15 @@ def _place_parts(p, computed, slots):
         for n, (part, dtype) in enumerate(zip(parts, prologue.parts)):
             name, size, batch = f"{operand}{n}", dtype.itemsize, (0,) * (BATCH_DIMS - len(p.batch)) + part[:-3]
             places[name] = ("pointer", name, 0)
-            slots.update({f"{name}_lane": part[lane] * size, f"{name}_k": part[-5 - lane] * size, f"{name}_sum": part[-1] * size})
+            slots.update({f"{name}_lane": part[lane] * size, f"{name}_k": part[-5 - lane] * size,
+                          f"{name}_sum": part[-1] * size})
             slots.update({f"{name}_batch_{dim}": stride * size for dim, stride in enumerate(batch)})
     return places
 
 
 def dot_plan(p, kind, epilogue, threads, b_offsets=None, computed=None):
-    """The plan of a product by dot products; with `b_offsets` (bytes, one a column), B's columns are at these offsets.  `computed`: the
-    Prologue of B.
+    """The plan of a product by dot products; with `b_offsets` (bytes, one a column), B's columns are at these offsets.
+    `computed`: the Prologue of B.
 
     Sums over several products or blocks along k wait in C, which then needs the accumulator's type.
     """
@@ -427,7 +455,8 @@ def dot_plan(p, kind, epilogue, threads, b_offsets=None, computed=None):
     block_depth = max(p.depth, 1) if b_offsets is None else 64 * kind.lanes
     slots = {
         "rows": p.rows, "columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "b_column": p.b[-1] * size,
-        "c_row": p.c[-2] * out.bytes, "block_rows": block_rows, "block_columns": block_columns, "block_depth": block_depth,
+        "c_row": p.c[-2] * out.bytes, "block_rows": block_rows, "block_columns": block_columns,
+        "block_depth": block_depth,
         "row_blocks": row_blocks, "column_blocks": column_blocks,
         "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
         "b_offsets": 0 if b_offsets is None else Table(b_offsets),
@@ -469,7 +498,8 @@ def _pack_step(p, kind, b_layout, choice, slots, temporaries, computed, places):
     kernel = blocked.pack_kernel(kind, b_layout, choice.vectors, computed)
     sources = {"b": ("pointer", "b", 0)} | places | {"packed": ("temp", "packed", 0)}
     names = blocked.PACK_SLOTS + blocked.part_slots("b", computed)[0]
-    step = Step(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), written_slots(names, own, sources), fills="packed")
+    step = Step(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), written_slots(names, own, sources),
+                fills="packed")
     temporaries["packed"] = batches * panels * panel_bytes + 4096
     matrix = 0 if shared_by_all else panels * panel_bytes
     slots.update(panel_bytes=panel_bytes, b_batch_2=matrix, b_batch_1=matrix * slots["batch_2"],

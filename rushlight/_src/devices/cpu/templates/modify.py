@@ -30,8 +30,9 @@ def spot(extents):
 
 @dataclass(frozen=True)
 class Modification:
-    """`score`: what becomes of SCORE (None: it stays); `slope`: what then becomes of GRADIENT, that of the result; `mask`: where a
-    query may look (None: everywhere). `at`: the indices they are written with; `buffers`: the memory they read."""
+    """`score`: what becomes of SCORE (None: it stays); `slope`: what then becomes of GRADIENT, that of the result;
+    `mask`: where a query may look (None: everywhere). `at`: the indices they are written with; `buffers`: the memory
+    they read."""
 
     score: Expr | None
     slope: Expr | None
@@ -86,7 +87,8 @@ class Applied:
         self.place, self.flag, self.pointers = values[:4], values[4], dict(zip(modification.buffers, values[5:]))
 
     def scores(self, score, key, count):
-        """Scores, natural ones, as they are after the function and the mask, in units of log 2. `count` lanes are there (None: all)."""
+        """Scores, natural ones, as they are after the function and the mask, in units of log 2. `count` lanes are there
+        (None: all)."""
         b, m = self.b, self.modification
         emission = self.emission(score, key, count)
         if m.score is not None:
@@ -119,7 +121,8 @@ class Placed(Emission):
         self.start = b.add(first, key)
         keys = b.add(b.splat(self.start, lanes), b.lane_indices(lanes))
         self.values[at[3]] = keys if count is None else b.minimum(keys, constant(keys.type, extents[3] - 1))
-        self.values.update((e, b.splat(value, lanes)) for e, value in zip(at, (batch, head, b.minimum(query, extents[2] - 1))))
+        self.values.update((e, b.splat(value, lanes))
+                           for e, value in zip(at, (batch, head, b.minimum(query, extents[2] - 1))))
 
     def compute(self, e):
         if e.op == "const":
@@ -166,7 +169,8 @@ class Placed(Emission):
         steps = terms(at)[0].get(key) if isinstance(at, Expr) else None
         rest = at - key * steps if steps == 1 else at
         if steps == 1 and not (isinstance(rest, Expr) and key in rest.free):
-            first = b.add(b.extract(self.value(rest), 0), self.start) if isinstance(rest, Expr) else b.add(self.start, rest)
+            first = b.add(b.extract(self.value(rest), 0),
+                          self.start) if isinstance(rest, Expr) else b.add(self.start, rest)
             mask = self.there if allowed is None else allowed if self.there is None else b.and_(allowed, self.there)
             found = b.load(kind, b.offset(pointer, first, stored), mask=mask)
         else:
@@ -175,21 +179,25 @@ class Placed(Emission):
 
 
 INTEGERS = {
-    "sum": Placed.polynomial, "product": Placed.product, "//": Placed.divide, "%": Placed.divide, "position": Placed.position,
+    "sum": Placed.polynomial, "product": Placed.product, "//": Placed.divide, "%": Placed.divide,
+    "position": Placed.position,
     "max": lambda self, e, x, y: self.b.maximum(x, y), "min": lambda self, e, x, y: self.b.minimum(x, y),
     "<": lambda self, e, x, y: self.b.compare("<", x, y), "==": lambda self, e, x, y: self.b.compare("==", x, y),
     "value": lambda self, e, x: self.b.convert(x, COMPUTED[e.dtype.name])}
 
 
 def block_states(b, s, batch, head, query, queries, key, keys):
-    """(whether anybody may look, whether everybody may) within a range of queries and keys, as i1s, by the map of blocks."""
+    """(whether anybody may look, whether everybody may) within a range of queries and keys, as i1s, by the map of
+    blocks."""
     base = b.offset(s.blocks, b.add(b.mul(batch, s.blocks_batch), b.mul(head, s.blocks_head)))
     rows, columns, step = s.block_queries, s.block_keys, s.blocks_row
-    last_row, last_column = (b.div(b.sub(b.add(at, n), 1), size) for at, n, size in ((query, queries, rows), (key, keys, columns)))
+    last_row, last_column = (b.div(b.sub(b.add(at, n), 1), size)
+                             for at, n, size in ((query, queries, rows), (key, keys, columns)))
 
     def one_row(i, found):
         row = b.offset(base, b.mul(i, step))
-        return b.loop(b.div(key, columns), b.add(last_column, 1), 1, found, lambda j, found: look(b.offset(row, j), found))
+        return b.loop(b.div(key, columns), b.add(last_column, 1), 1, found,
+                      lambda j, found: look(b.offset(row, j), found))
 
     def look(place, found):
         state = b.cast("zext", b.load(BYTE, place), i64)
@@ -205,7 +213,8 @@ def has_blocks(modification):
 
 
 def uses(modification):
-    """What the functions of rows of a kernel apply: the first with the mask, the second, if there is one, where everybody may look."""
+    """What the functions of rows of a kernel apply: the first with the mask, the second, if there is one, where
+    everybody may look."""
     if modification is None:
         return [None]
     if modification.mask is None:

@@ -1,8 +1,9 @@
 """Products of few rows with weights of four bits: they stream by once, and become floats in registers.
 
-Weights lie in blocks of 64 columns of the product, along k: 32 bytes hold column i of a block in their low bits and column i + 32 in their high ones.
-A last block of fewer columns has pairs of neighbours in its bytes (ops/nibbles.py).  A unit of work is a block; of each group along k the sums of
-x * (q - 8) are scaled once, and the zero is added as often as the group's elements of x say.
+Weights lie in blocks of 64 columns of the product, along k: 32 bytes hold column i of a block in their low bits and
+column i + 32 in their high ones.  A last block of fewer columns has pairs of neighbours in its bytes (ops/nibbles.py).
+A unit of work is a block; of each group along k the sums of x * (q - 8) are scaled once, and the zero is added as often
+as the group's elements of x say.
 """
 
 import functools
@@ -23,8 +24,8 @@ UNROLLED = 4   # elements along k of a step; a group has a multiple of it
 
 @dataclass(frozen=True)
 class Nibbles:
-    """out[rows, columns] = x[rows, depth] @ weights of four bits, in rows of memory; `dtype` is that of x, of scales and of zeros
-    [depth / group, columns, 2]; that of `out` is float32."""
+    """out[rows, columns] = x[rows, depth] @ weights of four bits, in rows of memory; `dtype` is that of x, of scales
+    and of zeros [depth / group, columns, 2]; that of `out` is float32."""
 
     rows: int
     columns: int
@@ -46,7 +47,8 @@ def plan_nibbles(problem):
 @functools.lru_cache(maxsize=512)
 def _plan(p, threads):
     rows = min(p.rows, ROWS)
-    slots = {"scratch_bytes": rows * p.depth * 4, "first": 0, "rows": p.rows, "columns": p.columns, "depth": p.depth, "group": p.group, "groups": p.depth // p.group}
+    slots = {"scratch_bytes": rows * p.depth * 4, "first": 0, "rows": p.rows, "columns": p.columns, "depth": p.depth,
+             "group": p.group, "groups": p.depth // p.group}
     sources = {name: ("pointer", name, 0) for name in POINTERS[:-1]} | {"scratch": ("temp", "scratch", 0)}
     blocks, whole, steps = -(-p.columns // BLOCK), p.columns // BLOCK, []
     grain = max(1, min(blocks // (4 * threads), -(-200_000 // (p.rows * p.depth * BLOCK))))
@@ -55,7 +57,8 @@ def _plan(p, threads):
         steps.append(Step(kernel, whole, grain, written_slots(SLOTS, slots, sources)))
         slots["first"] = whole
     if blocks > slots["first"]:
-        steps.append(Step(nibbles_kernel(p.dtype, rows), blocks - slots["first"], grain, written_slots(SLOTS, slots, sources)))
+        steps.append(Step(nibbles_kernel(p.dtype, rows), blocks - slots["first"], grain,
+                          written_slots(SLOTS, slots, sources)))
     return Contraction(tuple(steps), {"scratch": slots["scratch_bytes"] * threads})
 
 
@@ -68,7 +71,8 @@ def _text(dtype, rows):
     kernel = Units("nibbles", SLOTS, POINTERS)
     f, s, lanes, stored = kernel.f, kernel.s, kernel.lanes(f32), STORED[dtype]
     scratch = kernel.scratch()
-    whole, rest = (_Block(f, s, stored, scratch, rows, *shape) for shape in ((lanes, 2, False), (min(lanes, 8), 1, True)))
+    whole, rest = (_Block(f, s, stored, scratch, rows, *shape)
+                   for shape in ((lanes, 2, False), (min(lanes, 8), 1, True)))
 
     def floats(row):
         """Writes the elements of some rows of x as floats; the last row again for those past it."""
@@ -96,10 +100,12 @@ def _text(dtype, rows):
 
 
 class _Block:
-    """Writes the sums of some bytes of a block, for `rows` rows: `vectors` vectors of `lanes` bytes, whose columns are neighbours if `paired`."""
+    """Writes the sums of some bytes of a block, for `rows` rows: `vectors` vectors of `lanes` bytes, whose columns are
+    neighbours if `paired`."""
 
     def __init__(self, f, s, stored, x, rows, lanes, vectors, paired):
-        self.f, self.s, self.stored, self.x, self.rows, self.lanes, self.vectors, self.paired = f, s, stored, x, rows, lanes, vectors, paired
+        self.f, self.s, self.stored, self.x, self.rows, self.lanes, self.vectors, self.paired = (f, s, stored, x, rows,
+                                                                                                 lanes, vectors, paired)
         self.kind = vector(f32, lanes)
         self.bytes = vector(i8, lanes)
         self.totals = f.alloca(self.kind, 2 * vectors * rows)
@@ -133,7 +139,8 @@ class _Block:
         return self.f.offset(self.totals, k * self.kind.bytes)
 
     def products(self, weight, half, rows, first):
-        """The sums of x * (q - 8) over a group, low and high for each vector of bytes and row, and each row's sum of x in all lanes."""
+        """The sums of x * (q - 8) over a group, low and high for each vector of bytes and row, and each row's sum of x
+        in all lanes."""
         f, s = self.f, self.s
         count = 2 * self.vectors * self.rows
 
@@ -143,13 +150,16 @@ class _Block:
                 line = f.offset(weight, f.mul(k, half))
                 if u % 2 == 0 and not self.paired:
                     f.prefetch(f.offset(line, AHEAD))
-                values = [value for j in range(self.vectors) for value in self.floats(f.load(self.bytes, f.offset(line, j * self.lanes)))]
+                values = [value for j in range(self.vectors)
+                          for value in self.floats(f.load(self.bytes, f.offset(line, j * self.lanes)))]
                 factors = [f.splat(f.load(f32, f.offset(row, k, f32)), self.lanes) for row in rows]
-                sums = [f.fma(factor, value, sums[r * len(values) + j]) for r, factor in enumerate(factors) for j, value in enumerate(values)]
+                sums = [f.fma(factor, value, sums[r * len(values) + j]) for r, factor in enumerate(factors)
+                        for j, value in enumerate(values)]
             return sums
 
         sums = f.loop(0, s.group, UNROLLED, [zero(self.kind)] * count, some)
-        add = lambda at, sums: [f.add(total, f.load(self.kind, f.offset(row, f.add(first, at), f32))) for total, row in zip(sums, rows)]
+        add = lambda at, sums: [f.add(total, f.load(self.kind, f.offset(row, f.add(first, at), f32)))
+                                for total, row in zip(sums, rows)]
         given = f.loop(0, s.group, self.lanes, [zero(self.kind)] * self.rows, add)
         return sums, [f.splat(f.reduce("add", total), self.lanes) for total in given]
 
@@ -162,9 +172,12 @@ class _Block:
         """(scale, zero) of the low numbers of a vector of bytes, and of the high ones."""
         f, lanes = self.f, self.lanes
         if self.paired:
-            both = [pairs(f, self.stored, f.offset(line, f.mul(f.add(f.mul(at, 2), j * lanes), 2), self.stored), lanes) for j in range(2)]
-            return [[f.shuffle(low, high, range(which, 2 * lanes, 2)) for low, high in zip(*both)] for which in range(2)]
-        return [pairs(f, self.stored, f.offset(line, f.mul(f.add(at, start), 2), self.stored), lanes) for start in (0, BLOCK // 2)]
+            both = [pairs(f, self.stored, f.offset(line, f.mul(f.add(f.mul(at, 2), j * lanes), 2), self.stored), lanes)
+                    for j in range(2)]
+            return [[f.shuffle(low, high, range(which, 2 * lanes, 2)) for low, high in zip(*both)]
+                    for which in range(2)]
+        return [pairs(f, self.stored, f.offset(line, f.mul(f.add(at, start), 2), self.stored), lanes)
+                for start in (0, BLOCK // 2)]
 
     def keep(self, r, row, column, at):
         """Stores a row's sums."""

@@ -1,8 +1,10 @@
-"""Products with weights of four bits by tile registers: blocks of weights become bfloats in the first cache, and tiles are multiplied with them.
+"""Products with weights of four bits by tile registers: blocks of weights become bfloats in the first cache, and tiles
+are multiplied with them.
 
-Few rows take the numbers as they are, q + 128, which bits make exactly: 128 is a bfloat whose last bits count ones.  The sums of each group along k are
-scaled on their way out of the tiles; a tile of ones beside the weights sums up x, of which 136 times as much is too many.
-Many rows take weights that have been scaled and rounded, some hundred along k at a time.
+Few rows take the numbers as they are, q + 128, which bits make exactly: 128 is a bfloat whose last bits count ones.
+The sums of each group along k are scaled on their way out of the tiles; a tile of ones beside the weights sums up x, of
+which 136 times as much is too many.  Many rows take weights that have been scaled and rounded, some hundred along k at
+a time.
 """
 
 from ..llvm import jit, tiles
@@ -115,7 +117,8 @@ class _Few:
                 for high in range(2):
                     bits = f.lshr(found, 4) if high else found
                     value = f.or_(f.and_(bits, 15), BASE_BITS)
-                    f.store(f.bitcast(value, _WORDS), f.offset(panel, (2 * high + part) * tiles.TILE_BYTES + row * tiles.ROW_BYTES))
+                    f.store(f.bitcast(value, _WORDS),
+                            f.offset(panel, (2 * high + part) * tiles.TILE_BYTES + row * tiles.ROW_BYTES))
 
     def total(self, r, j):
         return self.f.offset(self.totals, self.f.add(self.f.mul(r, ACROSS * _FLOATS.bytes), j * _FLOATS.bytes))
@@ -155,14 +158,16 @@ class _Many:
         def part(k, _):
             deep = f.minimum(f.sub(s.depth, k), PART)
             f.loop(0, deep, DEEP, [], lambda at, _: self.scaled(weight, column, f.add(k, at), at))
-            f.loop(0, whole, tiles.ROWS, [], lambda row, _: self.some(row, f.offset(block, f.mul(row, row_bytes)), row_bytes, k, deep))
+            f.loop(0, whole, tiles.ROWS, [],
+                   lambda row, _: self.some(row, f.offset(block, f.mul(row, row_bytes)), row_bytes, k, deep))
             # the last rows are computed with some before them
             f.when(f.compare(">", left, 0), lambda: self.some(last, self.rest, constant(i64, 4 * BLOCK), k, deep))
 
         def keep(r, _):
             for j in range(0, 4 * BLOCK, tiles.ROW_BYTES):
                 source = f.offset(self.rest, f.add(f.mul(f.add(f.sub(tiles.ROWS, left), r), 4 * BLOCK), j))
-                f.store(f.load(_FLOATS, source), f.offset(f.offset(block, f.mul(f.add(whole, r), row_bytes)), j), align=4)
+                f.store(f.load(_FLOATS, source), f.offset(f.offset(block, f.mul(f.add(whole, r), row_bytes)), j),
+                        align=4)
 
         f.loop(0, s.depth, PART, [], part)
         f.loop(0, left, 1, [], keep)
@@ -179,15 +184,18 @@ class _Many:
             lines = [f.offset(source, f.add(f.mul(row, BLOCK), half * BLOCK // 2)) for half in range(2)]
             f.prefetch(f.offset(lines[0], AHEAD))
             for part in range(2):
-                found = [f.cast("zext", f.load(vector(i8, tiles.WORDS), f.offset(line, part * tiles.WORDS)), _WORDS) for line in lines]
+                found = [f.cast("zext", f.load(vector(i8, tiles.WORDS), f.offset(line, part * tiles.WORDS)), _WORDS)
+                         for line in lines]
                 for high in range(2):
                     scale, shift = factors[2 * high + part]
                     words = []
                     for bits in found:
-                        rounded = rounded_operand(f, f.fma(meant(f, f.lshr(bits, 4) if high else bits), scale, shift), bf16)
+                        rounded = rounded_operand(f, f.fma(meant(f, f.lshr(bits, 4) if high else bits), scale, shift),
+                                                  bf16)
                         words.append(f.cast("zext", f.bitcast(rounded, vector(i16, tiles.WORDS)), _WORDS))
                     joined = f.or_(words[0], f.shl(words[1], 16))
-                    f.store(joined, f.offset(panel, f.add(f.mul(row, tiles.ROW_BYTES), (2 * high + part) * tiles.TILE_BYTES)))
+                    f.store(joined, f.offset(panel, f.add(f.mul(row, tiles.ROW_BYTES),
+                                                          (2 * high + part) * tiles.TILE_BYTES)))
 
         f.loop(0, tiles.WORDS, 1, [], pair)
 
@@ -195,13 +203,15 @@ class _Many:
         """The products of 16 rows with a part of the block, added to the sums at a place."""
         f, s = self.f, self.s
         for j in range(ACROSS):
-            f.when(f.compare("==", k, 0), lambda j=j: self.tiles.zero(j), lambda j=j: self.tiles.load(j, f.offset(place, j * tiles.ROW_BYTES), stride))
+            f.when(f.compare("==", k, 0), lambda j=j: self.tiles.zero(j),
+                   lambda j=j: self.tiles.load(j, f.offset(place, j * tiles.ROW_BYTES), stride))
         x = f.offset(s.x, f.add(f.mul(row, s.depth), k), bf16)
 
         def chunk(at, _):
             self.tiles.load(_ROWS, f.offset(x, f.mul(at, 2)), f.mul(s.depth, 2))
             for j in range(ACROSS):
-                self.tiles.load(_WEIGHTS, f.offset(f.offset(self.panel, f.mul(at, BLOCK * 2)), j * tiles.TILE_BYTES), tiles.ROW_BYTES)
+                self.tiles.load(_WEIGHTS, f.offset(f.offset(self.panel, f.mul(at, BLOCK * 2)), j * tiles.TILE_BYTES),
+                                tiles.ROW_BYTES)
                 self.tiles.multiply_add("bf16ps", j, _ROWS, _WEIGHTS)
 
         f.loop(0, deep, DEEP, [], chunk)

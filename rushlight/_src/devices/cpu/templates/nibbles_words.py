@@ -7,7 +7,8 @@ BLOCK = 64        # columns whose weights lie together
 MIDDLE = 8        # the number of four bits that stands for 0
 AHEAD = 4096      # bytes that weights are asked for early
 GROUPS_AHEAD = 3  # and groups along k, whose scales are
-SLOTS = ("x", "weight", "scales", "out", "scratch", "scratch_bytes", "first", "rows", "columns", "depth", "group", "groups")
+SLOTS = ("x", "weight", "scales", "out", "scratch", "scratch_bytes", "first", "rows", "columns", "depth", "group",
+         "groups")
 POINTERS = ("x", "weight", "scales", "out", "scratch")
 
 
@@ -16,7 +17,8 @@ def meant(f, words):
     lanes = words.type.lanes
     kind = vector(f32, lanes)
     if lanes == 16 and f.features.width == 512:  # a vector of 16 floats is a table of what four bits mean
-        return f.call("llvm.x86.avx512.permvar.sf.512", [constant_vector(f32, [float(q - MIDDLE) for q in range(16)]), words], kind)
+        return f.call("llvm.x86.avx512.permvar.sf.512",
+                      [constant_vector(f32, [float(q - MIDDLE) for q in range(16)]), words], kind)
     return f.cast("sitofp", f.sub(f.and_(words, 15), MIDDLE), kind)
 
 

@@ -1,8 +1,9 @@
 """Packing: operands rewritten into the order in which the register tile reads them.
 
-Panels are `[panel][k][width]` words: the vectors of B, or the rows of A when neighbouring rows are neighbours in memory.
-Quads are `[tile][k / 4][row][4]` words: the rows of A when neighbouring k are neighbours. Both are padded with zeros along
-k to a multiple of 4. Where tile registers multiply there are 16 words in place of 4 (`Numbers.chunk`). Elements are converted to words on the way; `elements` says where they come from (elements.py).
+Panels are `[panel][k][width]` words: the vectors of B, or the rows of A when neighbouring rows are neighbours in
+memory.  Quads are `[tile][k / 4][row][4]` words: the rows of A when neighbouring k are neighbours. Both are padded with
+zeros along k to a multiple of 4. Where tile registers multiply there are 16 words in place of 4 (`Numbers.chunk`).
+Elements are converted to words on the way; `elements` says where they come from (elements.py).
 """
 
 from ..llvm.builder import zero
@@ -54,16 +55,19 @@ def collected(b, vectors, places):
         here = [0 <= place - first * lanes < 2 * lanes for place in places]
         if any(here):
             other = vectors[first + 1] if first + 1 < len(vectors) else None
-            part = b.shuffle(vectors[first], other, [place - first * lanes if there else k for k, (place, there) in enumerate(zip(places, here))])
-            result = part if result is None else b.shuffle(result, part, [k + lanes * there for k, there in enumerate(here)])
+            part = b.shuffle(vectors[first], other,
+                             [place - first * lanes if there else k
+                              for k, (place, there) in enumerate(zip(places, here))])
+            result = part if result is None else b.shuffle(result, part,
+                                                           [k + lanes * there for k, there in enumerate(here)])
     return result
 
 
 def write_panel(b, width, elements, target, lanes_left, k_count):
     """Packs one panel of `width` words from elements that are neighbours across lanes, or apart.
 
-    `lanes_left` and `k_count` (elements, i64) say how much there is; the panel is filled with zeros up to its width and a
-    whole chunk along k. Stores may spill a vector past the last row.
+    `lanes_left` and `k_count` (elements, i64) say how much there is; the panel is filled with zeros up to its width and
+    a whole chunk along k. Stores may spill a vector past the last row.
     """
     numbers = elements.numbers
     vectors, step, word_bytes = -(-width // numbers.lanes), numbers.per_word, numbers.word.bytes
@@ -74,7 +78,8 @@ def write_panel(b, width, elements, target, lanes_left, k_count):
             left = b.sub(k_count, k)
             for j in range(vectors):
                 count = None if full else b.sub(lanes_left, j * numbers.lanes)
-                b.store(elements.across(j * numbers.lanes, k, count, left), b.offset(to, j * numbers.lanes * word_bytes), align=4)
+                b.store(elements.across(j * numbers.lanes, k, count, left),
+                        b.offset(to, j * numbers.lanes * word_bytes), align=4)
         b.loop(0, k_count, step, [], row)
 
     b.when(b.compare(">=", lanes_left, vectors * numbers.lanes), lambda: rows(True), lambda: rows(False))
@@ -92,8 +97,8 @@ def write_panel(b, width, elements, target, lanes_left, k_count):
 def write_transposed_panel(b, width, elements, target, lanes_left, k_count, fetch=True):
     """Packs one panel from elements that are neighbours along k: squares of words are transposed in registers.
 
-    Lanes that are not there are not asked for. Up to a vector of rows past the padded end is overwritten. `fetch`: the next block along
-    k is asked for.
+    Lanes that are not there are not asked for. Up to a vector of rows past the padded end is overwritten. `fetch`: the
+    next block along k is asked for.
     """
     numbers = elements.numbers
     lanes = numbers.lanes
@@ -128,7 +133,8 @@ def write_transposed_panel(b, width, elements, target, lanes_left, k_count, fetc
 def write_quads(b, rows_per_tile, elements, target, rows, k_count, fetch=True):
     """Packs rows, which are the lanes, into quads, tile after tile.
 
-    The rows that the last tile lacks are zeros: their sums are thrown away, but what memory happens to hold may be slow to multiply.
+    The rows that the last tile lacks are zeros: their sums are thrown away, but what memory happens to hold may be slow
+    to multiply.
     `fetch`: the next block along k is asked for.
     """
     numbers = elements.numbers
@@ -149,11 +155,13 @@ def write_quads(b, rows_per_tile, elements, target, rows, k_count, fetch=True):
 
     def start(r):
         tile = b.div(r, rows_per_tile)
-        return b.offset(target, b.add(b.mul(tile, tile_bytes), b.mul(b.sub(r, b.mul(tile, rows_per_tile)), chunk_bytes)))
+        return b.offset(target, b.add(b.mul(tile, tile_bytes),
+                                      b.mul(b.sub(r, b.mul(tile, rows_per_tile)), chunk_bytes)))
 
     def blank(r, _):
         to, quad = start(r), zero(vector(numbers.word, chunk))
-        b.loop(0, quads, 1, [], lambda q, _: b.store(quad, b.offset(to, b.mul(q, rows_per_tile * chunk_bytes)), align=4))
+        b.loop(0, quads, 1, [], lambda q, _: b.store(quad, b.offset(to, b.mul(q, rows_per_tile * chunk_bytes)),
+                                                     align=4))
 
     def row(r, _):
         to = start(r)
@@ -182,7 +190,8 @@ def write_quads(b, rows_per_tile, elements, target, rows, k_count, fetch=True):
 
 
 def write_turned_quads(b, rows_per_tile, elements, target, rows, k_count):
-    """Packs rows, which are the lanes and neighbours in memory or apart, into quads of a whole vector of words: squares are transposed.
+    """Packs rows, which are the lanes and neighbours in memory or apart, into quads of a whole vector of words: squares
+    are transposed.
 
     Rows up to the next vector's and words up to the next chunk are filled with zeros.
     """

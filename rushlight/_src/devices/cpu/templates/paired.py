@@ -1,6 +1,8 @@
-"""Elimination and substitution of complex matrices: of a row of numbers the lanes hold real and imaginary parts in turn, as memory does.
+"""Elimination and substitution of complex matrices: of a row of numbers the lanes hold real and imaginary parts in
+turn, as memory does.
 
-Rows and columns are counted in numbers, of which each is two lanes; only what deals with single numbers differs from the real kernels.
+Rows and columns are counted in numbers, of which each is two lanes; only what deals with single numbers differs from
+the real kernels.
 """
 
 from ..llvm.builder import constant_vector
@@ -76,7 +78,8 @@ class Pivoted(_Pivoted):
 
     def lanes_of(self, j, c):
         f = self.f
-        places, own = constant_vector(i32, [k // 2 for k in range(self.lanes)]), f.splat(f.convert(f.sub(j, c * self.numbers), i32), self.lanes)
+        places, own = constant_vector(i32, [k // 2 for k in range(self.lanes)]), f.splat(
+            f.convert(f.sub(j, c * self.numbers), i32), self.lanes)
         return f.compare(">", places, own), f.compare("==", places, own)
 
     def size(self, number):

@@ -1,8 +1,10 @@
-"""Convolution as products whose rows are pixels: where channels are neighbours in memory, the words of an output pixel along k are runs of memory
-that tiles load as they lie, from the image itself or from a copy with a border (`pixels_image.py`).
+"""Convolution as products whose rows are pixels: where channels are neighbours in memory, the words of an output pixel
+along k are runs of memory that tiles load as they lie, from the image itself or from a copy with a border
+(`pixels_image.py`).
 
-C[output number, output channel] is a sum over steps along k of A[number, k] times packed weights (`pixels_weights.py`).  Output numbers run on over the
-ends of rows, so that neighbours are always equally far apart in the image; those that are no outputs are thrown away.
+C[output number, output channel] is a sum over steps along k of A[number, k] times packed weights (`pixels_weights.py`).
+Output numbers run on over the ends of rows, so that neighbours are always equally far apart in the image; those that
+are no outputs are thrown away.
 """
 
 from ..llvm import jit, tiles
@@ -12,15 +14,19 @@ from . import tiled
 from .tile import Store
 from .units import Slots, Units
 
-# "places" is a table of the byte offset of each step along k in the image, "out_offsets" one of the byte offset of each number in the output, -1 for none.
-SLOTS = ("weights", "image", "out", "places", "out_offsets", "steps", "pixel_bytes", "count", "last", "image_tiles", "image_bytes", "image_group", "panel_bytes", "panels",
-         "block_panels", "panel_blocks", "block_tiles", "tile_blocks", "all_tiles", "out_batch", "out_group", "channels")
+# "places" is a table of the byte offset of each step along k in the image, "out_offsets" one of the byte offset of each
+# number in the output, -1 for none.
+SLOTS = ("weights", "image", "out", "places", "out_offsets", "steps", "pixel_bytes", "count", "last", "image_tiles",
+         "image_bytes", "image_group", "panel_bytes", "panels",
+         "block_panels", "panel_blocks", "block_tiles", "tile_blocks", "all_tiles", "out_batch", "out_group",
+         "channels")
 WHERE = ("out", "number", "channel", "left", "skipped")  # where a tile's finished sums go
 UNROLLED = 4
 
 
 def pixel_kernel(numbers, out, rows, vectors, words, epilogue):
-    """The kernel that computes blocks of a convolution over pixels, `words` along k a step, by one register tile; returns its address."""
+    """The kernel that computes blocks of a convolution over pixels, `words` along k a step, by one register tile;
+    returns its address."""
     key = f"pixels {numbers} {out} {rows} {vectors} {words} {epilogue.key}"
     return jit.build(key, lambda: _text(numbers, out, rows, vectors, words, epilogue), ["pixels"])["pixels"]
 
@@ -39,9 +45,11 @@ def shapes(numbers, rows, vectors, words):
 
 
 def _text(numbers, out, rows, vectors, words, epilogue):
-    kernel = Units("pixels", SLOTS, ("weights", "image", "out", "places", "out_offsets"), Module(many_streams=not numbers.tiles))
+    kernel = Units("pixels", SLOTS, ("weights", "image", "out", "places", "out_offsets"),
+                   Module(many_streams=not numbers.tiles))
     f, s = kernel.f, kernel.s
-    tile = (_Tiled if numbers.tiles else _Vectors)(kernel.module, numbers, rows, vectors, words, Store(numbers, out, epilogue, len(SLOTS)))
+    tile = (_Tiled if numbers.tiles else _Vectors)(kernel.module, numbers, rows, vectors, words,
+                                                   Store(numbers, out, epilogue, len(SLOTS)))
     tile.prepare(f)
     width = vectors * numbers.lanes
 
@@ -63,8 +71,10 @@ def _text(numbers, out, rows, vectors, words, epilogue):
             def one(q, _):
                 channel = f.mul(q, width)
                 panel = f.offset(s.weights, f.mul(f.add(f.mul(group, s.panels), q), s.panel_bytes))
-                f.call(tile.function, [kernel.args, f.offset(s.image, place), panel, f.offset(target, channel, out), start, f.add(f.mul(group, s.channels), channel),
-                                       f.sub(s.channels, channel), f.sub(wanted, start), f.minimum(f.sub(s.count, start), rows), *tile.further])
+                f.call(tile.function, [kernel.args, f.offset(s.image, place), panel, f.offset(target, channel, out),
+                                       start, f.add(f.mul(group, s.channels), channel),
+                                       f.sub(s.channels, channel), f.sub(wanted, start),
+                                       f.minimum(f.sub(s.count, start), rows), *tile.further])
 
             f.loop(panel_first, panel_stop, 1, [], one)
 
@@ -83,7 +93,8 @@ class _Tile:
     def __init__(self, module, numbers, rows, vectors, words, store):
         self.numbers, self.rows, self.vectors, self.words, self.store = numbers, rows, vectors, words, store
         where = [("out", ptr), ("number", i64), ("channel", i64), ("left", i64), ("skipped", i64)]
-        self.finish = f = module.function("finish", [("args", ptr), ("sums", ptr), ("begin", i64), ("end", i64), *where], internal=True)
+        self.finish = f = module.function("finish", [("args", ptr), ("sums", ptr), ("begin", i64), ("end", i64),
+                                                     *where], internal=True)
         self.write_finish(f, *f.parameters)
         f.ret()
         parameters = [("args", ptr), ("image", ptr), ("panel", ptr), *where, ("there", i64), *self.more]
@@ -112,17 +123,21 @@ class _Tile:
 
         def vectors(r, offset, masked):
             for j in range(self.vectors):
-                total = f.load(self.numbers.vector, f.offset(sums, f.mul(f.add(f.mul(r, self.vectors), j), self.numbers.vector.bytes)))
+                total = f.load(self.numbers.vector,
+                               f.offset(sums, f.mul(f.add(f.mul(r, self.vectors), j), self.numbers.vector.bytes)))
                 place = f.offset(f.offset(out, offset), j * lanes, self.store.out)
                 mask = f.lane_mask(f.sub(left, j * lanes), lanes) if masked else None
-                self.store.finish(f, args, total, place, constant(i64, 0), f.add(number, r), f.add(channel, j * lanes), mask)
+                self.store.finish(f, args, total, place, constant(i64, 0), f.add(number, r), f.add(channel, j * lanes),
+                                  mask)
 
         begin = f.maximum(begin, skipped)
-        f.when(f.compare(">=", left, self.vectors * lanes), lambda: f.loop(begin, end, 1, [], row(False)), lambda: f.loop(begin, end, 1, [], row(True)))
+        f.when(f.compare(">=", left, self.vectors * lanes), lambda: f.loop(begin, end, 1, [], row(False)),
+               lambda: f.loop(begin, end, 1, [], row(True)))
 
     def fetch(self, f, args, out, number, begin, end):
         """Asks for the memory of rows before their sums are known."""
-        table, slots = Slots(f, args, SLOTS, ("out_offsets",)).out_offsets, self.store.epilogue.values(f, args, len(SLOTS))
+        table, slots = Slots(f, args, SLOTS,
+                             ("out_offsets",)).out_offsets, self.store.epilogue.values(f, args, len(SLOTS))
         size = self.vectors * self.numbers.lanes * self.store.out.bytes
 
         def row(r, _):
@@ -169,7 +184,8 @@ class _Tiled(_Tile):
         def fetch(begin, end):
             self.fetch(f, args, out, number, f.minimum(begin, there), f.minimum(end, there))
 
-        tiled.multiply(f, registers, waiting, image, panel, s.steps, finisher, rest, fetch, a_row=s.pixel_bytes, a_places=s.places, words=self.words)
+        tiled.multiply(f, registers, waiting, image, panel, s.steps, finisher, rest, fetch, a_row=s.pixel_bytes,
+                       a_places=s.places, words=self.words)
         sums = waiting.buffer()
         for register in squares:
             at = (register // vectors * tiles.ROWS * vectors + register % vectors) * tiles.ROW_BYTES
@@ -194,9 +210,11 @@ class _Vectors(_Tile):
             def some(u, values):
                 b_at, *sums = values
                 for v in range(together):
-                    columns = [f.load(numbers.words, f.offset(b_at, (v * vectors + j) * numbers.lanes * word), align=word) for j in range(vectors)]
+                    columns = [f.load(numbers.words, f.offset(b_at, (v * vectors + j) * numbers.lanes * word),
+                                      align=word) for j in range(vectors)]
                     for r, distance in enumerate(distances):
-                        one = f.splat(f.load(numbers.word, f.offset(f.offset(at, distance), f.mul(f.add(u, v), word)), align=1), numbers.lanes)
+                        one = f.splat(f.load(numbers.word, f.offset(f.offset(at, distance), f.mul(f.add(u, v), word)),
+                                             align=1), numbers.lanes)
                         for j in range(vectors):
                             sums[r * vectors + j] = numbers.multiply_add(f, one, columns[j], sums[r * vectors + j])
                     for j in range(excess):

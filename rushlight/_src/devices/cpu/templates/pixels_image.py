@@ -1,5 +1,5 @@
-"""Images whose channels are neighbours, made ready for products over pixels (`pixels.py`): with a border, rows of a stride's phases apart, channels of groups
-apart and filled up."""
+"""Images whose channels are neighbours, made ready for products over pixels (`pixels.py`): with a border, rows of a
+stride's phases apart, channels of groups apart and filled up."""
 
 from ..llvm import jit
 from ..llvm.types import i8, vector
@@ -7,7 +7,8 @@ from .elements import parts
 from .units import Units
 
 _NAMES = ("depth", "height")
-SLOTS = ("x", "image", "groups", "x_batch", "x_group", "x_width", "x_pixel", "width", "pad_width", "pixels", "channels", "padded", "image_bytes", "row_bytes", "border",
+SLOTS = ("x", "image", "groups", "x_batch", "x_group", "x_width", "x_pixel", "width", "pad_width", "pixels", "channels",
+         "padded", "image_bytes", "row_bytes", "border",
          *(f"{what}_{name}" for what in ("x", "size", "pad", "step", "phases", "rows") for name in _NAMES))
 
 
@@ -17,8 +18,8 @@ def part_of(numbers):
 
 
 def image_kernel(numbers, whole):
-    """The kernel that writes a row of a group's image, of all groups and images, a unit; returns its address.  `whole`: its pixels are neighbours in memory,
-    elements as in the image and as many."""
+    """The kernel that writes a row of a group's image, of all groups and images, a unit; returns its address.  `whole`:
+    its pixels are neighbours in memory, elements as in the image and as many."""
     key = f"pixel rows {numbers} {whole}"
     return jit.build(key, lambda: _text(numbers, whole), ["rows"])["rows"]
 
@@ -31,12 +32,15 @@ def _text(numbers, whole):
 
     def unit(number):
         rest, at = number, {}
-        for what, count in (("row_height", s.rows_height), ("row_depth", s.rows_depth), ("phase_height", s.phases_height), ("phase_depth", s.phases_depth),
+        for what, count in (("row_height", s.rows_height), ("row_depth", s.rows_depth),
+                            ("phase_height", s.phases_height), ("phase_depth", s.phases_depth),
                             ("group", s.groups)):
             above = f.div(rest, count)
             at[what], rest = f.sub(rest, f.mul(above, count)), above
-        places = [f.sub(f.add(f.mul(at[f"row_{name}"], getattr(s, f"step_{name}")), at[f"phase_{name}"]), getattr(s, f"pad_{name}")) for name in _NAMES]
-        inside = f.and_(*(f.compare("<", place, getattr(s, f"size_{name}"), signed=False) for place, name in zip(places, _NAMES)))
+        places = [f.sub(f.add(f.mul(at[f"row_{name}"], getattr(s, f"step_{name}")), at[f"phase_{name}"]),
+                        getattr(s, f"pad_{name}")) for name in _NAMES]
+        inside = f.and_(*(f.compare("<", place, getattr(s, f"size_{name}"), signed=False)
+                          for place, name in zip(places, _NAMES)))
         in_image = f.mul(f.sub(number, f.mul(rest, units_of_image())), s.row_bytes)
         target = f.offset(s.image, f.add(f.mul(rest, s.image_bytes), in_image))
         source = f.offset(s.x, f.add(f.mul(rest, s.x_batch), f.mul(at["group"], s.x_group)))
@@ -78,7 +82,8 @@ def _text(numbers, whole):
 
         def converted(at, to):
             def some(c, _):
-                loaded = f.load(vector(element, lanes), f.offset(at, c, element), mask=f.lane_mask(f.sub(s.channels, c), lanes))
+                loaded = f.load(vector(element, lanes), f.offset(at, c, element),
+                                mask=f.lane_mask(f.sub(s.channels, c), lanes))
                 found = f.convert(loaded, part, numbers.signed) if numbers.per_word == 1 else parts(f, numbers, loaded)
                 f.store(found, f.offset(to, c, part), mask=f.lane_mask(f.sub(s.padded, c), lanes))
 

@@ -1,4 +1,5 @@
-"""The steps of a convolution over pixels whose channels are neighbours: a copy of the image where it needs one, packed weights, products."""
+"""The steps of a convolution over pixels whose channels are neighbours: a copy of the image where it needs one, packed
+weights, products."""
 
 import math
 from dataclasses import dataclass
@@ -20,8 +21,10 @@ _IMAGE_BYTES = 256 << 10  # copies of images made at a time: they are read again
 _WEIGHT_BYTES = 768 << 10  # a block of weights, which stays in it while pixels pass by
 _TOGETHER = 2              # steps along the channels of a tap before the next tap
 _LEAST = 64                # numbers of an image that is read as it lies: the rows of the highest tile
-# what a sum takes in a tile of (rows, vectors), as measured: pixels come from the first cache, where taps meet them again, weights from the second
-_TILES = {(32, 2): 1.0, (64, 1): 1.1, (48, 1): 1.1, (16, 4): 1.12, (16, 3): 1.25, (32, 1): 1.25, (16, 2): 1.3, (16, 1): 1.6}
+# what a sum takes in a tile of (rows, vectors), as measured: pixels come from the first cache, where taps meet them
+# again, weights from the second
+_TILES = {(32, 2): 1.0, (64, 1): 1.1, (48, 1): 1.1, (16, 4): 1.12, (16, 3): 1.25, (32, 1): 1.25, (16, 2): 1.3,
+          (16, 1): 1.6}
 # the same of tiles in vector registers, each row of which takes an address
 _VECTORS = {(6, 4): 1.0, (4, 4): 1.04, (8, 3): 1.15, (8, 2): 1.25, (12, 2): 1.5, (8, 1): 1.8}
 _COPY_BYTES = 12           # of an image that are copied in a cycle
@@ -29,8 +32,9 @@ _COPY_BYTES = 12           # of an image that are copied in a cycle
 
 @dataclass(frozen=True)
 class PixelProduct:
-    """One product over (taps, channels) of an image: `taps` are, for each dimension, the (number in the kernel, position in the image) of those that are
-    summed, ascending by position; outputs of spatial size `out` lie in an operand by `strides` from element `first` on."""
+    """One product over (taps, channels) of an image: `taps` are, for each dimension, the (number in the kernel,
+    position in the image) of those that are summed, ascending by position; outputs of spatial size `out` lie in an
+    operand by `strides` from element `first` on."""
 
     taps: tuple
     out: tuple
@@ -41,8 +45,8 @@ class PixelProduct:
 
 @dataclass(frozen=True)
 class Weights:
-    """Where weights lie, in elements: `lane` between output channels of a product, `k` between channels that are summed, `group` between groups, and between
-    taps of each dimension."""
+    """Where weights lie, in elements: `lane` between output channels of a product, `k` between channels that are
+    summed, `group` between groups, and between taps of each dimension."""
 
     lane: int
     k: int
@@ -55,7 +59,8 @@ class Weights:
 
 
 def steps_along_k(channels, taps, per_word):
-    """(channels with what fills them up, elements of a step) for runs of memory over so many taps: as few steps as can be.
+    """(channels with what fills them up, elements of a step) for runs of memory over so many taps: as few steps as can
+    be.
 
     Example:
         >>> steps_along_k(64, 1, 2), steps_along_k(3, 7, 2), steps_along_k(40, 3, 2)
@@ -71,7 +76,8 @@ def steps_along_k(channels, taps, per_word):
 
 
 def pays(dtype, channels, lanes, groups=1):
-    """Whether groups of so many channels by so many output channels are computed in this way, rather than with channels in front."""
+    """Whether groups of so many channels by so many output channels are computed in this way, rather than with channels
+    in front."""
     fast = tile_numbers(dtype) is not None or dtype == "float32" and host().registers == 32
     return fast and (groups == 1 or min(channels, lanes) >= 4)
 
@@ -93,14 +99,16 @@ class PixelPlan:
         """Whether channels are neighbours, in what is read as in what is written."""
         groups, written = self.c.groups, [one.strides for one in self.products]
         read = self.strides[1] == 1 or self.channels * groups == 1
-        return read and all(strides[1] == 1 or self.lanes * groups == 1 for strides in written) and min(map(min, (self.strides, *written))) >= 0
+        return read and all(strides[1] == 1 or self.lanes * groups == 1
+                            for strides in written) and min(map(min, (self.strides, *written))) >= 0
 
-    # --- how words lie along k -----------------------------------------------------------------------------------------------------
+    # --- how words lie along k ----------------------------------------------------------------------------------------
     @cached_property
     def run(self):
         """How many taps along the width lie in one run of memory."""
         found = {len(one.taps[2]) for one in self.products if all(map(len, one.taps))}
-        if len(found) != 1 or not all(b[1] - a[1] == 1 for one in self.products for a, b in zip(one.taps[2], one.taps[2][1:])):
+        if len(found) != 1 or not all(b[1] - a[1] == 1 for one in self.products
+                                      for a, b in zip(one.taps[2], one.taps[2][1:])):
             return 1
         count, = found
         together, apart = (steps_along_k(self.channels, taps, self.kind.per_word) for taps in (count, 1))
@@ -120,13 +128,15 @@ class PixelPlan:
         """Words of a step along k."""
         return self.lying[1] // self.kind.per_word
 
-    # --- the image ------------------------------------------------------------------------------------------------------------------
+    # --- the image ----------------------------------------------------------------------------------------------------
     @cached_property
     def direct(self):
         """(numbers of a row, rows of a slice) if the image is read as it lies, else None."""
         g, (batch, _, depth, height, width) = self.geometry, self.strides
-        inside = all((out - 1) * step + reach < size for out, step, reach, size in zip(g.out, g.step, self.reach, g.size))
-        if any(g.pad) or not inside or self.padded != self.channels or self.part.bytes != self.size or self.run > 1 and self.c.groups > 1:
+        inside = all((out - 1) * step + reach < size
+                     for out, step, reach, size in zip(g.out, g.step, self.reach, g.size))
+        if (any(g.pad) or not inside or self.padded != self.channels or self.part.bytes != self.size or self.run > 1
+            and self.c.groups > 1):
             return None
         pixel = g.step[2] * width
         if not pixel:
@@ -189,7 +199,8 @@ class PixelPlan:
     @cached_property
     def group_bytes(self):
         """Bytes of a group in an image."""
-        return self.channels * self.size if self.direct else math.prod(self.phases) * math.prod(self.shape) * self.pixel_bytes
+        return self.channels * self.size if self.direct else math.prod(self.phases) * math.prod(
+            self.shape) * self.pixel_bytes
 
     @cached_property
     def image_bytes(self):
@@ -208,26 +219,34 @@ class PixelPlan:
         """The step that copies so many images."""
         g, c, size = self.geometry, self.c, self.size
         batch, _, depth, height, width = (stride * size for stride in self.strides)
-        whole = self.part.bytes == size and self.padded == self.channels and width == self.pixel_bytes and self.skips == 1
-        slots = {"groups": c.groups, "x_batch": batch, "x_group": self.channels * size, "x_width": width, "x_pixel": self.skips, "width": g.size[2], "pad_width": g.pad[2],
-                 "pixels": self.shape[2], "channels": self.channels, "padded": self.padded, "image_bytes": self.image_bytes,
-                 "row_bytes": self.shape[2] * self.pixel_bytes, "border": c.border, "x_depth": depth, "x_height": height}
+        whole = (self.part.bytes == size and self.padded == self.channels and width == self.pixel_bytes and self.skips
+                 == 1)
+        slots = {"groups": c.groups, "x_batch": batch, "x_group": self.channels * size, "x_width": width,
+                 "x_pixel": self.skips, "width": g.size[2], "pad_width": g.pad[2],
+                 "pixels": self.shape[2], "channels": self.channels, "padded": self.padded,
+                 "image_bytes": self.image_bytes,
+                 "row_bytes": self.shape[2] * self.pixel_bytes, "border": c.border, "x_depth": depth,
+                 "x_height": height}
         for k, name in enumerate(("depth", "height")):
-            slots.update({f"size_{name}": g.size[k], f"pad_{name}": g.pad[k], f"step_{name}": g.step[k], f"phases_{name}": self.phases[k],
+            slots.update({f"size_{name}": g.size[k], f"pad_{name}": g.pad[k], f"step_{name}": g.step[k],
+                          f"phases_{name}": self.phases[k],
                           f"rows_{name}": self.shape[k]})
         sources = {"x": ("pointer", self.operand, start * batch), "image": ("temp", "image", 0)}
         units = count * c.groups * math.prod(self.phases) * math.prod(self.shape[:2])
         grain = max(1, min(16384 // slots["row_bytes"], units // (4 * self.threads)))
-        return Step(pixels_image.image_kernel(self.kind, whole), units, grain, written_slots(pixels_image.SLOTS, slots, sources))
+        return Step(pixels_image.image_kernel(self.kind, whole), units, grain,
+                    written_slots(pixels_image.SLOTS, slots, sources))
 
-    # --- weights --------------------------------------------------------------------------------------------------------------------
+    # --- weights ------------------------------------------------------------------------------------------------------
     @cached_property
     def tile(self):
-        count, vectors = max(self._count(*self.numbering, one.out) for one in self.products), -(-self.lanes // self.kind.lanes)
+        count, vectors = max(self._count(*self.numbering, one.out)
+                             for one in self.products), -(-self.lanes // self.kind.lanes)
         if not self.kind.tiles and host().registers < 32:
             return register_tile(count, self.lanes, self.kind)
         known = _TILES if self.kind.tiles else _VECTORS
-        costs = sorted((-(-count // rows) * rows * -(-vectors // across) * across * cost, rows, across) for (rows, across), cost in known.items())
+        costs = sorted((-(-count // rows) * rows * -(-vectors // across) * across * cost, rows, across)
+                       for (rows, across), cost in known.items())
         return pick("tile", [tuple(tile) for _, *tile in costs[:3]])
 
     @property
@@ -249,8 +268,8 @@ class PixelPlan:
         return math.prod(map(len, one.taps)) * self.padded // self.lying[1]
 
     def order(self, one):
-        """(the place of each step along k in the image, {tap of the kernel: (first word of each of its runs of words, words of such a run)}) of a product; a tap's
-        words are numbered along its channels."""
+        """(the place of each step along k in the image, {tap of the kernel: (first word of each of its runs of words,
+        words of such a run)}) of a product; a tap's words are numbered along its channels."""
         places, words, taps = [], {}, list(product(*one.taps))
         a_step, per_step, count = self.lying[1] * self.part.bytes, self.words, self.padded // self.kind.per_word
         if self.run > 1:
@@ -258,7 +277,8 @@ class PixelPlan:
                 first = len(places) * per_step
                 begin = self.place([position for _, position in taps[at]])
                 places += [begin + k * a_step for k in range(self.run * count // per_step)]
-                words.update((tuple(k for k, _ in tap), first + n * count + np.arange(count)) for n, tap in enumerate(taps[at:at + self.run]))
+                words.update((tuple(k for k, _ in tap), first + n * count + np.arange(count))
+                             for n, tap in enumerate(taps[at:at + self.run]))
             return places, words
         found = {tap: [] for tap in taps}
         for block in range(0, count // per_step, _TOGETHER):
@@ -280,13 +300,16 @@ class PixelPlan:
             start += self.steps(one) * self.step_bytes
         self.panel_bytes, nowhere = start + row, start  # what nobody wants goes to the end
         kernel, sources, places, count = self._layout(targets, nowhere)
-        slots = {"sources": table(sources.reshape(-1), self._keep), "targets": table(places.reshape(-1), self._keep), "count": count, "lanes": self.lanes,
-                 "group_panels": self.panels, "group_stride": self.weights.group * self.size, "lane_stride": self.weights.lane * self.size,
+        slots = {"sources": table(sources.reshape(-1), self._keep), "targets": table(places.reshape(-1), self._keep),
+                 "count": count, "lanes": self.lanes,
+                 "group_panels": self.panels, "group_stride": self.weights.group * self.size,
+                 "lane_stride": self.weights.lane * self.size,
                  "panel_bytes": self.panel_bytes, "blank": int(self._has_blanks)}
         units = self.c.groups * self.panels
         self.temporaries["weights"] = units * self.panel_bytes + 64
         given = {"weights": ("pointer", "weight", 0), "packed": ("temp", "weights", 0)}
-        return Step(kernel, units, max(1, 16384 // (self.width * self.channels * max(1, len(targets)))), written_slots(pixels_weights.SLOTS, slots, given), fills="weights")
+        return Step(kernel, units, max(1, 16384 // (self.width * self.channels * max(1, len(targets)))),
+                    written_slots(pixels_weights.SLOTS, slots, given), fills="weights")
 
     @property
     def _has_blanks(self):
@@ -308,21 +331,29 @@ class PixelPlan:
         if w.k == 1 or dense and w.k == number and number <= kind.lanes:
             together = 1 if w.k == 1 else number
             channels, _ = pixels_weights.squares(self.channels, together, kind)
-            starts = [(tap, c) for tap in (kernel_taps if together == 1 else kernel_taps[:1]) for c in range(0, self.channels, channels)]
-            sources = [((w.tap(tap) + c * w.k) * size, min(channels, self.channels - c) * together) for tap, c in starts]
-            places = [place(tap if together == 1 else kernel_taps[i % together], c // kind.per_word + i // together) if i < channels // kind.per_word * together else nowhere
+            starts = [(tap, c) for tap in (kernel_taps if together == 1 else kernel_taps[:1])
+                      for c in range(0, self.channels, channels)]
+            sources = [((w.tap(tap) + c * w.k) * size, min(channels, self.channels - c) * together)
+                       for tap, c in starts]
+            places = [place(tap if together == 1 else kernel_taps[i % together], c // kind.per_word + i // together)
+                      if i < channels // kind.per_word * together else nowhere
                       for tap, c in starts for i in range(kind.lanes)]
-            return pixels_weights.square_kernel(kind, vectors, together), np.array(sources, np.int64), np.array(places, np.int64), len(starts)
-        offsets = [[k * w.k * size if k < self.channels else -1 for k in range(word * kind.per_word, (word + 1) * kind.per_word)] for word in range(words)]
+            return pixels_weights.square_kernel(kind, vectors,
+                                                together), np.array(sources, np.int64), np.array(places, np.int64), len(
+                                                    starts)
+        offsets = [[k * w.k * size if k < self.channels else -1
+                    for k in range(word * kind.per_word, (word + 1) * kind.per_word)] for word in range(words)]
         if dense and w.lane == number and number <= pixels_weights.MOST_TAPS:
             places = [place(tap, word) for word in range(words) for tap in kernel_taps]
-            return pixels_weights.line_kernel(kind, vectors, number), np.array(offsets, np.int64), np.array(places, np.int64), words
+            return pixels_weights.line_kernel(kind, vectors,
+                                              number), np.array(offsets, np.int64), np.array(places, np.int64), words
         used = [tap for tap in kernel_taps if tap in targets]
         sources = [[w.tap(tap) * size + at if at >= 0 else -1 for at in one] for tap in used for one in offsets]
         places = [place(tap, word) for tap in used for word in range(words)]
-        return pixels_weights.word_kernel(kind, vectors), np.array(sources, np.int64), np.array(places, np.int64), len(sources)
+        return pixels_weights.word_kernel(kind, vectors), np.array(sources, np.int64), np.array(places, np.int64), len(
+            sources)
 
-    # --- products -------------------------------------------------------------------------------------------------------------------
+    # --- products -----------------------------------------------------------------------------------------------------
     def cycles(self):
         """About how many cycles it takes for all images, on one thread, packing of weights left aside."""
         rows, vectors = self.tile
@@ -345,7 +376,8 @@ class PixelPlan:
             count = min(images, batch - start)
             if not self.direct:
                 steps.append(self._copy(start, count))
-            steps += [self._product_step(number, one, own, start, count, epilogue) for number, (one, own) in enumerate(zip(self.products, slots))]
+            steps += [self._product_step(number, one, own, start, count, epilogue)
+                      for number, (one, own) in enumerate(zip(self.products, slots))]
         return Contraction(tuple(steps), self.temporaries, tuple(self._keep))
 
     def _slots(self, number, one):
@@ -354,16 +386,21 @@ class PixelPlan:
         count = self._count(row, rows, one.out)
         found = np.full((one.out[0], rows, row), -1, np.int64)
         indices = np.indices(one.out)
-        found[:one.out[0], :one.out[1], :one.out[2]] = sum(i * stride for i, stride in zip(indices, one.strides[2:])) * self.out.bytes
+        found[:one.out[0], :one.out[1],
+              :one.out[2]] = sum(i * stride for i, stride in zip(indices, one.strides[2:])) * self.out.bytes
         offsets = np.pad(found.reshape(-1)[:count], (0, self.tile[0]), constant_values=-1)
         last = count - self.tile[0] if self.direct else count
         block = max(1, min(self.panels, _WEIGHT_BYTES // self.panel_bytes))
         block = -(-self.panels // -(-self.panels // block))
         step = self.geometry.step[2] if self.direct else self.step
-        return {"places": table(np.array(self.order(one)[0], np.int64), self._keep), "out_offsets": table(offsets, self._keep), "steps": self.steps(one),
-                "pixel_bytes": step * self.pixel_bytes, "count": count, "last": last, "image_tiles": -(-count // self.tile[0]), "image_bytes": self.image_bytes,
-                "image_group": self.group_bytes, "panel_bytes": self.panel_bytes, "panels": self.panels, "block_panels": block,
-                "panel_blocks": -(-self.panels // block), "out_batch": one.strides[0] * self.out.bytes, "out_group": self.lanes * self.out.bytes,
+        return {"places": table(np.array(self.order(one)[0], np.int64), self._keep),
+                "out_offsets": table(offsets, self._keep), "steps": self.steps(one),
+                "pixel_bytes": step * self.pixel_bytes, "count": count, "last": last,
+                "image_tiles": -(-count // self.tile[0]), "image_bytes": self.image_bytes,
+                "image_group": self.group_bytes, "panel_bytes": self.panel_bytes, "panels": self.panels,
+                "block_panels": block,
+                "panel_blocks": -(-self.panels // block), "out_batch": one.strides[0] * self.out.bytes,
+                "out_group": self.lanes * self.out.bytes,
                 "channels": self.lanes}
 
     def _product_step(self, number, one, slots, start, images, epilogue):
@@ -378,5 +415,6 @@ class PixelPlan:
         sources = {"weights": ("temp", "weights", self.starts[number]), "image": image,
                    "out": ("pointer", one.operand, one.first * self.out.bytes + start * slots["out_batch"])}
         units = self.c.groups * slots["panel_blocks"] * slots["tile_blocks"]
-        return Step(kernel, units, 1 if self.c.groups == 1 else max(1, units // (8 * self.threads)), written_slots(pixels.SLOTS, slots, sources) + epilogue.slots)
+        return Step(kernel, units, 1 if self.c.groups == 1 else max(1, units // (8 * self.threads)),
+                    written_slots(pixels.SLOTS, slots, sources) + epilogue.slots)
 

@@ -1,7 +1,8 @@
-"""Weights packed for products over pixels (`pixels.py`): panels of output channels, whose words along k lie in the order in which tiles take them.
+"""Weights packed for products over pixels (`pixels.py`): panels of output channels, whose words along k lie in the
+order in which tiles take them.
 
-Where elements lie, and where their words go, is said by tables: of squares of a vector of lanes by a vector of words, of lines of words for all taps,
-or of single words.
+Where elements lie, and where their words go, is said by tables: of squares of a vector of lanes by a vector of words,
+of lines of words for all taps, or of single words.
 """
 
 from ..llvm import jit
@@ -10,20 +11,22 @@ from . import pack
 from .elements import join, load_apart, parts
 from .units import Units
 
-SLOTS = ("weights", "packed", "sources", "targets", "count", "lanes", "group_panels", "group_stride", "lane_stride", "panel_bytes", "blank")
+SLOTS = ("weights", "packed", "sources", "targets", "count", "lanes", "group_panels", "group_stride", "lane_stride",
+         "panel_bytes", "blank")
 MOST_TAPS = 16  # that neighbouring channels may be apart
 
 
 def square_kernel(numbers, vectors, taps):
-    """The kernel that packs a panel of so many vectors a unit; returns its address.  Elements along k are neighbours, or neighbouring channels lie so many
-    taps apart.  "sources" has (byte offset, elements there) of each square, "targets" the place of each of its words."""
+    """The kernel that packs a panel of so many vectors a unit; returns its address.  Elements along k are neighbours,
+    or neighbouring channels lie so many taps apart.  "sources" has (byte offset, elements there) of each square,
+    "targets" the place of each of its words."""
     key = f"pixel weights {numbers} {vectors} {taps}"
     return jit.build(key, lambda: _text(numbers, vectors, lambda *at: _square(*at, taps)), ["weights"])["weights"]
 
 
 def line_kernel(numbers, vectors, taps):
-    """The same where neighbouring lanes lie so many taps apart.  "sources" has the byte offsets of the parts of each word (-1: none), "targets" the place
-    of the word at each tap."""
+    """The same where neighbouring lanes lie so many taps apart.  "sources" has the byte offsets of the parts of each
+    word (-1: none), "targets" the place of the word at each tap."""
     key = f"pixel weights by lines {numbers} {vectors} {taps}"
     return jit.build(key, lambda: _text(numbers, vectors, lambda *at: _line(*at, taps)), ["weights"])["weights"]
 
@@ -56,7 +59,8 @@ def _text(numbers, vectors, write):
             source = f.offset(f.offset(s.weights, f.mul(group, s.group_stride)), f.mul(lane, s.lane_stride))
             target = f.offset(panel, f.mul(j, lanes * numbers.word.bytes))
             left = f.sub(s.lanes, lane)
-            f.when(f.compare(">", left, 0), lambda: f.loop(0, s.count, 1, [], lambda k, _: write(f, s, numbers, k, source, target, left)))
+            f.when(f.compare(">", left, 0),
+                   lambda: f.loop(0, s.count, 1, [], lambda k, _: write(f, s, numbers, k, source, target, left)))
 
         f.loop(0, vectors, 1, [], some)
 
@@ -72,7 +76,8 @@ def _square(f, s, numbers, k, source, target, left, taps):
     order = [((i // taps) * per_word + part) * taps + i % taps for i in range(count) for part in range(per_word)]
     order += [None] * (many - len(order))
     for lane in range(lanes):  # lanes that are not there repeat the last one; their sums are thrown away
-        found = f.load(vector(numbers.element, many), f.offset(place, f.mul(f.minimum(last, lane), s.lane_stride)), mask=mask)
+        found = f.load(vector(numbers.element, many), f.offset(place, f.mul(f.minimum(last, lane), s.lane_stride)),
+                       mask=mask)
         found = f.convert(found, numbers.word, numbers.signed) if per_word == 1 else parts(f, numbers, found)
         found = found if taps == 1 else f.shuffle(found, None, order)
         words.append(found if per_word == 1 else f.bitcast(found, numbers.words))

@@ -31,7 +31,8 @@ def batch_slots(p, itemsizes):
     return slots
 
 
-NO_BATCH = {"batch_1": 1, "batch_2": 1, **{f"{operand}_batch_{dim}": 0 for operand in "abc" for dim in range(BATCH_DIMS)}}
+NO_BATCH = {"batch_1": 1, "batch_2": 1,
+            **{f"{operand}_batch_{dim}": 0 for operand in "abc" for dim in range(BATCH_DIMS)}}
 
 ALONE = 400_000  # operations of a product that one thread computes: waking others takes longer
 
@@ -52,7 +53,8 @@ def grain(p, units, threads):
 
 def moved(step, places):
     """The step with some operands at other places."""
-    return replace(step, slots=tuple(places.get(slot[1], slot) if slot[0] == "pointer" else slot for slot in step.slots))
+    return replace(step, slots=tuple(places.get(slot[1], slot) if slot[0] == "pointer" else slot
+                                     for slot in step.slots))
 
 
 def renamed(plan, names):

@@ -1,4 +1,5 @@
-"""Sorting entries: few by counting for each how many are less, many digit by digit (Knuth, The Art of Computer Programming 3, 5.2.5)."""
+"""Sorting entries: few by counting for each how many are less, many digit by digit (Knuth, The Art of Computer
+Programming 3, 5.2.5)."""
 
 from ..llvm.builder import constant, zero
 from ..llvm.types import i32, i64, ptr, vector
@@ -17,11 +18,13 @@ def padding(lanes):
 
 
 def write_sort(module, lanes):
-    """A function (entries, room, counts, how many): sorts entries and returns where they lie then, which is either place."""
+    """A function (entries, room, counts, how many): sorts entries and returns where they lie then, which is either
+    place."""
     f = module.function("sort", [("entries", ptr), ("room", ptr), ("counts", ptr), ("count", i64)], ptr, internal=True)
     entries, room, counts, count = f.parameters
     few, many = _write_counting(module, lanes), _write_digits(module)
-    found, = f.when(f.compare("<=", count, MOST_COUNTED), lambda: [f.call(few, [entries, room, count])], lambda: [f.call(many, [entries, room, counts, count])])
+    found, = f.when(f.compare("<=", count, MOST_COUNTED), lambda: [f.call(few, [entries, room, count])],
+                    lambda: [f.call(many, [entries, room, counts, count])])
     f.ret(found)
     return f
 
@@ -57,8 +60,10 @@ def _digit(b, entry, k):
 
 
 def _write_digits(module):
-    """Of many entries: by the least digit first, each time in the order found; digits that are the same everywhere are left out."""
-    f = module.function("by_digits", [("entries", ptr), ("room", ptr), ("counts", ptr), ("count", i64)], ptr, internal=True)
+    """Of many entries: by the least digit first, each time in the order found; digits that are the same everywhere are
+    left out."""
+    f = module.function("by_digits", [("entries", ptr), ("room", ptr), ("counts", ptr), ("count", i64)], ptr,
+                        internal=True)
     entries, room, counts, count = f.parameters
     f.fill_bytes(counts, 0, COUNTS_BYTES)
     tables = [[f.offset(counts, (t * DIGITS + k) * LEVELS, i32) for k in range(DIGITS)] for t in range(TABLES)]

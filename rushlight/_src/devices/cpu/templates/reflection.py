@@ -1,4 +1,5 @@
-"""Householder's reflections in some neighbouring columns of a matrix: Q = H_1 H_2 ..., H = I - tau v v^T, as I - V T V^T (Schreiber & Van Loan 1989)."""
+"""Householder's reflections in some neighbouring columns of a matrix: Q = H_1 H_2 ..., H = I - tau v v^T, as I - V T
+V^T (Schreiber & Van Loan 1989)."""
 
 from ..llvm import jit
 from ..llvm.builder import constant, zero
@@ -8,7 +9,8 @@ from .columns import Columns
 from .rows import Rows
 from .units import Units
 
-SLOTS = ("source", "target", "vectors", "scales", "joined", "scratch", "rows", "first", "width", "count", "row", "matrix", "vectors_row", "vectors_matrix",
+SLOTS = ("source", "target", "vectors", "scales", "joined", "scratch", "rows", "first", "width", "count", "row",
+         "matrix", "vectors_row", "vectors_matrix",
          "scales_bytes", "joined_bytes", "along_at", "scratch_bytes")
 POINTERS = ("source", "target", "vectors", "scales", "joined", "scratch")
 LEAST, MOST = 1e-290, 1e290  # squares of a norm between which nothing was lost
@@ -17,7 +19,8 @@ LEAST, MOST = 1e-290, 1e290  # squares of a norm between which nothing was lost
 def reflection_kernel(dtype, vectors):
     """The kernel that reflects up to so many vectors of columns, a matrix a unit; returns its address.
 
-    "target" gets the columns as LAPACK has them, "vectors" those of V with their zeros and ones, "scales" tau, "joined" the transpose of T.
+    "target" gets the columns as LAPACK has them, "vectors" those of V with their zeros and ones, "scales" tau, "joined"
+    the transpose of T.
     """
     return jit.build(f"reflect {dtype} {vectors}", lambda: _text(dtype, vectors), ["reflect"])["reflect"]
 
@@ -41,7 +44,8 @@ class _Reflection(Columns):
         self.v = f.offset(f.offset(s["vectors"], f.mul(unit, s["vectors_matrix"])), s["first"], self.element)
         masks, own = self.masks(s["width"]), self.masks(s["count"])
         f.loop(0, self.height, 1, [], lambda i, _: self.taken(i, masks))
-        start, = f.loop(1, self.height, 1, [constant(f64, 0.0)], lambda i, now: [self.squared(i, constant(i64, 0), now[0])])
+        start, = f.loop(1, self.height, 1, [constant(f64, 0.0)],
+                        lambda i, now: [self.squared(i, constant(i64, 0), now[0])])
         self.steps([start], self.column)
         f.loop(0, self.height, 1, [], lambda i, _: self.written(i, masks, own))
 
@@ -90,7 +94,9 @@ class _Reflection(Columns):
         norm, rest = f.when(good, lambda: [f.sqrt(square), below], lambda: self.careful(j))
         any_below = f.compare("!=", rest, 0.0)
         beta = f.neg(f.intrinsic("llvm.copysign", f64, [norm, alpha]))
-        found = [f.select(any_below, x, y) for x, y in ((beta, alpha), (f.div(f.sub(beta, alpha), beta), constant(f64, 0.0)), (f.sub(alpha, beta), constant(f64, float("inf"))))]
+        found = [f.select(any_below, x, y)
+                 for x, y in ((beta, alpha), (f.div(f.sub(beta, alpha), beta), constant(f64, 0.0)),
+                              (f.sub(alpha, beta), constant(f64, float("inf"))))]
         return [f.convert(x, self.element) for x in found]
 
     def careful(self, j):

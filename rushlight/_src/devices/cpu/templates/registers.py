@@ -13,14 +13,15 @@ FEW = 4  # rows up to which a tile that reads a packed B gains nothing from bein
 
 
 def register_tile(rows, columns, kind, packed=False):
-    """The register tile for a count of rows: as many sums as the registers hold, few of them wasted.  `packed`: B lies there packed, so that few rows
-    wait for it, and read it once."""
+    """The register tile for a count of rows: as many sums as the registers hold, few of them wasted.  `packed`: B lies
+    there packed, so that few rows wait for it, and read it once."""
     if packed and FEW < rows <= host().registers - 4 and not kind.flips and not kind.tiles:
         tile_rows = round_up(rows, 2)
         return tile_rows, min(3, (host().registers - 1) // (tile_rows + 1))
     vectors_there = -(-columns // kind.lanes)
     tiles = [(tile, tiled.cycles(*tile)) for tile in tiled.SHAPES] if kind.tiles else register_tiles(kind.flips)
-    costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile) for k, (tile, cycles) in enumerate(tiles)]
+    costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile)
+             for k, (tile, cycles) in enumerate(tiles)]
     return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
 
 

@@ -23,7 +23,8 @@ class Rows:
         f = self.f
 
         def some(at, mask):
-            f.store(f.load(self.kind, f.offset(source, at, self.element), mask=mask), f.offset(target, at, self.element), mask=mask)
+            f.store(f.load(self.kind, f.offset(source, at, self.element), mask=mask),
+                    f.offset(target, at, self.element), mask=mask)
 
         self.each(count, some)
 
@@ -42,11 +43,13 @@ class Rows:
     def filled(self, target, count, value):
         """A row with one value everywhere."""
         f = self.f
-        self.each(count, lambda at, mask: f.store(constant(self.kind, value), f.offset(target, at, self.element), mask=mask))
+        self.each(count, lambda at, mask: f.store(constant(self.kind, value), f.offset(target, at, self.element),
+                                                  mask=mask))
 
 
 def report(f, flag, failure, matrix, info):
-    """Raises the error flag for a matrix where something was found (`info`, an i64, is not zero), if `failure` says what to report."""
+    """Raises the error flag for a matrix where something was found (`info`, an i64, is not zero), if `failure` says
+    what to report."""
     wrong = f.and_(f.cast("zext", f.compare("!=", info, 0), i64), f.cast("zext", f.compare("!=", failure, 0), i64))
 
     def raised():

@@ -1,4 +1,5 @@
-"""Products of attention's blocks: scores, and what weights of scores add up to, in vector registers or in tile registers."""
+"""Products of attention's blocks: scores, and what weights of scores add up to, in vector registers or in tile
+registers."""
 
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ from .tune import pick
 
 @dataclass(frozen=True)
 class Block:
-    """So many queries against so many keys: scores that stay in the caches. Multiples of every tile's rows and width."""
+    """So many queries against so many keys: scores that stay in the caches. Multiples of every tile's rows and
+    width."""
 
     queries: int
     keys: int
@@ -28,11 +30,13 @@ def numbers_of(dtype, few):
 
 
 def tile_of(kind, rows, columns, block):
-    """The (rows, vectors) of a tile of products: one that divides the block, and wastes little of so many rows and columns."""
+    """The (rows, vectors) of a tile of products: one that divides the block, and wastes little of so many rows and
+    columns."""
     if kind.tiles:
         return (tiles.ROWS if rows <= tiles.ROWS else TILE[0]), TILE[1]
     there = -(-columns // kind.lanes)
-    costs = [(-(-rows // tile[0]) * -(-there // tile[1]) * cycles, k, tile) for k, (tile, cycles) in enumerate(register_tiles(kind.flips))
+    costs = [(-(-rows // tile[0]) * -(-there // tile[1]) * cycles, k, tile)
+             for k, (tile, cycles) in enumerate(register_tiles(kind.flips))
              if not (block.queries % tile[0] or block.keys % tile[0] or block.keys % (tile[1] * kind.lanes))]
     return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
 
@@ -59,8 +63,8 @@ def write_scores(module, numbers, tile, row_floats, name="scores"):
 
 
 def write_products(module, numbers, tile, a_row, a_step, name):
-    """A function (a, panel, chunks, sums): adds a tile of products to sums, whose rows are as long as the tile. Rows of A are `a_row`
-    bytes apart; a step along k takes `a_step`."""
+    """A function (a, panel, chunks, sums): adds a tile of products to sums, whose rows are as long as the tile. Rows of
+    A are `a_row` bytes apart; a step along k takes `a_step`."""
     rows, vectors = tile
     f = module.function(name, [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr)], internal=True)
     a, panel, chunks, out = f.parameters
@@ -68,7 +72,8 @@ def write_products(module, numbers, tile, a_row, a_step, name):
         add_tiles(f, numbers, tile, a, panel, chunks, out, vectors * numbers.lanes * 4, a_row, a_step)
     else:
         places = [f.offset(out, k * numbers.vector.bytes) for k in range(rows * vectors)]
-        totals = sums(f, numbers, rows, vectors, a, a_row, a_step, panel, chunks, [f.load(numbers.vector, at) for at in places])
+        totals = sums(f, numbers, rows, vectors, a, a_row, a_step, panel, chunks,
+                      [f.load(numbers.vector, at) for at in places])
         for total, at in zip(totals, places):
             f.store(total, at)
     f.ret()
@@ -76,7 +81,8 @@ def write_products(module, numbers, tile, a_row, a_step, name):
 
 
 def write_turned_products(module, numbers, tile, row, name):
-    """A function (turned quads, words, chunks, sums) of tile registers: adds a tile of products to sums; rows of words and of sums are `row` bytes apart."""
+    """A function (turned quads, words, chunks, sums) of tile registers: adds a tile of products to sums; rows of words
+    and of sums are `row` bytes apart."""
     f = module.function(name, [("a", ptr), ("words", ptr), ("chunks", i64), ("out", ptr)], internal=True)
     a, words, chunks, out = f.parameters
     add_tiles(f, numbers, tile, a, words, chunks, out, row, b_row=row)
@@ -85,9 +91,11 @@ def write_turned_products(module, numbers, tile, row, name):
 
 
 def write_values(module, numbers, tile, row_bytes):
-    """A function (probabilities in rows of `row_bytes`, panel, chunks, sums, corrections): sums times their row's correction plus the products."""
+    """A function (probabilities in rows of `row_bytes`, panel, chunks, sums, corrections): sums times their row's
+    correction plus the products."""
     rows, vectors = tile
-    f = module.function("values", [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("corrections", ptr)], internal=True)
+    f = module.function("values", [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("corrections", ptr)],
+                        internal=True)
     a, panel, chunks, out, corrections = f.parameters
     lanes, width = numbers.lanes, vectors * numbers.lanes
     step = numbers.chunk * numbers.word.bytes
@@ -97,7 +105,8 @@ def write_values(module, numbers, tile, row_bytes):
             correct_tiles(f, numbers, vectors, f.offset(out, first * width * 4), f.offset(corrections, first * 4))
         add_tiles(f, numbers, tile, a, panel, chunks, out, width * 4, row_bytes, step)
     else:
-        start = [total for r in range(rows) for total in corrected(f, numbers, vectors, f.offset(out, r * width * 4), f.offset(corrections, r * 4))]
+        start = [total for r in range(rows) for total in corrected(f, numbers, vectors, f.offset(out, r * width * 4),
+                                                                   f.offset(corrections, r * 4))]
         totals = sums(f, numbers, rows, vectors, a, row_bytes, step, panel, chunks, start)
         for k, total in enumerate(totals):
             f.store(total, f.offset(out, k * lanes * 4))

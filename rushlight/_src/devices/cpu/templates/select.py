@@ -1,8 +1,8 @@
 """Rows in order: the first so many elements of each row, in order, and where they were. All of them: a sort.
 
-Elements become entries (entries.py), which are sorted (radix.py). Of a few of many, only entries below the last one that is wanted so far
-are kept. Elements of 64 bits are sorted by what they have above the least of their row; where that takes more than 32 bits, by its
-lower half first and then by the upper one.
+Elements become entries (entries.py), which are sorted (radix.py). Of a few of many, only entries below the last one
+that is wanted so far are kept. Elements of 64 bits are sorted by what they have above the least of their row; where
+that takes more than 32 bits, by its lower half first and then by the upper one.
 """
 
 import functools
@@ -20,7 +20,8 @@ from .entries import LAST, entry, is_wide, ordered, place_of
 from .radix import padding, write_sort
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
-SLOTS = ("x", "values", "places", "scratch", "size", "count", "most", "room_at", "order_at", "counts_at", "scratch_bytes")
+SLOTS = ("x", "values", "places", "scratch", "size", "count", "most", "room_at", "order_at", "counts_at",
+         "scratch_bytes")
 MOST_PLACES = 1 << 31
 UNROLL = 4   # vectors that are looked at before the first is kept
 FEW = 4      # a row has so many times the elements that are wanted, at least, where only those below a limit are kept
@@ -55,7 +56,8 @@ def _planned(p, threads):
     lanes = host().lanes(8)
     held = min(p.size, 2 * p.count + radix.MOST_COUNTED // 2) if limited else p.size
     room = -(-8 * (held + (1 + UNROLL) * padding(lanes)) // 64) * 64
-    slots = {"size": p.size, "count": p.count, "most": held, "room_at": room, "order_at": 2 * room, "counts_at": (3 if is_wide(p.dtype) else 2) * room}
+    slots = {"size": p.size, "count": p.count, "most": held, "room_at": room, "order_at": 2 * room,
+             "counts_at": (3 if is_wide(p.dtype) else 2) * room}
     slots["scratch_bytes"] = slots["counts_at"] + radix.COUNTS_BYTES
     kernel = selection_kernel(p.dtype, p.descending, limited)
     sources = {"scratch": ("temp", "scratch", 0), **{name: ("pointer", name, 0) for name in ("x", "values", "places")}}
@@ -65,7 +67,8 @@ def _planned(p, threads):
 
 def selection_kernel(dtype, descending, limited):
     """The kernel that puts rows in order, one a unit; returns its address."""
-    return jit.build(f"select {dtype} {descending} {limited}", lambda: _text(dtype, descending, limited), ["select"])["select"]
+    return jit.build(f"select {dtype} {descending} {limited}", lambda: _text(dtype, descending, limited),
+                     ["select"])["select"]
 
 
 def _text(dtype, descending, limited):
@@ -112,7 +115,8 @@ class _Rows:
         low = constant(i64, 0)
         if step > 1:
             whole = f.and_(count, -step * lanes)
-            carried = f.loop(low, whole, step * lanes, carried, lambda at, c: body([f.add(at, k * lanes) for k in range(step)], None, c))
+            carried = f.loop(low, whole, step * lanes, carried,
+                             lambda at, c: body([f.add(at, k * lanes) for k in range(step)], None, c))
             low = whole
         whole = f.and_(count, -lanes)
         carried = f.loop(low, whole, lanes, carried, lambda at, c: body([at], None, c))
@@ -147,7 +151,8 @@ class _Rows:
         f = self.f
 
         def keep(entries, below, held):
-            packed = f.call(f"llvm.experimental.vector.compress.{self.kind.mangled}", [entries, below, poison(self.kind)], self.kind)
+            packed = f.call(f"llvm.experimental.vector.compress.{self.kind.mangled}",
+                            [entries, below, poison(self.kind)], self.kind)
             f.store(packed, f.offset(self.entries, held, i64))
             return f.add(held, f.reduce("add", f.convert(below, i64)))
 
@@ -199,10 +204,11 @@ class _Rows:
         read = f.gather(vector(self.element, self.lanes), f.offset(self.x, where, self.element), mask)
         f.store(read, f.offset(values, at, self.element), mask=mask)
 
-    # -- elements of 64 bits -------------------------------------------------------------------------------------------------------
+    # -- elements of 64 bits -------------------------------------------------------------------------------------------
 
     def write_wide(self, values, places):
-        """Sorts by the lower half of the keys above the least, then by the upper half, of which the entries hold places in that order."""
+        """Sorts by the lower half of the keys above the least, then by the upper half, of which the entries hold places
+        in that order."""
         f = self.f
         least, largest = self.bounds()
         self.least = f.splat(least, self.lanes)
@@ -248,7 +254,8 @@ class _Rows:
                 key = ordered(f, read, self.dtype, self.descending)
             else:
                 key = self.keys_at(at, mask)
-            half = f.xor(f.convert(f.lshr(f.sub(key, self.least), shift), i32), -1 << 31)  # unsigned, brought to the order of signed ones
+            # unsigned, brought to the order of signed ones
+            half = f.xor(f.convert(f.lshr(f.sub(key, self.least), shift), i32), -1 << 31)
             f.store(entry(f, half, self.places_at(at)), f.offset(target, at, i64))
 
         self.each(self.size, [], fill)

@@ -1,4 +1,5 @@
-"""Several kernels and products one after the other, as one Contraction: what blocked algorithms on matrices are made of."""
+"""Several kernels and products one after the other, as one Contraction: what blocked algorithms on matrices are made
+of."""
 
 from dataclasses import dataclass, replace
 
@@ -8,8 +9,8 @@ from .matmul import Matmul, plan_matmul
 
 @dataclass(frozen=True)
 class Part:
-    """A part of matrices in memory: where they are ("pointer" or "temp", with a name), the offset of its first element, and strides, of matrices,
-    rows and columns, all in elements."""
+    """A part of matrices in memory: where they are ("pointer" or "temp", with a name), the offset of its first element,
+    and strides, of matrices, rows and columns, all in elements."""
 
     where: str
     name: str

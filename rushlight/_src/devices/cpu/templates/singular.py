@@ -1,7 +1,8 @@
-"""Singular values and vectors by rotations of pairs of columns until all are orthogonal (Hestenes 1958, one-sided Jacobi).
+"""Singular values and vectors by rotations of pairs of columns until all are orthogonal (Hestenes 1958, one-sided
+Jacobi).
 
-The columns of the matrix, or of its transpose where it is wide, lie as rows of whole vectors, scaled by a power of two. Pairs that share no column follow
-each other, so that one need not wait for the last.
+The columns of the matrix, or of its transpose where it is wide, lie as rows of whole vectors, scaled by a power of two.
+Pairs that share no column follow each other, so that one need not wait for the last.
 """
 
 from ..llvm import jit
@@ -10,7 +11,8 @@ from ..llvm.types import f64, i64
 from .groups import Groups
 from .rows import report
 
-SLOTS = ("source", "u", "values", "vh", "flag", "scratch", "rows", "columns", "count", "length", "column_step", "row_step", "wide", "turned_wide", "failure",
+SLOTS = ("source", "u", "values", "vh", "flag", "scratch", "rows", "columns", "count", "length", "column_step",
+         "row_step", "wide", "turned_wide", "failure",
          "turned_at", "sizes_at", "order_at", "scratch_bytes")
 POINTERS = ("source", "u", "values", "vh", "flag", "scratch")
 MOST_SWEEPS = 40  # over all pairs; six to eight are usual
@@ -19,7 +21,9 @@ EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52}
 
 def singular_kernel(dtype, group, with_vectors):
     """The kernel that decomposes a matrix a unit; returns its address."""
-    return jit.build(f"singular {dtype} {group} {with_vectors}", lambda: _Matrix.text("singular", SLOTS, POINTERS, dtype, group, with_vectors), ["singular"])["singular"]
+    return jit.build(f"singular {dtype} {group} {with_vectors}",
+                     lambda: _Matrix.text("singular", SLOTS, POINTERS, dtype, group, with_vectors),
+                     ["singular"])["singular"]
 
 
 class _Matrix(Groups):
@@ -27,13 +31,16 @@ class _Matrix(Groups):
 
     def __init__(self, f, dtype, lanes, group, with_vectors, named):
         super().__init__(f, dtype, lanes, group)
-        self.with_vectors, self.s, self.count, self.length, self.wide = with_vectors, named, named["count"], named["length"], named["wide"]
-        self.negligible = f.mul(f.convert(self.length, f64), EPSILON[dtype] ** 2)  # the square of a cosine that is taken for zero
+        self.with_vectors, self.s, self.count, self.length, self.wide = with_vectors, named, named["count"], named[
+            "length"], named["wide"]
+        # the square of a cosine that is taken for zero
+        self.negligible = f.mul(f.convert(self.length, f64), EPSILON[dtype] ** 2)
         self.least = None  # the square of the length of a column that is taken for rounding
 
     def matrix(self, unit):
         f, s = self.f, self.s
-        self.turned, self.sizes, self.order = (f.offset(self.here, s[f"{name}_at"]) for name in ("turned", "sizes", "order"))
+        self.turned, self.sizes, self.order = (f.offset(self.here, s[f"{name}_at"])
+                                               for name in ("turned", "sizes", "order"))
         self.source = f.offset(s["source"], f.mul(unit, f.mul(s["rows"], s["columns"])), self.element)
         self.values = f.offset(s["values"], f.mul(unit, self.count), self.element)
         self.u = f.offset(s["u"], f.mul(unit, f.mul(s["rows"], self.count)), self.element)
@@ -54,7 +61,8 @@ class _Matrix(Groups):
         f = self.f
         if self.with_vectors:
             f.fill_bytes(self.turned, 0, f.mul(f.mul(self.count, self.s["turned_wide"]), self.element.bytes))
-            f.loop(0, self.count, 1, [], lambda i, _: f.store(constant(self.element, 1.0), f.offset(self.rotation(i), i, self.element)))
+            f.loop(0, self.count, 1, [],
+                   lambda i, _: f.store(constant(self.element, 1.0), f.offset(self.rotation(i), i, self.element)))
 
         def sweep(state):
             self.least = self.noise()
@@ -62,14 +70,15 @@ class _Matrix(Groups):
             return [f.add(state[0], 1), rotated]
 
         start = [constant(i64, 0), constant(i64, 1)]
-        _, left = f.while_loop(start, lambda state: f.and_(f.compare("<", state[0], MOST_SWEEPS), f.compare("!=", state[1], 0)), sweep)
+        _, left = f.while_loop(start, lambda state: f.and_(f.compare("<", state[0], MOST_SWEEPS),
+                                                           f.compare("!=", state[1], 0)), sweep)
         f.loop(0, self.count, 1, [], lambda i, _: self.put(f.sqrt(self.product(i, i)), self.sizes, i))
         self.least = self.noise()
         self.sorted(self.sizes, self.order, self.count, descending=True)
         self.written(scale)
         report(f, self.s["flag"], self.s["failure"], unit, left)
 
-    # -- places -------------------------------------------------------------------------------------------------------------------
+    # -- places --------------------------------------------------------------------------------------------------------
 
     def column(self, i):
         return self.f.offset(self.here, self.f.mul(i, self.wide), self.element)
@@ -83,7 +92,8 @@ class _Matrix(Groups):
         one, other = self.column(i), self.column(j)
 
         def some(first, sums):
-            return [self.f.fma(x, y, total) for x, y, total in zip(self.load(one, first), self.load(other, first), sums)]
+            return [self.f.fma(x, y, total) for x, y, total in zip(self.load(one, first), self.load(other, first),
+                                                                   sums)]
 
         return self.f.convert(self.summed(self.each(0, self.wide, [zero(self.kind)] * self.group, some)), f64)
 
@@ -108,7 +118,8 @@ class _Matrix(Groups):
 
         def scaled(i, _):
             row = self.column(i)
-            self.each(0, self.wide, [], lambda first, _: self.store([f.mul(x, factor) for x in self.load(row, first)], row, first))
+            self.each(0, self.wide, [], lambda first, _: self.store([f.mul(x, factor) for x in self.load(row, first)],
+                                                                    row, first))
 
         f.loop(0, self.count, 1, [], scaled)
         return f.compare("<", most, float("inf")), f.convert(power, f64)
@@ -116,10 +127,11 @@ class _Matrix(Groups):
     def noise(self):
         """The square of what rounding may leave of a column that depends on others."""
         f = self.f
-        longest, = f.loop(0, self.count, 1, [constant(f64, 0.0)], lambda i, now: [f.maximum(now[0], self.product(i, i))])
+        longest, = f.loop(0, self.count, 1, [constant(f64, 0.0)],
+                          lambda i, now: [f.maximum(now[0], self.product(i, i))])
         return f.mul(f.mul(self.negligible, 4.0), longest)
 
-    # -- rotations ------------------------------------------------------------------------------------------------------------------
+    # -- rotations -----------------------------------------------------------------------------------------------------
 
     def rounds(self):
         """How many rounds there are in which each column meets another one: as in a tournament."""
@@ -136,7 +148,8 @@ class _Matrix(Groups):
             down = f.select(f.compare("<", down, 0), f.add(down, last), down)
             up = f.select(f.compare("==", i, 0), last, up)
             there = f.compare("<", f.maximum(up, down), self.count)  # of an odd number one has no partner
-            return f.when(there, lambda: [f.or_(now[0], self.met(f.minimum(up, down), f.maximum(up, down)))], lambda: now)
+            return f.when(there, lambda: [f.or_(now[0], self.met(f.minimum(up, down), f.maximum(up, down)))],
+                          lambda: now)
 
         return f.loop(0, f.add(f.lshr(last, 1), 1), 1, rotated, pair)
 
@@ -160,7 +173,7 @@ class _Matrix(Groups):
 
         return f.when(much, rotate, lambda: [constant(i64, 0)])[0]
 
-    # -- back to memory ---------------------------------------------------------------------------------------------------------------
+    # -- back to memory ------------------------------------------------------------------------------------------------
 
     def written(self, scale):
         """Singular values in order, and their vectors."""
@@ -168,7 +181,8 @@ class _Matrix(Groups):
 
         def value(k, _):
             which = f.load(i64, f.offset(self.order, k, i64))
-            f.store(f.convert(f.mul(self.number(self.sizes, which), scale), self.element), f.offset(self.values, k, self.element))
+            f.store(f.convert(f.mul(self.number(self.sizes, which), scale), self.element),
+                    f.offset(self.values, k, self.element))
             if self.with_vectors:
                 self.normalise(k, which)
 
@@ -182,18 +196,22 @@ class _Matrix(Groups):
         self.as_rows(rows, rows_wide, self.order, self.vh, self.count, s["columns"])
 
     def normalise(self, k, which):
-        """Column `which`, the one of singular value k, made a unit vector; of one that is zero something orthogonal to those before."""
+        """Column `which`, the one of singular value k, made a unit vector; of one that is zero something orthogonal to
+        those before."""
         f = self.f
         size = self.number(self.sizes, which)
-        f.when(f.compare(">", f.mul(size, size), self.least), lambda: self.divide(which, size), lambda: self.complete(k, which))
+        f.when(f.compare(">", f.mul(size, size), self.least), lambda: self.divide(which, size),
+               lambda: self.complete(k, which))
 
     def divide(self, which, size):
         f, row = self.f, self.column(which)
         by = f.splat(f.convert(size, self.element), self.lanes)
-        self.each(0, self.wide, [], lambda first, _: self.store([f.div(x, by) for x in self.load(row, first)], row, first))
+        self.each(0, self.wide, [], lambda first, _: self.store([f.div(x, by) for x in self.load(row, first)], row,
+                                                                first))
 
     def complete(self, k, which):
-        """Some unit vector is left with enough of its length when all that lies along the columns before is taken off it."""
+        """Some unit vector is left with enough of its length when all that lies along the columns before is taken off
+        it."""
         f, row = self.f, self.column(which)
         enough = f.div(constant(f64, 0.5), f.convert(self.length, f64))
 
@@ -206,7 +224,9 @@ class _Matrix(Groups):
             f.when(f.compare(">", square, enough), lambda: self.divide(which, f.sqrt(square)))
             return [f.add(n, 1), square]
 
-        f.while_loop([constant(i64, 0), constant(f64, 0.0)], lambda state: f.and_(f.compare("<", state[0], self.length), f.compare("<=", state[1], enough)), tried)
+        f.while_loop([constant(i64, 0), constant(f64, 0.0)],
+                     lambda state: f.and_(f.compare("<", state[0], self.length), f.compare("<=", state[1], enough)),
+                     tried)
         self.clear(k, which)
         self.divide(which, f.sqrt(self.product(which, which)))
 
@@ -218,6 +238,8 @@ class _Matrix(Groups):
             other = f.load(i64, f.offset(self.order, n, i64))
             less = f.convert(f.neg(self.product(which, other)), self.element)
             source = self.column(other)
-            self.each(0, self.wide, [], lambda first, _: self.store(self.more(self.load(row, first), less, self.load(source, first)), row, first))
+            self.each(0, self.wide, [],
+                      lambda first, _: self.store(self.more(self.load(row, first), less, self.load(source, first)), row,
+                                                  first))
 
         f.loop(0, k, 1, [], one)

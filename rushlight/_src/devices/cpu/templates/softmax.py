@@ -1,7 +1,7 @@
 """Pieces of attention that are not products: powers of two, logarithms, and the running softmax of a row of scores.
 
-Scores are kept in units of log 2, so that an exponential is a power of two. The running softmax over blocks of keys follows
-Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
+Scores are kept in units of log 2, so that an exponential is a power of two. The running softmax over blocks of keys
+follows Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
 """
 
 import functools
@@ -16,8 +16,8 @@ from .dropout import kept_lanes
 LOG2E, LN2 = 1 / math.log(2), math.log(2)
 MINUS_INFINITY = -math.inf
 
-# Polynomials for 2^x on [-0.5, 0.5] with the least largest relative error: 7.5e-8, 2.6e-6 and 7.5e-5, each well below what
-# the result is rounded to.
+# Polynomials for 2^x on [-0.5, 0.5] with the least largest relative error: 7.5e-8, 2.6e-6 and 7.5e-5, each well below
+# what the result is rounded to.
 _POWERS = {
     "float32": (1.0000001192092896, 0.6931469440460205, 0.24022120237350464, 0.05550713092088699, 0.009675541892647743,
                 0.0013276472454890609),
@@ -113,20 +113,23 @@ def mask_of(name):
     return Mask(name, i8 if name in ("", "bool") else ELEMENTS[name])
 
 
-ROW = [("scores", ptr), ("limit", i64), ("padded", i64), ("scale", f32), ("mask", ptr), ("highest", ptr), ("total", ptr), ("correction", ptr)]
+ROW = [("scores", ptr), ("limit", i64), ("padded", i64), ("scale", f32), ("mask", ptr), ("highest", ptr),
+       ("total", ptr), ("correction", ptr)]
 _AT_ONCE = 2  # vectors of a row
 
 
 def write_row(module, numbers, variant, modify=None, name="row"):
-    """A function that turns one row of products of a block, times `scale`, into probabilities relative to the row's highest score so far.
+    """A function that turns one row of products of a block, times `scale`, into probabilities relative to the row's
+    highest score so far.
 
-    The first `limit` scores count; up to `padded` the probabilities become 0. They are written over the scores, as pairs of
-    halves where `numbers` multiplies pairs. `highest` and `total` are the row's state; `correction` gets the factor for
-    what was summed before. `variant`: flash.Variant; where it drops, a parameter follows: the bits of what is kept. `modify`: what the user
-    does to scores (modify.Use), whose parameters follow the others.
+    The first `limit` scores count; up to `padded` the probabilities become 0. They are written over the scores, as
+    pairs of halves where `numbers` multiplies pairs. `highest` and `total` are the row's state; `correction` gets the
+    factor for what was summed before. `variant`: flash.Variant; where it drops, a parameter follows: the bits of what
+    is kept. `modify`: what the user does to scores (modify.Use), whose parameters follow the others.
     """
     dtype, mask = variant.dtype, mask_of(variant.mask)
-    f = module.function(name, ROW + ([("kept", ptr)] if variant.drops else []) + (modify.parameters if modify else []), internal=True)
+    f = module.function(name, ROW + ([("kept", ptr)] if variant.drops else []) + (modify.parameters if modify else []),
+                        internal=True)
     scores, limit, padded, scale, mask_at, highest, total, correction, *where = f.parameters
     kept = where.pop(0) if variant.drops else None
     modify = modify and modify.within(f, where)
@@ -174,7 +177,8 @@ def write_row(module, numbers, variant, modify=None, name="row"):
         return [f.add(sum, value) for sum, (value, _) in zip(sums, found)]
 
     sums = f.loop(0, whole, step, [zero(kind)] * _AT_ONCE, exponentials)
-    sums = f.loop(whole, padded, lanes, [functools.reduce(f.add, sums)], lambda k, sums: exponentials(k, sums, f.sub(limit, k)))
+    sums = f.loop(whole, padded, lanes, [functools.reduce(f.add, sums)],
+                  lambda k, sums: exponentials(k, sums, f.sub(limit, k)))
     f.store(f.extract(now, 0), highest)
     f.store(f.add(f.mul(f.load(f32, total), again), f.reduce("add", sums[0])), total)
     f.store(again, correction)

@@ -1,7 +1,9 @@
-"""The stages of a Fourier transform that leaves its results in order (Stockham; see Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992).
+"""The stages of a Fourier transform that leaves its results in order (Stockham; see Van Loan, Computational Frameworks
+for the Fast Fourier Transform, 1992).
 
-A stage of radix r takes x[q + s (p + m k)] for k < r and writes their transform, turned by exp(-2 pi i p k / (r m)), to y[q + s (r p + k)].
-Real and imaginary parts lie in planes of their own. Where s fills vectors they run along q; else along p and q together.
+A stage of radix r takes x[q + s (p + m k)] for k < r and writes their transform, turned by exp(-2 pi i p k / (r m)), to
+y[q + s (r p + k)].  Real and imaginary parts lie in planes of their own. Where s fills vectors they run along q; else
+along p and q together.
 """
 
 import numpy as np
@@ -25,7 +27,8 @@ def factors(n):
 
 
 class Stage:
-    """One stage: its kind (radix, s or WIDE), m and s; `table`: what it multiplies with, as it is read; `places`: where results go, for those that are scattered."""
+    """One stage: its kind (radix, s or WIDE), m and s; `table`: what it multiplies with, as it is read; `places`: where
+    results go, for those that are scattered."""
 
     def __init__(self, r, m, s, lanes, dtype):
         self.kind, self.m, self.s = (r, s if s < lanes else WIDE), m, s
@@ -76,11 +79,13 @@ def _wide(f, r, _, element, lanes):
     apart, step = f.mul(f.mul(m, s), size), f.mul(s, size)
 
     def one(p, _):
-        turns = [[f.splat(f.load(element, f.offset(table, f.add(f.mul(p, 2 * (r - 1)), 2 * k + c), element)), lanes) for c in range(2)] for k in range(r - 1)]
+        turns = [[f.splat(f.load(element, f.offset(table, f.add(f.mul(p, 2 * (r - 1)), 2 * k + c), element)), lanes)
+                  for c in range(2)] for k in range(r - 1)]
         source, target = f.offset(x, f.mul(p, step)), f.offset(y, f.mul(p, f.mul(step, r)))
 
         def some(q, mask):
-            given = [_load(f, f.offset(f.offset(source, f.mul(apart, k)), q, element), plane, kind, mask) for k in range(r)]
+            given = [_load(f, f.offset(f.offset(source, f.mul(apart, k)), q, element), plane, kind, mask)
+                     for k in range(r)]
             first, *others = transform(f, given)
             for k, v in enumerate([first, *(times(f, v, w) for v, w in zip(others, turns))]):
                 _store(f, v, f.offset(f.offset(target, f.mul(step, k)), q, element), plane, mask)
@@ -101,7 +106,8 @@ def _narrow(f, r, s, element, lanes):
         given = [_load(f, f.offset(x, f.add(t, f.mul(total, k)), element), plane, kind, mask) for k in range(r)]
         turns = f.offset(table, f.mul(t, 2 * (r - 1)), element)
         first, *others = transform(f, given)
-        others = [times(f, v, [f.load(kind, f.offset(turns, (2 * k + c) * lanes, element)) for c in range(2)]) for k, v in enumerate(others)]
+        others = [times(f, v, [f.load(kind, f.offset(turns, (2 * k + c) * lanes, element)) for c in range(2)])
+                  for k, v in enumerate(others)]
         found = [first, *others]
         if in_order and mask is None:
             target = f.offset(y, f.mul(t, r), element)
@@ -120,10 +126,12 @@ def _narrow(f, r, s, element, lanes):
 
 
 def write_stages(module, kinds, element, lanes):
-    """A function (x, room, plane, stages, how many, twiddles, places): runs stages one after the other and returns where the result lies. A stage is a row of
+    """A function (x, room, plane, stages, how many, twiddles, places): runs stages one after the other and returns
+    where the result lies. A stage is a row of
     numbers: its kind, m, s, and where its table and its places begin."""
     functions = {kind: write_stage(module, kind, element, lanes) for kind in kinds}
-    f = module.function("stages", [("x", ptr), ("room", ptr), ("plane", i64), ("rows", ptr), ("count", i64), ("tables", ptr), ("places", ptr)], ptr, internal=True)
+    f = module.function("stages", [("x", ptr), ("room", ptr), ("plane", i64), ("rows", ptr), ("count", i64),
+                                   ("tables", ptr), ("places", ptr)], ptr, internal=True)
     x, room, plane, rows, count, tables, places = f.parameters
 
     def one(at, pointers):
@@ -131,7 +139,8 @@ def write_stages(module, kinds, element, lanes):
         row = f.offset(rows, f.mul(at, 5), i64)
         which, m, s, table, place = (f.load(i64, f.offset(row, 8 * k)) for k in range(5))
         given = [here, there, plane, f.offset(tables, table, element), m, s, f.offset(places, place, i64)]
-        f.switch(which, {k: (lambda function=function: f.call(function, given)) for k, function in enumerate(functions.values())})
+        f.switch(which, {k: (lambda function=function: f.call(function, given))
+                         for k, function in enumerate(functions.values())})
         return [there, here]
 
     found, _ = f.loop(0, count, 1, [x, room], one)
@@ -148,6 +157,7 @@ def stage_rows(found, kinds):
         tables.append(stage.table.reshape(-1))
         places.append(stage.places)
         table_at, place_at = table_at + stage.table.size, place_at + stage.places.size
-    return np.array(rows, np.int64).reshape(-1, 5), np.concatenate([*tables, np.zeros(8)]), np.concatenate([*places, np.zeros(1, np.int64)])
+    return np.array(rows, np.int64).reshape(-1, 5), np.concatenate([*tables, np.zeros(8)]), np.concatenate(
+        [*places, np.zeros(1, np.int64)])
 
 

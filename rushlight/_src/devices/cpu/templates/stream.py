@@ -1,7 +1,9 @@
-"""Matrix products of few rows with a B whose columns are neighbours: rows of B stream by, several at once, and nothing is packed.
+"""Matrix products of few rows with a B whose columns are neighbours: rows of B stream by, several at once, and nothing
+is packed.
 
-A unit is a block of C's columns. It stays in the first cache while STREAMS rows of B at a time are read from their beginning to their
-end, which is the order that memory likes; a tile that kept its sums in registers would touch another page with each step along k.
+A unit is a block of C's columns. It stays in the first cache while STREAMS rows of B at a time are read from their
+beginning to their end, which is the order that memory likes; a tile that kept its sums in registers would touch another
+page with each step along k.
 """
 
 import functools
@@ -13,15 +15,18 @@ from .blocked import batch_offsets
 from .tile import Store
 from .units import Units
 
-SLOTS = ("a", "b", "c", "columns", "depth", "a_row", "a_k", "b_k", "c_row", "block_columns", "column_blocks", "batch_1", "batch_2",
-         "a_batch_0", "a_batch_1", "a_batch_2", "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2",
+SLOTS = ("a", "b", "c", "columns", "depth", "a_row", "a_k", "b_k", "c_row", "block_columns", "column_blocks", "batch_1",
+         "batch_2",
+         "a_batch_0", "a_batch_1", "a_batch_2", "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1",
+         "c_batch_2",
          "scratch", "scratch_bytes")
 VECTORS = 2  # vectors of each row in a round of the inner loop
 
 
 @functools.lru_cache(maxsize=512)
 def stream_kernel(numbers, rows, streams, epilogue):
-    """The kernel that computes blocks of columns of C, `rows` rows high, from `streams` rows of B at a time; returns its address.
+    """The kernel that computes blocks of columns of C, `rows` rows high, from `streams` rows of B at a time; returns
+    its address.
 
     C has the accumulator's type: sums wait in it, or in scratch where an epilogue may read what C holds.
     """
@@ -61,11 +66,14 @@ class _Stream:
             self.across(1, self.finish)
 
     def across(self, vectors, body):
-        """`body(column, mask)` for the block's columns, so many vectors at a time; the last ones alone, under a mask."""
+        """`body(column, mask)` for the block's columns, so many vectors at a time; the last ones alone, under a
+        mask."""
         b, lanes = self.b, self.numbers.lanes
         whole = b.mul(b.div(self.width, vectors * lanes), vectors * lanes)
-        b.loop(0, whole, vectors * lanes, [], lambda column, _: [body(b.add(column, j * lanes), None) for j in range(vectors)] and [])
-        b.loop(whole, self.width, lanes, [], lambda column, _: body(column, b.lane_mask(b.sub(self.width, column), lanes)))
+        b.loop(0, whole, vectors * lanes, [],
+               lambda column, _: [body(b.add(column, j * lanes), None) for j in range(vectors)] and [])
+        b.loop(whole, self.width, lanes, [],
+               lambda column, _: body(column, b.lane_mask(b.sub(self.width, column), lanes)))
 
     def place(self, row, column):
         """The address of an element of C in this block."""
@@ -95,7 +103,8 @@ class _Stream:
         kind = numbers.vector.with_element(numbers.element)
 
         def columns(column, mask):
-            found = [b.convert(b.load(kind, b.offset(source, column, numbers.element), align=numbers.element.bytes, mask=mask), numbers.word, numbers.signed)
+            found = [b.convert(b.load(kind, b.offset(source, column, numbers.element), align=numbers.element.bytes,
+                                      mask=mask), numbers.word, numbers.signed)
                      for source in sources]
             for row in range(self.rows):
                 total = b.load(numbers.vector, self.sums(row, column), mask=mask)
@@ -116,4 +125,5 @@ class _Stream:
         b, numbers = self.b, self.numbers
         for row in range(self.rows):
             total = b.load(numbers.vector, self.sums(row, column), mask=mask)
-            self.store.finish(b, self.args, total, self.place(row, column), self.batch, constant(i64, row), b.add(self.column, column), mask)
+            self.store.finish(b, self.args, total, self.place(row, column), self.batch, constant(i64, row),
+                              b.add(self.column, column), mask)

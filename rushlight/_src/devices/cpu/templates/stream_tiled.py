@@ -1,7 +1,7 @@
 """Products of few rows by tile registers: B, whose columns lie along k, is read once, straight from memory into tiles.
 
-The roles are exchanged: columns of B are the rows of tiles, and A, packed before, is what they are multiplied with.  Sums are turned on
-their way out.
+The roles are exchanged: columns of B are the rows of tiles, and A, packed before, is what they are multiplied with.
+Sums are turned on their way out.
 """
 
 import functools
@@ -14,7 +14,8 @@ from .pack import transpose
 from .tile import Store
 from .units import Units
 
-SLOTS = ("b", "packed", "c", "scratch", "rows", "columns", "chunks", "b_column", "c_row", "scratch_bytes", "panel_bytes")
+SLOTS = ("b", "packed", "c", "scratch", "rows", "columns", "chunks", "b_column", "c_row", "scratch_bytes",
+         "panel_bytes")
 MOST = 128   # rows of A
 AHEAD = 512  # bytes along a column that memory is asked for early
 
@@ -29,8 +30,8 @@ def grid(rows):
 
 @functools.lru_cache(maxsize=512)
 def stream_kernel(numbers, out, vectors, down, epilogue):
-    """The kernel for panels of so many vectors of rows of A, and `down` columns of B at a time; `numbers` are those of B times A.  Returns
-    its address."""
+    """The kernel for panels of so many vectors of rows of A, and `down` columns of B at a time; `numbers` are those of
+    B times A.  Returns its address."""
     key = f"tiled stream {numbers} {out} {vectors} {down} {epilogue.key}"
     return jit.build(key, lambda: _text(numbers, out, vectors, down, epilogue), ["stream"])["stream"]
 
@@ -48,7 +49,9 @@ def _text(numbers, out, vectors, down, epilogue):
     def part(pointer, left):
         """The last columns, which do not fill a unit, are copied: tiles read all of their rows."""
         size = f.mul(s.chunks, tiles.ROW_BYTES)
-        f.loop(0, left, 1, [], lambda r, _: f.copy_bytes(f.offset(scratch, f.mul(r, size)), f.offset(pointer, f.mul(r, s.b_column)), size))
+        f.loop(0, left, 1, [],
+               lambda r, _: f.copy_bytes(f.offset(scratch, f.mul(r, size)), f.offset(pointer, f.mul(r, s.b_column)),
+                                         size))
         return [scratch, size]
 
     def unit(number):
@@ -66,7 +69,8 @@ def _text(numbers, out, vectors, down, epilogue):
 
     def one_panel(panel, at, stride, column, left):
         def ask(step):
-            f.when(f.compare("==", panel, 0), lambda: fetch(f.offset(at, f.add(f.mul(step, tiles.ROW_BYTES), AHEAD)), stride))
+            f.when(f.compare("==", panel, 0),
+                   lambda: fetch(f.offset(at, f.add(f.mul(step, tiles.ROW_BYTES), AHEAD)), stride))
 
         for register in range(down // tiles.ROWS * vectors):
             registers.zero(register)
@@ -74,10 +78,12 @@ def _text(numbers, out, vectors, down, epilogue):
         tiled.write_sums(f, registers, numbers, down, vectors, at, packed, s.chunks, ask, stride, tiles.ROW_BYTES)
         for r in range(down // tiles.ROWS):
             for j in range(vectors):
-                registers.store(r * vectors + j, f.offset(sums, (r * tiles.ROWS * vectors + j) * tiles.ROW_BYTES), vectors * tiles.ROW_BYTES)
+                registers.store(r * vectors + j, f.offset(sums, (r * tiles.ROWS * vectors + j) * tiles.ROW_BYTES),
+                                vectors * tiles.ROW_BYTES)
         _turn(f, numbers, sums, turned, down, vectors)
         first = f.mul(panel, vectors * tiles.ROWS)
-        f.loop(0, f.minimum(f.sub(s.rows, first), vectors * tiles.ROWS), 1, [], lambda r, _: finish(r, f.add(first, r), column, left))
+        f.loop(0, f.minimum(f.sub(s.rows, first), vectors * tiles.ROWS), 1, [],
+               lambda r, _: finish(r, f.add(first, r), column, left))
 
     def finish(r, row, column, left):
         line = f.offset(f.offset(s.c, f.mul(row, s.c_row)), column, out)
@@ -94,7 +100,9 @@ def _turn(f, numbers, source, target, rows, vectors):
     """A matrix of sums, `rows` x `vectors`, with rows and columns exchanged."""
     def square(r, _):
         for j in range(vectors):
-            words = [f.load(numbers.vector, f.offset(source, f.add(f.mul(r, vectors * tiles.ROW_BYTES), (k * vectors + j) * tiles.ROW_BYTES)))
+            words = [f.load(numbers.vector,
+                            f.offset(source, f.add(f.mul(r, vectors * tiles.ROW_BYTES),
+                                                   (k * vectors + j) * tiles.ROW_BYTES)))
                      for k in range(tiles.ROWS)]
             for k, column in enumerate(transpose(f, words)):
                 f.store(column, f.offset(target, f.add(f.mul(r, 4), (j * tiles.ROWS + k) * rows * 4)))

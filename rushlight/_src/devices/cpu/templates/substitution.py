@@ -1,6 +1,7 @@
 """Triangular systems by substitution: several right-hand sides in the lanes, several rows at once.
 
-One kernel serves lower and upper triangles: of an upper one it begins at the last row and walks backwards, by negative strides.
+One kernel serves lower and upper triangles: of an upper one it begins at the last row and walks backwards, by negative
+strides.
 """
 
 from ..llvm import jit
@@ -14,15 +15,18 @@ POINTERS = ("a", "x")
 
 
 def substitution_kernel(dtype, vectors, unit, pairs=False):
-    """The kernel that solves in place, so many vectors of columns a unit; strides are in bytes; of complex matrices if ``pairs``.  Returns its address."""
-    return jit.build(f"substitute {dtype} {vectors} {unit} {pairs}", lambda: _text(dtype, vectors, unit, pairs), ["substitute"])["substitute"]
+    """The kernel that solves in place, so many vectors of columns a unit; strides are in bytes; of complex matrices if
+    ``pairs``.  Returns its address."""
+    return jit.build(f"substitute {dtype} {vectors} {unit} {pairs}", lambda: _text(dtype, vectors, unit, pairs),
+                     ["substitute"])["substitute"]
 
 
 def _text(dtype, vectors, unit, pairs):
     from .paired import Substituted
 
     kernel = Units("substitute", SLOTS, POINTERS)
-    writer = (Substituted if pairs else _Columns)(kernel.f, STORED[dtype], kernel.lanes(STORED[dtype]), vectors, unit, kernel.loaded())
+    writer = (Substituted if pairs else _Columns)(kernel.f, STORED[dtype], kernel.lanes(STORED[dtype]), vectors, unit,
+                                                  kernel.loaded())
     return kernel.text(writer.block)
 
 
@@ -50,7 +54,8 @@ class _Columns:
 
     def load(self, row):
         f = self.f
-        return [f.load(self.kind, f.offset(row, k * self.lanes, self.element), mask=mask) for k, mask in enumerate(self.masks)]
+        return [f.load(self.kind, f.offset(row, k * self.lanes, self.element), mask=mask)
+                for k, mask in enumerate(self.masks)]
 
     def factor(self, i, j):
         """An element of the triangle."""
@@ -74,7 +79,8 @@ class _Columns:
 
         def known(j, sums):
             x = self.load(self.row(j))
-            return [value for r in range(count) for value in self.less(sums[r * vectors:(r + 1) * vectors], self.factor(f.add(first, r), j), x)]
+            return [value for r in range(count)
+                    for value in self.less(sums[r * vectors:(r + 1) * vectors], self.factor(f.add(first, r), j), x)]
 
         flat = f.loop(0, first, 1, flat, known)
         done = []

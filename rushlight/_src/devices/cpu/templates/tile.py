@@ -1,7 +1,7 @@
 """The register tile: a block of sums held in vector registers while a loop runs along k.
 
-Rows of A are broadcast word by word, vectors of B are loaded; both come packed, so that every address is the base plus a
-constant. A tile of 14 rows by 2 vectors keeps 28 sums, two vectors of B and one broadcast in AVX-512's 32 registers.
+Rows of A are broadcast word by word, vectors of B are loaded; both come packed, so that every address is the base plus
+a constant. A tile of 14 rows by 2 vectors keeps 28 sums, two vectors of B and one broadcast in AVX-512's 32 registers.
 """
 
 from ..llvm import halves
@@ -14,8 +14,9 @@ def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=Non
     """The sums of `rows` x `vectors` after `chunks` (i64) times four words along k, as a list, row by row.
 
     Word u of row r of a chunk is at `a + r * a_row + offset(u)`, where quads (a_row = 4 words) have their words side by
-    side and panels (a_row = 1 word) `a_step / 4` bytes apart; a chunk takes `a_step` bytes. `ahead` = (place, line, step): each chunk
-    asks for four places of memory that are wanted later, `line` bytes apart, and moves on by `step` bytes.
+    side and panels (a_row = 1 word) `a_step / 4` bytes apart; a chunk takes `a_step` bytes. `ahead` = (place, line,
+    step): each chunk asks for four places of memory that are wanted later, `line` bytes apart, and moves on by `step`
+    bytes.
     """
     word = numbers.word.bytes
     width = vectors * numbers.lanes
@@ -37,10 +38,12 @@ def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=Non
                     tile[r * vectors + j] = numbers.multiply_add(b, row, columns[j], tile[r * vectors + j])
             for j in range(excess):
                 tile[j - excess] = numbers.add_excess(b, columns[j], tile[j - excess])
-        return [b.offset(a_at, a_step), b.offset(b_at, CHUNK * width * word), b.offset(later, ahead[2]) if ahead else later, *tile]
+        return [b.offset(a_at, a_step), b.offset(b_at, CHUNK * width * word), b.offset(later, ahead[2]) if ahead
+                else later, *tile]
 
     start = start or [zero(numbers.vector)] * (rows * vectors)
-    tile = b.loop(0, chunks, 1, [a, b_panel, ahead[0] if ahead else b_panel, *start, *[zero(numbers.vector)] * excess], chunk)[3:]
+    tile = b.loop(0, chunks, 1, [a, b_panel, ahead[0] if ahead else b_panel, *start, *[zero(numbers.vector)] * excess],
+                  chunk)[3:]
     if not excess:
         return tile
     return [b.sub(total, tile[rows * vectors + k % vectors]) for k, total in enumerate(tile[:rows * vectors])]
@@ -94,7 +97,8 @@ FIRST, LAST = 1, 2  # bits of `stage`: no partial sums exist yet; these sums are
 def write_tile(module, name, numbers, rows, vectors, a_row, a_step, store, ahead=False):
     """A function that computes one tile and stores it; its parameters are PARAMETERS, strides in bytes.
 
-    `partial` is where sums in the accumulator's type wait between blocks of k; with `ahead`, LATER says what else is fetched.
+    `partial` is where sums in the accumulator's type wait between blocks of k; with `ahead`, LATER says what else is
+    fetched.
     """
     f = module.function(name, PARAMETERS + LATER * ahead, internal=True)
     (args, a, panel, chunks, out, out_stride, partial, partial_stride, stage, rows_left, columns_left,
@@ -103,7 +107,8 @@ def write_tile(module, name, numbers, rows, vectors, a_row, a_step, store, ahead
     width = vectors * lanes
     first, last = (f.compare("!=", f.and_(stage, bit), 0) for bit in (FIRST, LAST))
     there, bytes_wide = f.minimum(rows_left, rows), width * bytes_
-    f.when(last, lambda: store.fetch(f, args, out, out_stride, there, vectors), lambda: fetch_rows(f, partial, partial_stride, there, bytes_wide))
+    f.when(last, lambda: store.fetch(f, args, out, out_stride, there, vectors),
+           lambda: fetch_rows(f, partial, partial_stride, there, bytes_wide))
     tile = sums(f, numbers, rows, vectors, a, a_row, a_step, panel, chunks, ahead=later if ahead else None)
 
     def place(base, stride, r, j, size):
@@ -126,11 +131,13 @@ def write_tile(module, name, numbers, rows, vectors, a_row, a_step, store, ahead
             for k, value in enumerate(totals):
                 f.store(value, f.offset(buffer, k * lanes * bytes_))
             f.loop(0, rows, 1, [], lambda r, _: one_row(r, [
-                f.load(numbers.vector, f.offset(buffer, f.add(f.mul(r, width * bytes_), j * lanes * bytes_))) for j in range(vectors)]))
+                f.load(numbers.vector, f.offset(buffer, f.add(f.mul(r, width * bytes_), j * lanes * bytes_)))
+                for j in range(vectors)]))
 
         def one_row(r, values):
             for j, value in enumerate(values):
-                store.finish(f, args, value, place(out, out_stride, r, j, store.out.bytes), batch, f.add(row, r), f.add(column, j * lanes), None)
+                store.finish(f, args, value, place(out, out_stride, r, j, store.out.bytes), batch, f.add(row, r),
+                             f.add(column, j * lanes), None)
 
         def keep():
             for r in range(rows):

@@ -1,7 +1,7 @@
 """The register tile of blocked products in tile registers: 32 rows by 2 vectors of sums in four registers, and kin.
 
-Operands come packed as for vector registers, rows as quads of a whole vector of words: a tile of A is a kilobyte in one piece, a
-tile of B every vector of a panel.  Sums leave through memory, where the epilogue reads them.
+Operands come packed as for vector registers, rows as quads of a whole vector of words: a tile of A is a kilobyte in one
+piece, a tile of B every vector of a panel.  Sums leave through memory, where the epilogue reads them.
 """
 
 from ..llvm import tiles
@@ -20,7 +20,8 @@ def cycles(rows, vectors):
 
 
 def operands(rows, vectors):
-    """(which operand is held while the other one passes, {operand: its first register}, {operand: how many registers}) of a shape; sums come first."""
+    """(which operand is held while the other one passes, {operand: its first register}, {operand: how many registers})
+    of a shape; sums come first."""
     down = rows // tiles.ROWS
     held, passing = ("a", "b") if down <= vectors else ("b", "a")
     counts = {"a": down, "b": vectors}
@@ -28,15 +29,19 @@ def operands(rows, vectors):
     return (held, passing), first, {held: counts[held], passing: tiles.COUNT - first[passing]}
 
 
-def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=None, a_row=tiles.ROW_BYTES, a_step=None, b_row=None, a_places=None,
+def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=None, a_row=tiles.ROW_BYTES, a_step=None,
+               b_row=None, a_places=None,
                words=tiles.WORDS):
-    """Adds the products of `chunks` (i64) steps along k to the sums in registers 0 and on, row by row; `beside(step)` is done in each step.
+    """Adds the products of `chunks` (i64) steps along k to the sums in registers 0 and on, row by row; `beside(step)`
+    is done in each step.
 
-    A is in quads and B in a panel, unless rows of A are `a_row` bytes apart and a step takes `a_step` or lies where the table `a_places` says, in
-    bytes from the beginning, or words of B along k are `b_row` bytes apart.  `words`: those of a step.
+    A is in quads and B in a panel, unless rows of A are `a_row` bytes apart and a step takes `a_step` or lies where the
+    table `a_places` says, in bytes from the beginning, or words of B along k are `b_row` bytes apart.  `words`: those
+    of a step.
     """
     down = rows // tiles.ROWS
-    a_row, a_step = (step if isinstance(step, Value) else constant(i64, step) for step in (a_row, rows * tiles.ROW_BYTES if a_step is None else a_step))
+    a_row, a_step = (step if isinstance(step, Value) else constant(i64, step)
+                     for step in (a_row, rows * tiles.ROW_BYTES if a_step is None else a_step))
     b_row = vectors * numbers.lanes * numbers.word.bytes if b_row is None else b_row
     (held, passing), first, free = operands(rows, vectors)
     counts = {"a": down, "b": vectors}
@@ -72,9 +77,10 @@ _BEGIN = tiles.ROW_BYTES  # the first of the sums of two tiles, behind what says
 
 
 class Waiting:
-    """Finished sums of a tile that wait for their epilogue: it is computed while the next tile is multiplied, which takes other units of the
-    processor, and sums that have just left tile registers are slow to read.  `where` names what says where they go: "out" is a pointer, the others
-    whole numbers.  The memory belongs to the kernel, for one thread."""
+    """Finished sums of a tile that wait for their epilogue: it is computed while the next tile is multiplied, which
+    takes other units of the processor, and sums that have just left tile registers are slow to read.  `where` names
+    what says where they go: "out" is a pointer, the others whole numbers.  The memory belongs to the kernel, for one
+    thread."""
 
     def __init__(self, b, memory, numbers, rows, vectors, where=OUT):
         self.b, self.memory, self.numbers, self.rows, self.vectors = b, memory, numbers, rows, vectors
@@ -84,7 +90,8 @@ class Waiting:
     @classmethod
     def allocated(cls, b, numbers, rows, vectors, where=OUT):
         """In the frame of the kernel `b`."""
-        return cls(b, b.alloca(numbers.vector, _BEGIN // tiles.ROW_BYTES + 2 * rows * vectors), numbers, rows, vectors, where)
+        return cls(b, b.alloca(numbers.vector, _BEGIN // tiles.ROW_BYTES + 2 * rows * vectors), numbers, rows, vectors,
+                   where)
 
     def clear(self):
         """Nothing waits."""
@@ -121,11 +128,13 @@ class Waiting:
 
 
 def write_rows(b, args, store, sums, vectors, begin, end, out, out_stride, batch, row, column, columns_left=None):
-    """Writes the epilogue of the rows from `begin` to `end` of a tile's sums, which lie in one piece; masked where a number of columns is given."""
+    """Writes the epilogue of the rows from `begin` to `end` of a tile's sums, which lie in one piece; masked where a
+    number of columns is given."""
     lanes = store.numbers.lanes
 
     def one_vector(r, j, mask=None):
-        total = b.load(store.numbers.vector, b.offset(sums, b.add(b.mul(r, vectors * tiles.ROW_BYTES), j * tiles.ROW_BYTES)))
+        total = b.load(store.numbers.vector,
+                       b.offset(sums, b.add(b.mul(r, vectors * tiles.ROW_BYTES), j * tiles.ROW_BYTES)))
         place = b.offset(out, b.add(b.mul(out_stride, r), j * lanes * store.out.bytes))
         store.finish(b, args, total, place, batch, b.add(row, r), b.add(column, j * lanes), mask)
 
@@ -155,11 +164,12 @@ def write_rest(module, name, numbers, rows, vectors, store):
 def write_tile(module, name, numbers, rows, vectors, store, rest):
     """A function that computes one tile; its parameters are PARAMETERS, strides in bytes, and the memory of what waits.
 
-    `partial` is where sums wait between blocks of k, a whole tile in one piece.  Sums that are complete wait for the next tile, but at the
-    last columns.
+    `partial` is where sums wait between blocks of k, a whole tile in one piece.  Sums that are complete wait for the
+    next tile, but at the last columns.
     """
     f = module.function(name, [*PARAMETERS, ("waiting", ptr)], internal=True)
-    (args, a, panel, chunks, out, out_stride, partial, _, stage, rows_left, columns_left, batch, row, column, memory) = f.parameters
+    (args, a, panel, chunks, out, out_stride, partial, _, stage, rows_left, columns_left, batch, row, column,
+     memory) = f.parameters
     waiting = Waiting(f, memory, numbers, rows, vectors)
     first, last = (f.compare("!=", f.and_(stage, bit), 0) for bit in (FIRST, LAST))
     there, wide = f.minimum(rows_left, rows), f.compare(">=", columns_left, vectors * numbers.lanes)
@@ -170,7 +180,8 @@ def write_tile(module, name, numbers, rows, vectors, store, rest):
 
     def edge(sums):
         f.call(rest, [args, memory, constant(i64, 0)])
-        write_rows(f, args, store, sums, vectors, constant(i64, 0), there, out, out_stride, batch, row, column, columns_left)
+        write_rows(f, args, store, sums, vectors, constant(i64, 0), there, out, out_stride, batch, row, column,
+                   columns_left)
 
     def fetch(begin, end):
         store.fetch(f, args, out, out_stride, f.minimum(end, wanted), vectors, f.minimum(begin, wanted))
@@ -185,12 +196,14 @@ def write_tile(module, name, numbers, rows, vectors, store, rest):
 
 
 def write_products(f, waiting, a, panel, chunks, first, last, partial, finishing, fetch=None, direct=None):
-    """Writes what a tile does: the products of `chunks` steps along k are added to the sums that wait at `partial`, if these are not the `first`; if
-    they are not the `last`, the sums wait there again, else for the next tile, in one piece.
+    """Writes what a tile does: the products of `chunks` steps along k are added to the sums that wait at `partial`, if
+    these are not the `first`; if they are not the `last`, the sums wait there again, else for the next tile, in one
+    piece.
 
-    `finishing`: a function that gives the function of rows that finishes what waits, from one to another; what finishes all rows from one on; what is
-    done with complete sums.  `fetch(begin, end)` asks for what rows of this tile will want.  `direct`: (when, where, bytes between rows) complete sums
-    go to memory as they are.
+    `finishing`: a function that gives the function of rows that finishes what waits, from one to another; what finishes
+      all rows from one on; what is
+    done with complete sums.  `fetch(begin, end)` asks for what rows of this tile will want.  `direct`: (when, where,
+    bytes between rows) complete sums go to memory as they are.
     """
     numbers, rows, vectors = waiting.numbers, waiting.rows, waiting.vectors
     registers, packed = tiles.tiles_of(f), constant(i64, vectors * tiles.ROW_BYTES)
@@ -222,7 +235,8 @@ def write_products(f, waiting, a, panel, chunks, first, last, partial, finishing
 
 
 def multiply(f, registers, waiting, a, panel, chunks, finisher, rest, fetch, **lying):
-    """Writes the loop along k, and what is done in each of its steps: rows of what waits are finished, if something does, and memory is asked for.
+    """Writes the loop along k, and what is done in each of its steps: rows of what waits are finished, if something
+    does, and memory is asked for.
     `lying`: how A and B lie, as for write_sums."""
     numbers, rows, vectors = waiting.numbers, waiting.rows, waiting.vectors
     steps = f.maximum(chunks, 1)

@@ -1,8 +1,8 @@
 """max-autotune: choices of a plan that are measured on this machine instead of estimated, and remembered on disk.
 
-A planner asks ``pick(name, options)`` where it chooses, best guess first. Ordinarily it gets the first. ``planned`` under the setting
-``max_autotune`` plans a problem again and again, one pick different at a time, runs each plan on memory of the right size, and keeps what was
-fastest.
+A planner asks ``pick(name, options)`` where it chooses, best guess first. Ordinarily it gets the first. ``planned``
+under the setting ``max_autotune`` plans a problem again and again, one pick different at a time, runs each plan on
+memory of the right size, and keeps what was fastest.
 """
 
 import ctypes

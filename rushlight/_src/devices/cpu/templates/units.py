@@ -20,7 +20,8 @@ class Slots:
 
 
 class Units:
-    """A kernel being written: its builder `f`, its slots by name `s`; in a module of its own, or in one with the functions that it calls."""
+    """A kernel being written: its builder `f`, its slots by name `s`; in a module of its own, or in one with the
+    functions that it calls."""
 
     def __init__(self, name, slots, pointers, module=None):
         self.module, self.slots = Module() if module is None else module, slots
@@ -41,7 +42,8 @@ class Units:
         return self.f.offset(self.s.scratch, self.f.mul(self.worker, self.s.scratch_bytes))
 
     def text(self, unit, tiles=False, heights=(), widths=()):
-        """The text of the module; `unit(number)` writes a unit of work, with tile registers if `tiles`, of `heights` rows and `widths` bytes."""
+        """The text of the module; `unit(number)` writes a unit of work, with tile registers if `tiles`, of `heights`
+        rows and `widths` bytes."""
         def units():
             self.f.loop(self.begin, self.end, 1, [], lambda number, _: unit(number))
 

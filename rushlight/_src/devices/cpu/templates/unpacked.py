@@ -1,4 +1,5 @@
-"""Plans of products whose operands are read where they lie: few rows (stream.py, stream_tiled.py), or small matrices (direct.py)."""
+"""Plans of products whose operands are read where they lie: few rows (stream.py, stream_tiled.py), or small matrices
+(direct.py)."""
 
 from ..llvm import tiles
 from ..llvm.features import host
@@ -23,7 +24,8 @@ def plan(p, kind, epilogue, threads):
 
 def _wants_streams(p, kind):
     """Few rows and a B whose columns are neighbours: its rows are read once, as they lie."""
-    return (p.rows <= STREAMED_ROWS and p.b[-1] == 1 and p.columns >= 4 * kind.lanes and p.depth >= 16 and p.sums[0] == 1
+    return (p.rows <= STREAMED_ROWS and p.b[-1] == 1 and p.columns >= 4 * kind.lanes and p.depth >= 16
+            and p.sums[0] == 1
             and kind.element is kind.word and ELEMENTS[p.out_dtype] is kind.accumulator)
 
 
@@ -32,11 +34,14 @@ def stream_plan(p, kind, epilogue, threads):
     size, out = kind.element.bytes, kind.accumulator.bytes
     batches = product(p.batch)
     most = max(4 * kind.lanes, _STREAM_BYTES // (out * p.rows))
-    blocks = max(-(-p.columns // most), 1 if threads == 1 or work(p) < ALONE else min(-(-4 * threads // batches), -(-p.columns // (8 * kind.lanes))))
+    blocks = max(-(-p.columns // most), 1 if threads == 1 or work(p) < ALONE
+                 else min(-(-4 * threads // batches), -(-p.columns // (8 * kind.lanes))))
     block_columns = round_up(-(-p.columns // blocks), kind.lanes)
     blocks = -(-p.columns // block_columns)
-    slots = {"columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "a_k": p.a[-1] * size, "b_k": p.b[-2] * size, "c_row": p.c[-2] * out,
-             "block_columns": block_columns, "column_blocks": blocks, **batch_slots(p, {"a": size, "b": size, "c": out}),
+    slots = {"columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "a_k": p.a[-1] * size,
+             "b_k": p.b[-2] * size, "c_row": p.c[-2] * out,
+             "block_columns": block_columns, "column_blocks": blocks,
+             **batch_slots(p, {"a": size, "b": size, "c": out}),
              "scratch_bytes": round_up(p.rows * block_columns * out, 64)}
     streams = min(8, (host().registers - 8) // p.rows)
     kernel = stream.stream_kernel(kind, p.rows, streams, epilogue)
@@ -45,7 +50,8 @@ def stream_plan(p, kind, epilogue, threads):
         sources["scratch"] = ("const", 0)
     temporaries = {} if epilogue.emit is None else {"scratch": slots["scratch_bytes"] * threads}
     units = batches * blocks
-    return Contraction((Step(kernel, units, grain(p, units, threads), written_slots(stream.SLOTS, slots, sources) + epilogue.slots),), temporaries)
+    return Contraction((Step(kernel, units, grain(p, units, threads),
+                             written_slots(stream.SLOTS, slots, sources) + epilogue.slots),), temporaries)
 
 
 _DIRECT_BYTES = 24 << 10  # of A and B, which stay in the first cache without being packed
@@ -62,24 +68,30 @@ def _wants_no_packing(p, kind):
 def direct_plan(p, kind, epilogue, threads):
     """The plan of a product of small matrices, read where they lie."""
     size, out = kind.element.bytes, ELEMENTS[p.out_dtype]
-    options = [tile for tile, _ in register_tiles(False)] + [(8, 1), (4, 1), (2, 2), (1, 2), (1, 1)] + [(16, 1), (8, 2)] * (host().registers > 16)
+    options = [tile for tile, _ in register_tiles(False)] + [(8, 1), (4, 1), (2, 2), (1, 2),
+                                                             (1, 1)] + [(16, 1), (8, 2)] * (host().registers > 16)
     panels = -(-p.columns // kind.lanes)
 
     def cycles(tile):
         rows, vectors = tile
-        return -(-p.rows // rows) * -(-panels // vectors) * (max(rows * vectors / 2, 4, (rows + vectors) / 2) * p.depth + 10 + rows)
+        return -(-p.rows // rows) * -(-panels // vectors) * (max(rows * vectors / 2, 4, (rows + vectors) / 2) * p.depth
+                                                             + 10 + rows)
 
     rows, vectors = min(options, key=cycles)
-    slots = {"rows": p.rows, "columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "a_k": p.a[-1] * size, "b_k": p.b[-2] * size,
-             "b_column": p.b[-1] * size, "c_row": p.c[-2] * out.bytes, **batch_slots(p, {"a": size, "b": size, "c": out.bytes})}
+    slots = {"rows": p.rows, "columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "a_k": p.a[-1] * size,
+             "b_k": p.b[-2] * size,
+             "b_column": p.b[-1] * size, "c_row": p.c[-2] * out.bytes,
+             **batch_slots(p, {"a": size, "b": size, "c": out.bytes})}
     kernel = direct.direct_kernel(kind, out, rows, vectors, p.b[-1] != 1, epilogue)
     units = product(p.batch)
     sources = {name: ("pointer", name, 0) for name in "abc"}
-    return Contraction((Step(kernel, units, grain(p, units, threads), written_slots(direct.SLOTS, slots, sources) + epilogue.slots),), {})
+    return Contraction((Step(kernel, units, grain(p, units, threads),
+                             written_slots(direct.SLOTS, slots, sources) + epilogue.slots),), {})
 
 
 def wants_tiled_stream(p, kind):
-    """Few rows by a B whose columns lie along k in whole rows of tiles: it is read once, and packing would take longer than multiplying."""
+    """Few rows by a B whose columns lie along k in whole rows of tiles: it is read once, and packing would take longer
+    than multiplying."""
     return (kind.tiles and not p.batch and p.sums[0] == 1 and p.rows <= stream_tiled.MOST <= p.columns
             and p.b[-2] == 1 and p.depth % (kind.chunk * kind.per_word) == 0)
 
@@ -94,9 +106,11 @@ def tiled_stream_plan(p, epilogue, threads):
            "panel_bytes": panel_bytes, "b_sum": 0, **NO_BATCH}
     places = {"b": ("pointer", "a", 0), "packed": ("temp", "packed", 0)}
     pack = blocked.pack_kernel(kind, blocked.layout(p.a[-2], p.a[-1], p.rows, p.depth), vectors, None)
-    slots = {"rows": p.rows, "columns": p.columns, "chunks": chunks, "b_column": p.b[-1] * size, "c_row": p.c[-2] * out.bytes,
+    slots = {"rows": p.rows, "columns": p.columns, "chunks": chunks, "b_column": p.b[-1] * size,
+             "c_row": p.c[-2] * out.bytes,
              "scratch_bytes": down * p.depth * size, "panel_bytes": panel_bytes}
-    sources = {"b": ("pointer", "b", 0), "packed": ("temp", "packed", 0), "c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0)}
+    sources = {"b": ("pointer", "b", 0), "packed": ("temp", "packed", 0), "c": ("pointer", "c", 0),
+               "scratch": ("temp", "scratch", 0)}
     units = -(-p.columns // down)
     steps = (Step(pack, panels, 1, written_slots(blocked.PACK_SLOTS, own, places)),
              Step(stream_tiled.stream_kernel(kind, out, vectors, down, epilogue), units, grain(p, units, threads),

@@ -15,12 +15,17 @@ def fused(name, *kinds):
     """A class of two layers in a row, of these classes each.  AssertionError for others."""
     def __init__(self, *layers):
         if len(layers) != len(kinds) or not all(isinstance(layer, kind) for layer, kind in zip(layers, kinds)):
-            raise AssertionError(f"Incorrect types for input modules {' '.join(type(layer).__name__ for layer in layers)}: {name} is made of {', '.join(k.__name__ for k in kinds)}")
+            raise AssertionError(
+                f"Incorrect types for input modules {' '.join(type(layer).__name__ for layer in layers)}: {name} is "
+                f"made of {', '.join(k.__name__ for k in kinds)}")
         Sequential.__init__(self, *layers)
 
-    return type(name, (_FusedModule,), {"__init__": __init__, "__module__": __name__, "__doc__": f"{', then '.join(k.__name__ for k in kinds)}, taken as one.  [*] -> [*]."})
+    return type(name, (_FusedModule,),
+                {"__init__": __init__, "__module__": __name__,
+                 "__doc__": f"{', then '.join(k.__name__ for k in kinds)}, taken as one.  [*] -> [*]."})
 
 
-ConvReLU1d, ConvReLU2d, ConvReLU3d = fused("ConvReLU1d", Conv1d, ReLU), fused("ConvReLU2d", Conv2d, ReLU), fused("ConvReLU3d", Conv3d, ReLU)
+ConvReLU1d, ConvReLU2d, ConvReLU3d = fused("ConvReLU1d", Conv1d, ReLU), fused("ConvReLU2d", Conv2d,
+                                                                              ReLU), fused("ConvReLU3d", Conv3d, ReLU)
 LinearReLU = fused("LinearReLU", Linear, ReLU)
 BNReLU2d, BNReLU3d = fused("BNReLU2d", BatchNorm2d, ReLU), fused("BNReLU3d", BatchNorm3d, ReLU)

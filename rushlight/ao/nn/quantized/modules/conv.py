@@ -15,14 +15,18 @@ class _ConvNd(WeightedQuantizedModule):
 
     rank, compute = 2, staticmethod(LIBRARY["conv2d"])
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
+                 padding_mode="zeros", device=None, dtype=None):
         super().__init__()
         if padding_mode not in ("zeros", "reflect"):
             raise NotImplementedError(f"padding mode {padding_mode} is not supported by quantized convolution")
-        self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
-        self.kernel_size, self.stride, self.padding, self.dilation = (spread(v, self.rank, "size") for v in (kernel_size, stride, padding, dilation))
+        self.in_channels, self.out_channels, self.groups, self.padding_mode = (in_channels, out_channels, groups,
+                                                                               padding_mode)
+        self.kernel_size, self.stride, self.padding, self.dilation = (spread(v, self.rank, "size")
+                                                                      for v in (kernel_size, stride, padding, dilation))
         self.output_padding = (0,) * self.rank
-        self.set_weight_bias(empty_weight(out_channels, in_channels // groups, *self.kernel_size), facade().zeros(out_channels) if bias else None)
+        self.set_weight_bias(empty_weight(out_channels, in_channels // groups, *self.kernel_size),
+                             facade().zeros(out_channels) if bias else None)
         self.scale, self.zero_point = 1.0, 0
 
     def set_weight_bias(self, qweight, bias_float):
@@ -69,13 +73,16 @@ class _ConvNd(WeightedQuantizedModule):
         """From a float layer that has a ``qconfig`` and the observer of its results, ``activation_post_process``."""
         layer = mod[0] if hasattr(mod, "__getitem__") else mod
         after = mod.activation_post_process
-        return cls.of(layer, layer.qconfig.weight() if getattr(layer, "qconfig", None) else mod.qconfig.weight(), *after.calculate_qparams())
+        return cls.of(layer, layer.qconfig.weight() if getattr(layer, "qconfig", None) else mod.qconfig.weight(),
+                      *after.calculate_qparams())
 
     @classmethod
     def of(cls, layer, observer, scale, zero_point):
         """From a float layer, the observer of its weight, and the scale and zero point of its results."""
-        made = cls(layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation, layer.groups, layer.bias is not None, layer.padding_mode)
-        made.set_weight_bias(quantized_weight(layer.weight, observer), None if layer.bias is None else layer.bias.detach())
+        made = cls(layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding,
+                   layer.dilation, layer.groups, layer.bias is not None, layer.padding_mode)
+        made.set_weight_bias(quantized_weight(layer.weight, observer), None if layer.bias is None
+                             else layer.bias.detach())
         made.set_output(scale, zero_point)
         return made
 

@@ -51,7 +51,8 @@ class Linear(WeightedQuantizedModule):
         super().__init__()
         self.in_features, self.out_features, self.scale, self.zero_point = in_features, out_features, 1.0, 0
         self._packed_params = LinearPackedParams(dtype)
-        self._packed_params.set_weight_bias(empty_weight(out_features, in_features), facade().zeros(out_features) if bias_ else None)
+        self._packed_params.set_weight_bias(empty_weight(out_features, in_features), facade().zeros(out_features)
+                                            if bias_ else None)
 
     def set_weight_bias(self, w, b):
         """Sets the qint8 weight [n, k] and the float bias [n]."""
@@ -90,6 +91,7 @@ class Linear(WeightedQuantizedModule):
     def of(cls, layer, observer, scale, zero_point):
         """From a float layer, the observer of its weight, and the scale and zero point of its results."""
         made = cls(layer.in_features, layer.out_features, layer.bias is not None)
-        made.set_weight_bias(quantized_weight(layer.weight, observer), None if layer.bias is None else layer.bias.detach())
+        made.set_weight_bias(quantized_weight(layer.weight, observer), None if layer.bias is None
+                             else layer.bias.detach())
         made.set_output(scale, zero_point)
         return made

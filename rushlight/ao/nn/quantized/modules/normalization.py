@@ -12,9 +12,11 @@ __getattr__ = later(__name__)
 class LayerNorm(WeightedQuantizedModule):
     """A layer norm with a float weight and bias: quantized [*, n] -> quantized [*, n]."""
 
-    def __init__(self, normalized_shape, weight, bias, scale, zero_point, eps=1e-5, elementwise_affine=True, device=None, dtype=None):
+    def __init__(self, normalized_shape, weight, bias, scale, zero_point, eps=1e-5, elementwise_affine=True,
+                 device=None, dtype=None):
         super().__init__()
-        self.normalized_shape, self.eps, self.elementwise_affine, self.weight, self.bias = tuple(normalized_shape), eps, elementwise_affine, weight, bias
+        self.normalized_shape, self.eps, self.elementwise_affine, self.weight, self.bias = tuple(
+            normalized_shape), eps, elementwise_affine, weight, bias
         self.register_buffer("scale", facade().tensor(float(scale)))
         self.register_buffer("zero_point", facade().tensor(int(zero_point)))
         self.known = float(scale), int(zero_point)
@@ -29,4 +31,5 @@ class LayerNorm(WeightedQuantizedModule):
     @classmethod
     def of(cls, layer: FloatLayerNorm, observer, scale, zero_point):
         """From a float layer, and the scale and zero point of its results."""
-        return cls(layer.normalized_shape, layer.weight, layer.bias, float(scale), int(zero_point), layer.eps, layer.elementwise_affine)
+        return cls(layer.normalized_shape, layer.weight, layer.bias, float(scale), int(zero_point), layer.eps,
+                   layer.elementwise_affine)

@@ -42,7 +42,8 @@ def quantized_weight(weight, observer=None):
     observer(weight)
     scale, zero_point = observer.calculate_qparams()
     if observer.qscheme in observers.BY_CHANNEL:
-        return torch.quantize_per_channel(weight, scale.to(torch.float64), zero_point.to(torch.int64), getattr(observer, "ch_axis", 0), qint8)
+        return torch.quantize_per_channel(weight, scale.to(torch.float64), zero_point.to(torch.int64),
+                                          getattr(observer, "ch_axis", 0), qint8)
     return torch.quantize_per_tensor(weight, float(scale), int(zero_point), qint8)
 
 

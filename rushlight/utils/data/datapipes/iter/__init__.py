@@ -47,7 +47,8 @@ class Batcher(IterDataPipe):
     """Lists of ``batch_size`` items of another pipe."""
 
     def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=list):
-        self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = datapipe, batch_size, drop_last, wrapper_class
+        self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = (datapipe, batch_size, drop_last,
+                                                                              wrapper_class)
 
     def __iter__(self):
         batch = []

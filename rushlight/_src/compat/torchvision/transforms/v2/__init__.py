@@ -1,4 +1,5 @@
-"""The transforms under the names of their second version: the same ones, with dtypes converted by ``ToDtype`` and images made by ``ToImage``."""
+"""The transforms under the names of their second version: the same ones, with dtypes converted by ``ToDtype`` and
+images made by ``ToImage``."""
 from .. import *  # noqa: F401,F403
 from .. import __all__ as _names
 from ..modules import ToTensor
