@@ -11,6 +11,7 @@ import struct
 import tempfile
 import threading
 
+from .._src.core.forking import guarded
 from .kernels import LINE
 from .stores import Store
 
@@ -19,7 +20,7 @@ PAGE = 4096
 LARGEST_SLOT, SMALLEST_SLOT, ALL_SLOTS = 1 << 21, 1 << 16, 1 << 24
 LARGEST_RING, SMALLEST_RING, ALL_RINGS = 1 << 18, 1 << 14, 1 << 24
 WITHIN: dict = {}  # token -> the arena of a group whose ranks are threads of this process
-GUARD = threading.Lock()
+GUARD = guarded("groups", threading.Lock())
 
 
 def rounded(nbytes: int) -> int:

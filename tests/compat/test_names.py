@@ -38,9 +38,8 @@ def test_what_is_only_a_name_says_so_when_used():
     assert not torch.cuda.is_available() and torch.cuda.device_count() == 0 and torch.accelerator.current_accelerator() is None
     assert not isinstance(3, torch.cuda.Stream)
     for use in (lambda: torch.cuda.Stream(), lambda: torch.cuda.synchronize(),
-                lambda: torch.distributed.fsdp.fully_shard(None),
                 lambda: torch.utils.mobile_optimizer.optimize_for_mobile(None),
-                lambda: DTensor(), lambda: torch.zeros(2, dtype=torch.float8_e8m0fnu)):
+                lambda: torch.zeros(2, dtype=torch.float8_e8m0fnu)):
         with pytest.raises(NotImplementedError, match="only as a name"):
             use()
 
@@ -52,13 +51,9 @@ def test_what_is_only_a_name_says_so_when_used():
 
 def test_names_of_several_processes_and_of_quantization():
     import rushlight.ao.quantization.quantize_fx as quantize_fx
-    import rushlight.distributed._composable.fsdp as fsdp
-    import rushlight.distributed.checkpoint.hf_storage as storage
     import rushlight.quantization as quantization
-    from rushlight.distributed.tensor import DTensor
     from rushlight.utils.cpp_extension import load_inline
-    for use in (quantize_fx.prepare_qat_fx, fsdp.fully_shard, storage.HuggingFaceStorageReader, quantization.QuantStub,
-                DTensor, load_inline):
+    for use in (quantize_fx.prepare_qat_fx, quantization.QuantStub, load_inline):
         with pytest.raises(NotImplementedError, match="only as a name"):
             use()
 

@@ -40,8 +40,8 @@ class Masks:
 
 ROOMS = [(rl, torch), (rl.Tensor, torch.Tensor), (rl.fft, torch.fft), (rl.signal.windows, torch.signal.windows),
          (Masks(rl), Masks(torch))]
-# which make no tensor
-APART = {"set_default_device", "cuda", "xpu", "mtia", "ipu", "is_pinned", "pin_memory", "Generator"}
+# which make no tensor, or one like a quantized tensor that they are given
+APART = {"empty_quantized", "set_default_device", "cuda", "xpu", "mtia", "ipu", "is_pinned", "pin_memory", "Generator"}
 
 
 def functions():

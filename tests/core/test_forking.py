@@ -47,10 +47,15 @@ def test_the_child_finds_every_lock_free(name):
         assert ended(pid) == 0
 
 
+OF_GROUPS = {f"distributed/{name}.py" for name in ("tcp_store", "mailbox", "works", "process_group", "recorder")}
+"""Locks of objects that belong to a group, which the child of a fork is no member of."""
+
+
 def test_every_lock_of_the_package_is_among_them():
     root = Path(rushlight.__file__).parent
     lines = [(path.relative_to(root), line) for path in root.rglob("*.py") for line in path.read_text().splitlines()
              if re.search(r"threading\.R?Lock\(\)", line)]
+    lines = [(path, line) for path, line in lines if path.as_posix() not in OF_GROUPS]
     assert len(lines) > 4 and all("guarded(" in line for _, line in lines), [line for line in lines
                                                                              if "guarded(" not in line[1]]
 

@@ -64,7 +64,8 @@ def test_checkpointed_modules(lib):
     assert isinstance(tools.checkpoint_wrapper(model, tools.CheckpointImpl.REENTRANT), tools.ActivationWrapper)
 
 
-def test_more_processes_are_refused():
+def test_a_mesh_of_processes_that_nobody_started_is_refused(monkeypatch):
     from rushlight.distributed.device_mesh import init_device_mesh
-    with pytest.raises(NotImplementedError, match="mesh of shape"):
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(ValueError, match="RANK expected"):
         init_device_mesh("cpu", (2,))

@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 
-ORDER = ("gradients", "plans", "machine code", "code generation", "LLVM", "pool", "metas", "expressions", "memory")
+ORDER = ("groups", "gradients", "plans", "machine code", "code generation", "LLVM", "pool", "devices", "metas",
+         "expressions", "memory")
 PACKAGE = __name__.partition(".")[0]
 LOCKS: dict = {name: [] for name in ORDER}
 

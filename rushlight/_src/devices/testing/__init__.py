@@ -19,6 +19,7 @@ import threading
 import time
 
 from ...core.errors import OutOfMemoryError
+from ...core.forking import guarded
 from ...core.native.memory import copy_bytes, run_program
 from ...core.random import Generator
 from ..base import Pinned, Properties, Provider, Streams, register
@@ -41,7 +42,7 @@ class Board:
         self.start = process.mmap(None, ROOM, NOTHING, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE, -1, 0)
         if self.start in (None, ctypes.c_size_t(-1).value):
             raise OutOfMemoryError("no range of addresses for a testing device")
-        self.end, self.free, self.lock, self.users = self.start, {}, threading.RLock(), 0
+        self.end, self.free, self.lock, self.users = self.start, {}, guarded("devices", threading.RLock()), 0
         self.allocated = self.most = 0
         self.queues = Queues()
         self.generator = Generator.__new__(Generator)

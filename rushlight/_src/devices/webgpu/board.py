@@ -5,26 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from importlib import import_module
 
 import numpy as np
 
+from ...compiler.launch import CONSTANT, decode
 from ...core.errors import OutOfMemoryError
+from ...core.forking import guarded
+from .step import Modules
 
 PLACES = 40  # bits of an address that count bytes within a buffer
 GRAIN = 256  # bytes of memory are given in steps of these, and bindings begin at multiples
 ACROSS = 65535  # workgroups of one dimension
-COMPILER = f"{__name__.rpartition('.devices.')[0]}.compiler"  # above: imported when a device first runs a program
-
-
-def launches():
-    """What knows the words of programs."""
-    return import_module(f"{COMPILER}.launch")
-
-
-def module_of(number: int):
-    """The module that a launch names as its kernel."""
-    return import_module(f"{COMPILER}.wgsl.step").Modules.made[number]
 
 
 class Board:
@@ -46,7 +37,7 @@ class Board:
         self.name = adapter.info["device"]
         self.device = adapter.request_device_sync(required_features=wanted, required_limits=self.limits)
         self.queue, self.usage = self.device.queue, wgpu.BufferUsage
-        self.lock, self.buffers, self.free, self.next = threading.RLock(), {}, {}, 1
+        self.lock, self.buffers, self.free, self.next = guarded("devices", threading.RLock()), {}, {}, 1
         self.pipelines, self.groups, self.programs = {}, {}, {}
         self.allocated = self.most = self.reserved = 0
         self.flag = self.buffer(16)
@@ -162,7 +153,7 @@ class Board:
     def pipeline(self, number: int):
         found = self.pipelines.get(number)
         if found is None:
-            module = module_of(number)
+            module = Modules.made[number]
             shader = self.device.create_shader_module(label=module.name, code=module.text)
             found = self.pipelines[number] = self.device.create_compute_pipeline(
                 layout="auto", compute={"module": shader, "entry_point": "main"}
@@ -204,8 +195,8 @@ class Program:
         words = (ctypes.c_int64 * at).from_address(code)
         self.words, self.launches = bytes(words), []
         self.flag, self.count, size = None, 0, 0
-        for launch in launches().decode(list(words)):
-            module = module_of(launch.kernel)
+        for launch in decode(list(words)):
+            module = Modules.made[launch.kernel]
             if launch.extent <= 0:
                 continue
             if module.flag:
@@ -251,20 +242,20 @@ class Program:
         at += 1
         buffers, scalars = len(module.itemsizes), len(module.floats)
         for (value, number), itemsize in zip(launch.slots, module.itemsizes):
-            address = number if value == launches().CONSTANT else values[value] + number
+            address = number if value == CONSTANT else values[value] + number
             buffer, offset = board.at(address)
             first = 0 if buffer.size <= most else offset & -GRAIN
             bound.append((address >> PLACES, first, min(buffer.size - first, most)))
             host[at] = (offset - first) // itemsize
             at += 1
         for (value, number), is_float in zip(launch.slots[buffers : buffers + scalars], module.floats):
-            bits = number if value == launches().CONSTANT else values[value] + number
+            bits = number if value == CONSTANT else values[value] + number
             if is_float and not module.wide:
                 bits = int(np.float32(np.int64(bits).view(np.float64)).view(np.uint32))
             host[at], host[at + 1] = bits & 0xFFFFFFFF, bits >> 32 & 0xFFFFFFFF
             at += 2
         for value, number in launch.slots[buffers + scalars : len(launch.slots) - module.flag]:
-            number = number if value == launches().CONSTANT else values[value] + number
+            number = number if value == CONSTANT else values[value] + number
             if not -1 << 31 <= number < 1 << 31:
                 raise OverflowError(f"a kernel of WebGPU counts in 32 bits: {number} is too much")
             host[at] = number & 0xFFFFFFFF
