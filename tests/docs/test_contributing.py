@@ -4,6 +4,7 @@ import importlib
 import re
 import textwrap
 
+import rushlight as rl
 from rushlight import nn
 from rushlight._src.core.op import OPS
 from tests.docs.test_names import ROOT
@@ -35,3 +36,26 @@ def test_the_operator_that_is_added(monkeypatch):
 def test_the_tests_that_it_names_exist():
     named = re.findall(r"tests/[\w/]+\.py", PAGE)
     assert len(named) > 4 and all((ROOT / path).exists() for path in named)
+
+
+def test_the_rule_and_the_stage_that_are_added(monkeypatch):
+    simplify = importlib.import_module("rushlight._src.compiler.simplify")
+    pipeline = importlib.import_module("rushlight._src.compiler.pipeline")
+    P = simplify.P
+    monkeypatch.setitem(simplify.RULES, P.add, list(simplify.RULES[P.add]))
+    monkeypatch.setattr(simplify, "SHOWN", list(simplify.SHOWN))
+    names = dict(vars(simplify))
+    exec(block("@rule"), names)
+    exec(block("def prune"), names)
+    seen = []
+
+    def watched(c):
+        names["prune"](c)
+        seen.append([node.op.name for node in c.graph.nodes])
+
+    monkeypatch.setattr(pipeline, "PLANNING", (pipeline.whole("prune", watched), *pipeline.PLANNING))
+    assert "->" in names["prune"].__doc__
+    rl._dynamo.reset()
+    x = rl.randn(3, 41)
+    assert rl.compile(lambda x: (x + x).exp())(x).allclose((2 * x).exp())
+    assert ["prims.mul", "prims.exp"] in seen
