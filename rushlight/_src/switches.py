@@ -46,11 +46,8 @@ def set_num_threads(n: int):
 
 def forget_plans():
     """Operators plan anew from now on: plans have room for each of the threads that there were."""
-    import gc
-
-    from .core.native import Op
     from .core.op import forget
-    forget(found for found in gc.get_objects() if type(found) is Op)
+    forget()
 
 
 def get_num_interop_threads() -> int:

@@ -264,11 +264,18 @@ class Agent:
         self.asked = number
 
     def part(self):
-        """Keeps the store until all machines are done."""
-        if self.size > 1:
-            if self.keys.add("done", 1) == self.size:
-                self.keys.set("all done", "yes")
-            self.keys.get("all done")
+        """Keeps the store until all machines are done, and know it."""
+        if self.size == 1:
+            return
+        if self.keys.add("done", 1) == self.size:
+            self.keys.set("all done", "yes")
+        self.keys.get("all done")
+        if self.store.server is not None:
+            while self.keys.add("told", 0) < self.size - 1:
+                time.sleep(0.01)
+        else:
+            with contextlib.suppress(DistNetworkError):  # who keeps the store may go as soon as it is told
+                self.keys.add("told", 1)
 
     def sweep(self):
         """Removes what the run has kept in a folder of its own."""

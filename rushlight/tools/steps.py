@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import time
 from dataclasses import dataclass
 
@@ -40,18 +39,12 @@ class Table:
     """Times of steps; those that do the same, as in the layers of a model, are one row."""
 
     def __init__(self):
-        self.found, self.codes = {}, {}
+        self.found = {}
         self.clock = time.process_time if pool.get_num_threads() == 1 else time.perf_counter
-
-    def code_at(self, address):
-        """The program at an address; it was made before it runs, so all are looked up again when one is new."""
-        if address not in self.codes:
-            self.codes = {c.address: c for c in gc.get_objects() if type(c) is Code}
-        return self.codes[address]
 
     def run(self, address, values):
         """Runs a program step by step."""
-        code = self.code_at(address)
+        code = Code.known[address]
         for k, launch in enumerate(code.launches):
             words = encode([launch])
             step = (ctypes.c_int64 * len(words))(*words)

@@ -152,3 +152,23 @@ def test_blocks_and_transforms_of_many_threads_at_once():
                                                                                                  * 4] * 4
 
     assert not hammered(work)
+
+
+def test_plans_are_made_anew_for_other_threads_whatever_the_collector_holds():
+    """Plans have room for each thread; objects that the collector was told to leave alone have plans, too."""
+    import gc
+
+    from rushlight._src.core.op import Recent
+
+    a, before = torch.randn(3, 40, 40) + 20 * torch.eye(40), torch.get_num_threads()
+    f = torch.compile(lambda a: torch.linalg.inv(a).sum())
+    f(a)
+    gc.freeze()
+    try:
+        torch.set_num_threads(3 - min(before, 2))
+        assert not any(len(found) or found.older for found in (r() for r in list(Recent.tables.values()))
+                       if found is not None)
+        assert f(a).isfinite()
+    finally:
+        gc.unfreeze()
+        torch.set_num_threads(before)

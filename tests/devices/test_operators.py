@@ -30,7 +30,10 @@ def test_samples(name, index):
     found, places = called(name, index, "fake:1")
     assert places <= {rl.device("fake:1")} and len(found) == len(wanted) > 0
     for a, b in zip(found, wanted):
-        np.testing.assert_array_equal(a, b)
+        if np.asarray(b).dtype.kind in "fc":  # plans for one size and for all add up in another order
+            np.testing.assert_allclose(a, b, rtol=64 * np.finfo(b.dtype).eps, atol=8 * np.finfo(b.dtype).eps)
+        else:
+            np.testing.assert_array_equal(a, b)
 
 
 FACTORIES = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import inspect
+import weakref
 
 from .native import Op, Tensor
 
@@ -21,10 +22,12 @@ class Recent(dict):
     """A dict that forgets what was not used lately.  Looking up costs what it does in any dict: when it is full, all
     that it has is ``older``, and what is missed and found there is young again (``again``)."""
 
-    __slots__ = ("older",)
+    __slots__ = ("older", "__weakref__")
+    tables: dict = {}  # id of each that lives: a weak reference
 
     def __init__(self):
-        self.older = {}
+        self.older, number, tables = {}, id(self), self.tables
+        tables[number] = weakref.ref(self, lambda _: tables.pop(number, None))
 
     def enter(self, key, value):
         if len(self) >= MOST_RECENT:
@@ -133,12 +136,12 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
     return made
 
 
-def forget(operators=None):
-    """Drops all plans, and what is planned for many sizes: something changed that decided how they came out.  Default:
-    those of declared operators."""
-    for operator in OPS.values() if operators is None else operators:
-        operator.plans.clear()
-        operator.families.clear()
+def forget():
+    """Drops all plans, and what is planned for many sizes: something changed that decided how they came out."""
+    for reference in list(Recent.tables.values()):
+        table = reference()
+        if table is not None:
+            table.clear()
 
 
 def op(body=None, *, samples=(), namespace="", method=None, view=False, **facts):

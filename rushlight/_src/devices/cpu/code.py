@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 
 from ...core.native.memory import set_program_runner
 from ...compiler.launch import decode
@@ -17,12 +18,15 @@ class Code:
     which the words at some positions are addresses; ``inside``, ``reused``: outputs that may lie in other memory
     (``Layout``)."""
 
+    known: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by address: those that live
+
     def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=(), names=((), ()), callbacks=None,
                  tables=None, layout=None):
         self.inside, self.reused = (layout.inside, layout.reused) if layout else ((), ())
         self.labels, self.names, self.callbacks, self.tables = labels, names, callbacks or {}, tables or {}
         self.block = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self.block)
+        self.known[self.address] = self
         self.outputs, self.temporaries, self.keep, self.long = list(outputs), list(temporaries), keep, long
 
     @property
