@@ -1,4 +1,5 @@
 """A fork while other threads plan, compile and compute: the child works."""
+import importlib
 import os
 import re
 import signal
@@ -23,7 +24,8 @@ def ended(pid) -> int:
 @pytest.mark.parametrize("name", ORDER)
 def test_the_child_finds_every_lock_free(name):
     rushlight.compile(lambda x: x + 1)(rushlight.ones(3))  # so that all are there
-    assert LOCKS[name]
+    importlib.import_module("rushlight.distributed.memory")
+    assert LOCKS[name] or name == "devices"  # which have locks once they are made
     for lock in LOCKS[name]:
         inside = threading.Event()
 

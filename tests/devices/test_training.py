@@ -75,7 +75,8 @@ def test_sizes_that_vary():
     f = rl.compile(lambda x: (x.softmax(-1) * 2).sum(0))
     for n in range(2, 9):
         x = rl.randn(n, n + 1)
-        assert f(x.to("fake")).tolist() == pytest.approx(f(x).tolist()) and (x.to("fake") * 3 + 1).tolist() == (x * 3 + 1).tolist()
+        assert f(x.to("fake")).tolist() == pytest.approx(f(x).tolist()) and (x.to("fake") * 3
+                                                                             + 1).tolist() == (x * 3 + 1).tolist()
 
 
 def test_compiled_programs_move_tensors():
