@@ -179,3 +179,16 @@ def test_halves_are_picked_as_bits(element):
     compiled(lambda f, at: (f.store(f.shuffle(f.load(vector(element, 8), at), None, range(0, 8, 2)), at), f.ret()),
              [("at", ptr)])(given.ctypes.data)
     assert given.tolist() == [0, 2, 4, 6, 4, 5, 6, 7]
+
+
+def test_halves_of_another_block_are_taken_as_they_lie_in_memory():
+    """LLVM would carry them as floats from block to block, and ask a library to narrow them."""
+    module = Module()
+    f = module.function("test", [("source", ptr), ("target", ptr), ("count", i64)])
+    source, target, count = f.parameters
+    x = f.load(vector(bf16, 16), source)
+    f.loop(0, count, 1, [], lambda k, _: f.store(f.convert(x, f32), f.offset(target, f.mul(k, 64))))
+    f.ret()
+    assert "bitcast <16 x bfloat>" not in module.text()
+    image = jit.compile_object(module.text())
+    assert b"__truncsfbf2" not in image and b"__extend" not in image

@@ -159,6 +159,7 @@ class Function:
         self._entry = []
         self._lines = []
         self._names = 0
+        self._bits = {}  # what a value was before it was given another type
         self.block = "body"
 
     def text(self):
@@ -369,8 +370,17 @@ class Function:
         return self.value(type, f"{instruction} {a.type} {a.text} to {type}")
 
     def bitcast(self, a, type):
-        """The same bits under another type."""
-        return self.cast("bitcast", a, type)
+        """The same bits under another type.
+
+        What had that type before is taken as it was: halves that a processor does not compute in never reach another
+        block, where LLVM would carry them as floats.
+        """
+        before = self._bits.get(a.text)
+        if before is not None and before.type == type:
+            return before
+        made = self.cast("bitcast", a, type)
+        self._bits[made.text] = a
+        return made
 
     def convert(self, a, element, signed=True):
         """The number `a` with another element type, lanes kept, rounding to nearest even into narrower floats.
