@@ -57,7 +57,7 @@ class Compilation:
         self.captured, self.writable, self.viewing, self.spent, self.held = captured, writable, viewing, spent, held
         self.given, self.nodes = list(trace.inputs), list(trace.nodes)  # before there are cotangents and gradients
         written = [Store(self.outputs[0], into)] if into is not None else [*self.outputs, *self.stores]
-        self.graph = Graph(self.given, self.nodes, written).prune()
+        self.graph = Graph(self.given, self.nodes, written)
         self.device = device_of([*trace.inputs, *self.outputs]).provider.target()
         self.derivative: Derivative | None = None
         self.buffer = ResidualBuffer()
@@ -128,6 +128,7 @@ def open_up(c: Compilation):
     """Operators that carry their bodies -> primitives, simplified by rules."""
     d, whole = c.derivative, c.graph
     if d is None:
+        whole = whole.prune()
         c.graph = whole if c.trace.simple or c.viewing else simplify(splice(whole))
         return
     d.whole, c.graph = whole, simplify(splice(whole), len(c.outputs))

@@ -49,6 +49,7 @@ from ..ops.shape import region
 from ..transforms.trace import Trace, Traced, ValueNeeded, traced
 from . import elsewhere, family, joins, numbers, regions, store
 from .destination import check_exact, into_out, reads_apart, refuse_gradient, shared
+from .elsewhere import flat
 
 log, graph_log, output_log = logger("plans"), logger("graph"), logger("output")
 NUMBER_METAS = {float: Meta.of((), float64), int: Meta.of((), int64), bool: Meta.of((), bool_)}
@@ -1026,14 +1027,6 @@ def launch_plan(plan: Plan, args, scalars: int, mask):
     for k, value in enumerate(args):
         gather(value, scalars >> k & 1)
     return run_values(plan, args, None, words, mask)
-
-
-def flat(values):
-    for v in values:
-        if type(v) in (list, tuple):
-            yield from flat(v)
-        else:
-            yield v
 
 
 def address_bits(tensor: Tensor) -> int:

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from ..devices.cpu.code import Code
 from ..compiler.launch import starts
-from ..compiler.reference import address_of, callback
 from ..compiler.target import processor
 from ..core import cache, devices, dtypes
 from ..core.encoding import Damaged, Unsaveable, decode, encode, register
@@ -176,8 +175,8 @@ def code_from(saved: tuple):
                 raise LookupError("the cache lost one of its kernels")
         else:
             part, *metas = from_rows(one[0]), *one[1:]
-            keep.append(callback(part, *metas))
-            address = address_of(keep[-1])
+            address, kernel = processor().fallback(part, *metas)
+            keep.append(kernel)
             callbacks[address] = part, *metas
         addresses.append(address)
     for at in starts(words):

@@ -31,7 +31,7 @@ class Interface:
 
     def text(self) -> str:
         for name in ("manifest", "inputs", "outputs", "constants", "default_constants", "words", "errors"):
-            self.module._globals[f"model_{name}"] = f"@model_{name} = external hidden global i8"
+            self.module.outside(f"model_{name}")
         for name, value in (("version", VERSION), ("input_count", self.inputs), ("output_count", self.outputs),
                             ("constant_count", self.constants)):
             self.module.function(f"rl_{name}", [], i64).ret(constant(i64, value))

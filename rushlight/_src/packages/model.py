@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import struct
 
-from ..compiler.launch import encode
+from ..compiler.launch import encode, starts
 from ..devices.cpu.llvm import jit, pool
 from ..devices.cpu.llvm.features import host
 from ..compiler.pipeline import DERIVING, Compilation, code_of, outlined, run
@@ -100,7 +100,8 @@ class Model:
                 "steps": list(self.code.labels)}
 
     def required(self) -> list[str]:
-        return [name for name, *_ in LEVELS if f"+{name}" in host().text.split(",")]
+        had = host().text.split(",")
+        return [name for name, *_ in LEVELS if f"+{name}" in had]
 
     def shared_object(self) -> bytes:
         """The file: kernels, pool, program, constants and interface."""
@@ -121,8 +122,9 @@ class Model:
             out.add_object(image, renamed)
         digest, _ = jit.origin(pool.addresses()["program_run"])
         out.add_object(cache.get("object", digest))
+        wanted = self.required()
         required = [(leaf, register, bits - (1 << 32) if bits >> 31 else bits) for name, leaf, register, bits in LEVELS
-                    if name in self.required()]
+                    if name in wanted]
         face = entry.Interface(self.given, len(self.inputs), len(self.outputs), len(self.constants),
                                sum(self.code.temporaries), pool.get_num_threads(), required,
                                host().tiles == "amx")
@@ -134,11 +136,10 @@ class Model:
     def add_program(self, out: SharedObject, launches, names: dict):
         """The words, in which kernels and tables are addresses."""
         words = encode(launches)
-        pointers, at = {}, 1
-        for launch in launches:
+        pointers = {}
+        for at, launch in zip(starts(words), launches):
             pointers[8 * at] = names[launch.kernel], 0
             words[at] = 0
-            at += 4 + 2 * len(launch.slots)
         for number, (place, array) in enumerate(self.code.tables.items()):
             out.add_data(f"table{number}", array.tobytes())
             pointers[8 * place] = f"table{number}", 0

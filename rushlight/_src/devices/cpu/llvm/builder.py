@@ -133,6 +133,11 @@ class Module:
         self._globals[name] = f"@{name} = {linkage}{kind} {type_text} {initializer}, align {align}"
         return Value(f"@{name}", ptr)
 
+    def outside(self, name):
+        """The address of what another object of the same library defines."""
+        self._globals[name] = f"@{name} = external hidden global i8"
+        return Value(f"@{name}", ptr)
+
     def text(self):
         """The whole module as LLVM IR."""
         width = self.features.width
