@@ -127,18 +127,11 @@ def write_panel(f, numbers, vectors, image, offsets, depth, target):
 WHERE = ("out", "number", "channel")  # where a tile's finished sums go
 
 
-class TiledTile(implicit.Tile):
+class TiledTile(tiled.WaitingTile, implicit.Tile):
     """Writes the functions that compute one tile in tile registers and store it beside the next one; its image is a
     panel, its depth the steps along k."""
 
-    more = (("waiting", ptr),)
-
-    def prepare(self, f):
-        self.waiting = tiled.Waiting.allocated(f, self.numbers, self.rows, self.vectors, WHERE)
-        self.further = (self.waiting.memory,)
-
-    def begin(self, f):
-        self.waiting.clear()
+    where = WHERE
 
     def end(self, f, args):
         waiting = self.waiting

@@ -148,17 +148,10 @@ class _Tile:
         f.loop(begin, end, 1, [], row)
 
 
-class _Tiled(_Tile):
+class _Tiled(tiled.WaitingTile, _Tile):
     """In tile registers: finished sums wait for the next tile."""
 
-    more = (("waiting", ptr),)
-
-    def prepare(self, f):
-        self.waiting = tiled.Waiting.allocated(f, self.numbers, self.rows, self.vectors, WHERE)
-        self.further = (self.waiting.memory,)
-
-    def begin(self, f):
-        self.waiting.clear()
+    where = WHERE
 
     def end(self, f, args):
         waiting = self.waiting

@@ -127,6 +127,22 @@ class Waiting:
         return lambda begin, end: write_rows(self.b, args, store, sums, self.vectors, begin, end, *place)
 
 
+class WaitingTile:
+    """What tiles have in common whose finished sums wait for the next tile; ``where``: the names of where they go."""
+
+    more = (("waiting", ptr),)
+    where = ()
+
+    def prepare(self, f):
+        """Memory for the sums that wait, in the kernel's function."""
+        self.waiting = Waiting.allocated(f, self.numbers, self.rows, self.vectors, self.where)
+        self.further = (self.waiting.memory,)
+
+    def begin(self, f):
+        """Nothing waits."""
+        self.waiting.clear()
+
+
 def write_rows(b, args, store, sums, vectors, begin, end, out, out_stride, batch, row, column, columns_left=None):
     """Writes the epilogue of the rows from `begin` to `end` of a tile's sums, which lie in one piece; masked where a
     number of columns is given."""
