@@ -5,6 +5,10 @@ import pytest
 import torch as judge
 
 import rushlight as torch
+from rushlight.distributed import threads
+from rushlight.distributed.fsdp import fully_shard
+from rushlight.distributed.tensor import DTensor, init_device_mesh
+from rushlight.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 
 def trained(library, steps=1, wrap=lambda model: model, kind="AdamW"):
@@ -89,3 +93,40 @@ def test_states_of_parts():
                                                  "weight", "bias"]
     assert list(helpers.get_optimizer_state_dict(model, optimizer,
                                                  submodules={model[0]})["state"]) == ["0.weight", "0.bias"]
+
+
+def shared(rank, how, first, flat, broadcast, given):
+    """A model whose parameters are parts takes a whole state, and gives it again after a step; what a process without
+    parts has after the same step."""
+    helpers, (mesh_shape, split) = module_of(torch), how
+    mesh = init_device_mesh("cpu", mesh_shape, mesh_dim_names=("data", "model")[-len(mesh_shape):])
+    model, optimizer = trained(torch, 0, lambda model: split(model, mesh))
+    options = helpers.StateDictOptions(full_state_dict=True, flatten_optimizer_state_dict=flat,
+                                       broadcast_from_rank0=broadcast)
+    state = given if first or rank == 0 else ({}, {})
+    helpers.set_state_dict(model, optimizer, model_state_dict=state[0], optim_state_dict=state[1], options=options)
+    found = helpers.get_state_dict(model, optimizer, options=options)
+    offloaded = helpers.get_state_dict(model, optimizer, options=helpers.StateDictOptions(full_state_dict=True,
+                                                                                         cpu_offload=True))
+    assert [bool(part) for part in offloaded] == [rank == 0] * 2
+    assert any(isinstance(p, DTensor) for p in model.parameters())
+    assert not any(isinstance(v, DTensor) for v in found[0].values())
+    return plain(found)
+
+
+WAYS = {"parts": ((2,), lambda model, mesh: fully_shard(model, mesh=mesh)),
+        "columns": ((2,), lambda model, mesh: parallelize_module(model, mesh, {"0": ColwiseParallel()})),
+        "replicas of parts": ((2, 2), lambda model, mesh: fully_shard(model, mesh=mesh))}
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_states_of_parts_are_whole(way, flat):
+    helpers, how = module_of(torch), WAYS[way]
+    options = helpers.StateDictOptions(flatten_optimizer_state_dict=flat)
+    given = copy.deepcopy(helpers.get_state_dict(*trained(torch, 2), options=options))
+    for first, broadcast in ((True, False), (False, True)):
+        for found in threads.run(len(how[0]) * 2, shared, how, first, flat, broadcast, given):
+            assert found == plain(given)
+    with pytest.raises(ValueError, match="full_state_dict must be True"):
+        helpers.get_model_state_dict(trained(torch, 0)[0], options=helpers.StateDictOptions(broadcast_from_rank0=True))

@@ -1,6 +1,8 @@
 """Classes with ``__torch_dispatch__``: they answer operators below the recording of gradients, which is done here."""
 from __future__ import annotations
 
+import contextlib
+
 from ..core import overriding
 from ..core.errors import LeafWrittenError
 from ..core.interpret import Interpreter, Suspended, is_recording, recording
@@ -9,6 +11,10 @@ from ..core.native.objects import FUNCTION
 from ..core.op import OPS, body_of
 from ..core.overriding import DISPATCH
 from ..._ops import overload_of
+
+
+class ViewWrittenError(NotImplementedError):
+    """A view of a tensor of such a class is written, of which its base would not know."""
 
 
 def call(op: Op, args, kwargs, kinds):
@@ -24,7 +30,7 @@ def call(op: Op, args, kwargs, kinds):
     refuse_view(op, args)
     with recording(False):
         results = answered(op, args, kwargs, kinds)
-    return recorded(op, args, kwargs, wanted, results)
+    return recorded(op, args, kwargs, wanted, results, getattr(whole, "__within__", contextlib.nullcontext))
 
 
 def refuse_leaf(op, args):
@@ -38,10 +44,10 @@ def refuse_leaf(op, args):
 
 
 def refuse_view(op, args):
-    """NotImplementedError where a view is written while gradients are recorded: what it shows would not know."""
+    """ViewWrittenError where a view is written while gradients are recorded: what it shows would not know."""
     at = op.facts.get("into")
     if at is not None and at < len(args) and getattr(args[at], "_shows", False):
-        raise NotImplementedError(
+        raise ViewWrittenError(
             f"{op.name}: a view of a {type(args[at]).__name__} is written while gradients are recorded, of which its "
             "base would not know. Use an operator that "
             "returns a new tensor, such as torch.where or index_put.")
@@ -85,8 +91,9 @@ def tensors_of(values, found=None) -> list:
     return found
 
 
-def recorded(op, args, kwargs, tensors, results):
-    """Results whose backward step derives the operator again, on what the classes make of its parts."""
+def recorded(op, args, kwargs, tensors, results, within):
+    """Results whose backward step derives the operator again, on what the classes make of its parts; it runs in a block
+    ``within()``."""
     wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
     step = Step()
     step.kind, step.extra = FUNCTION, f"{op.name}Backward"
@@ -99,11 +106,11 @@ def recorded(op, args, kwargs, tensors, results):
         if isinstance(out, Tensor) and out.dtype.is_inexact:
             out._step, out._output, out._needs_grad = step, k, 1
     step.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
-    step.function = pulling(op, args, kwargs, wanted, outputs)
+    step.function = pulling(op, args, kwargs, wanted, outputs, within)
     return results
 
 
-def pulling(op, args, kwargs, wanted, outputs):
+def pulling(op, args, kwargs, wanted, outputs, within):
     """The backward of one call: cotangents of its results in, those of the tensors ``wanted`` out."""
     from .reverse import linearised, zeros_like
 
@@ -111,10 +118,11 @@ def pulling(op, args, kwargs, wanted, outputs):
         values, linear = linearised(op, args, kwargs, wanted)
         if linear.backward is None:
             return (None,) * len(wanted)
-        extras = () if linear.forward is None else linear.forward(*values)[linear.count:]
-        seen = (*values, *outputs, *extras)
-        given = [zeros_like(outputs[k]) if cotangents[k] is None else cotangents[k] for k in linear.carrying]
-        found = dict(zip(linear.reached, linear.backward(*(seen[k] for k in linear.residuals), *given)))
+        with within():
+            extras = () if linear.forward is None else linear.forward(*values)[linear.count:]
+            seen = (*values, *outputs, *extras)
+            given = [zeros_like(outputs[k]) if cotangents[k] is None else cotangents[k] for k in linear.carrying]
+            found = dict(zip(linear.reached, linear.backward(*(seen[k] for k in linear.residuals), *given)))
         return tuple(found.get(k) for k in wanted)
 
     return pull

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import itertools
 
+from ..aot.alias import Recording
 from ..aot.joint import carries_gradient
 from ..compiler.pipeline import CUTTING, Compilation, run
 from ..core.interpret import Suspended, recording
@@ -238,7 +239,8 @@ def describe(given, scalars, values, key):
 
 
 def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
-    trace = Trace()
+    # a body of operators may write into what it made
+    trace = Recording() if op.facts.get("composite") and "into" not in op.facts else Trace()
     arguments = Arguments(op, given, names, trace, scalars)
     with trace, recording(1), DisableTorchFunction():  # modes of the program see what it calls, not how that is derived
         results = trace.call(op, arguments.args, arguments.kwargs)

@@ -69,6 +69,10 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
     return view_memory(tensor, meta.dtype.numpy)
 
 
+class NoMemoryError(RuntimeError):
+    """Elements are read of a tensor whose class answers operators."""
+
+
 def view_memory(tensor: Tensor, element) -> np.ndarray:
     """The tensor's memory as an array, which keeps the storage alive.  TypeError where it is not the host's."""
     meta = tensor._meta
@@ -79,7 +83,7 @@ def view_memory(tensor: Tensor, element) -> np.ndarray:
     if meta.numel == 0:
         return np.empty(meta.shape, element)
     if type(tensor) is not Tensor and "_wraps" in vars(tensor):
-        raise RuntimeError(
+        raise NoMemoryError(
             f"{type(tensor).__name__} has no memory of its own to read: its class answers operators. Convert it to a "
             "plain tensor first.")
     interface = {"version": 3, "shape": tuple(meta.shape), "typestr": element.str, "data": (address(tensor), False),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import rushlight as torch
 
+from . import whole_state
 
 AROUND = ("_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")  # what wrappers put into names
 STATE, GROUPS, PARAMS = "state", "param_groups", "params"
@@ -12,8 +13,12 @@ STATE, GROUPS, PARAMS = "state", "param_groups", "params"
 
 @dataclass
 class StateDictOptions:
-    """What is read or loaded.  ``full_state_dict``, ``cpu_offload`` and ``broadcast_from_rank0`` ask for what holds for
-    one process anyway."""
+    """What is read or loaded.
+
+    ``full_state_dict``: tensors are whole, in every process; with ``cpu_offload`` in the first one alone, and the
+    others read ``{}``.  ``broadcast_from_rank0``: what the first process loads is loaded by all, whatever these give;
+    ValueError without ``full_state_dict``.
+    """
 
     full_state_dict: bool = False
     cpu_offload: bool = False
@@ -23,6 +28,28 @@ class StateDictOptions:
     broadcast_from_rank0: bool = False
     flatten_optimizer_state_dict: bool = False
     dsd_fqn_modifiers: str = "_fqn_modifiers"
+
+
+def checked(options) -> StateDictOptions:
+    """The options, or default ones."""
+    options = options or StateDictOptions()
+    if options.broadcast_from_rank0 and not options.full_state_dict:
+        raise ValueError("full_state_dict must be True when broadcast_from_rank0 is True.")
+    return options
+
+
+def as_asked(state, options):
+    """A state that is read: of whole tensors where these are asked for."""
+    return whole_state.put_together(state, options.cpu_offload) if options.full_state_dict else state
+
+
+def as_it_lies(state, options, model_of):
+    """A state that is loaded: whole tensors as those that they go to, ``model_of(path)``, lie."""
+    if not options.full_state_dict:
+        return state
+    if options.broadcast_from_rank0 and not whole_state.alone():
+        return whole_state.sent_by_first(state, model_of)
+    return whole_state.split(state, model_of)
 
 
 def own_name(model, name: str) -> str:
@@ -62,7 +89,7 @@ def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
     >>> list(get_model_state_dict(torch.compile(torch.nn.Linear(2, 1))))
     ['weight', 'bias']
     """
-    options = options or StateDictOptions()
+    options = checked(options)
     frozen = {name for parameter, name in parameters_of(model).items()
               if not parameter.requires_grad} if options.ignore_frozen_params else ()
     prefixes, state = below(model, submodules), model.state_dict()
@@ -73,7 +100,7 @@ def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
         short = own if prefixes is None or options.keep_submodule_prefixes else next(own[len(p):] for p in prefixes
                                                                                      if own.startswith(p))
         found[short] = state[name]
-    return found
+    return as_asked(found, options)
 
 
 def listed(optimizers) -> tuple:
@@ -104,7 +131,7 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
     several; with
     ``flatten_optimizer_state_dict``: ``state.<name>.<key>`` and ``param_groups.<name>.<key>``.  An optimizer without
       state makes it first."""
-    options = options or StateDictOptions()
+    options = checked(options)
     names, prefixes = parameters_of(model), below(model, submodules)
     states, groups = {}, []
     for optimizer in listed(optimizers):
@@ -114,7 +141,8 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
             states.update({names[p]: dict(optimizer.state[p]) for p in inside if p in optimizer.state})
             groups.append({**{key: value for key, value in group.items() if key != PARAMS},
                            PARAMS: [names[p] for p in inside]})
-    return flat(states, groups) if options.flatten_optimizer_state_dict else {STATE: states, GROUPS: groups}
+    return as_asked(flat(states, groups) if options.flatten_optimizer_state_dict
+                    else {STATE: states, GROUPS: groups}, options)
 
 
 def flat(states, groups) -> dict:
@@ -134,9 +162,10 @@ def get_state_dict(model, optimizers, *, submodules=None, options=None) -> tuple
 def set_model_state_dict(model, model_state_dict, *, options=None):
     """Loads own name -> tensor; returns the names that are missing and those that were not expected.  RuntimeError for
     either where ``strict``."""
-    options = options or StateDictOptions()
-    names = names_of(model)
-    given = {names.get(name, name): value for name, value in model_state_dict.items()}
+    options = checked(options)
+    names, own = names_of(model), model.state_dict()
+    given = as_it_lies({names.get(name, name): value for name, value in model_state_dict.items()}, options,
+                       lambda path: own.get(path[0]))
     strict = options.strict and not options.ignore_frozen_params
     return model.load_state_dict(given, strict=strict) if given or strict else model.load_state_dict({}, strict=False)
 
@@ -149,14 +178,28 @@ def value_of(group, key, state_dict, names):
     return next((g[key] for g in state_dict[GROUPS] if set(names) & set(g[PARAMS]) and key in g), group[key])
 
 
+def held_at(held, path):
+    """What an optimizer has at a path of a state, nested or flat; None for what is no state of a parameter."""
+    if path[0] == STATE and len(path) == 3:
+        return held.get(path[1], {}).get(path[2])
+    beginning, _, rest = str(path[0]).partition(".")
+    name, _, key = rest.rpartition(".")
+    return held.get(name, {}).get(key) if beginning == STATE else None
+
+
 def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
     """Loads what ``get_optimizer_state_dict`` gave.  RuntimeError where a parameter's state is missing and
     ``strict``."""
-    options, names = options or StateDictOptions(), parameters_of(model)
-    if not optim_state_dict:
+    options, names = checked(options), parameters_of(model)
+    if not optim_state_dict and not options.broadcast_from_rank0:
         return
     for optimizer in listed(optimizers):
         begin(optimizer)
+    parameters = {name: parameter for parameter, name in names.items()}
+    held = {name: optimizer.state[parameters[name]] for optimizer in listed(optimizers) for name in names.values()
+            if parameters[name] in optimizer.state}
+    optim_state_dict = as_it_lies(optim_state_dict, options, lambda path: held_at(held, path))
+    for optimizer in listed(optimizers) if optim_state_dict else ():
         states, groups, number = {}, [], 0
         for group in optimizer.param_groups:
             own = [names[p] for p in group[PARAMS]]

@@ -29,6 +29,7 @@ class DTensor(Tensor):
     """
 
     __torch_function__ = classmethod(disabled)
+    __within__ = _dispatch.Body
 
     def __new__(cls, local_tensor, spec: DTensorSpec, *, requires_grad=False):
         meta = spec.tensor_meta

@@ -7,8 +7,10 @@ import threading
 
 import rushlight as torch
 
+from ..._src.autograd.dispatching import ViewWrittenError, recorded
 from ..._src.autograd.reverse import describe
-from ..._src.core.interpret import Interpreter, Suspended, recording
+from ..._src.core.exchange import NoMemoryError
+from ..._src.core.interpret import Interpreter, Suspended, is_recording, recording
 from ..._src.core.native import mine
 from ..._src.core.random import default_generator
 from ..._src.core.tensor import Tensor
@@ -44,7 +46,7 @@ class Drawing(Interpreter):
         self.mesh = mesh
 
     def call(self, op, args, kwargs):
-        if op.facts.get("composite"):
+        if opens(op) and not op.facts.get("fresh"):
             return op.body(*args, **kwargs)  # which draws here
         with Suspended(self):
             return op(*args, **kwargs)
@@ -62,7 +64,7 @@ class Drawing(Interpreter):
 
 
 class Body:
-    """A block within the body of an operator."""
+    """A block within the body of an operator, or of the backward of one."""
 
     def __enter__(self):
         inside.depth += 1
@@ -117,7 +119,14 @@ def meshes_of(tensors):
 
 
 # composites that look at elements in memory
-READING = frozenset(("histogramdd", "histogram", "histc", "bincount", "allclose", "equal"))
+READING = {"histogramdd", "histogram", "histc", "bincount", "allclose", "equal"}
+AS_ONE: set = set()  # composites whose bodies write into views, of which operators one by one would not know
+
+
+def opens(op) -> bool:
+    """Whether an operator is answered as those of its body: not those that look at elements in memory."""
+    return bool(op.facts.get("composite")) and not (op.facts.get("dynamic") or "unmeasured" in op.rules
+                                                    or op.name in READING)
 
 
 def composite(op, args, kwargs):
@@ -127,14 +136,31 @@ def composite(op, args, kwargs):
     mesh, models = meshes_of(tensors), [t for t in tensors if isinstance(t, kind())]
     if kwargs.get("out") is not None:
         raise RuntimeError(f"{op.name}(out=...) is not supported for DTensor: use the result")
-    if op.facts.get("dynamic") or "unmeasured" in op.rules or op.name in READING:
+    if not opens(op):
         return on_whole(op, args, kwargs, mesh)
-    with Body(), Drawing(mesh):
-        results = op.body(*args, **kwargs)
+    if op in AS_ONE:
+        return as_one(op, args, kwargs, tensors, mesh)
+    try:
+        with Body(), Drawing(mesh):
+            results = op.body(*args, **kwargs)
+    except NoMemoryError:
+        READING.add(op.name)
+        return on_whole(op, args, kwargs, mesh)
+    except ViewWrittenError:
+        AS_ONE.add(op)
+        return as_one(op, args, kwargs, tensors, mesh)
     if inside.depth:
         return results
     return map_results(lambda r: adopted(r, mesh, models[0]),
                        results) if isinstance(results, (Tensor, tuple, list)) else results
+
+
+def as_one(op, args, kwargs, tensors, mesh):
+    """A composite as one program, in which what is written is another value, with one backward."""
+    wanted = is_recording() and any(t._needs_grad for t in tensors)
+    with recording(False):
+        results = computed(op, args, kwargs, mesh)
+    return recorded(op, args, kwargs, tensors, results, Body) if wanted else results
 
 
 def adopted(result, mesh, model):
@@ -223,7 +249,7 @@ def put(target, value):
         raise RuntimeError(
             f"a DTensor is written into a tensor that is none, of shape {list(target.shape)}: make it one first")
     if getattr(target, "_apart", False):
-        raise NotImplementedError(
+        raise ViewWrittenError(
             "a view of a DTensor is written that had to be redistributed, so that it shows memory of its own: its "
             "base would not know. Redistribute the "
             "base first, or use an operator that returns a new tensor.")
@@ -321,10 +347,13 @@ def on_whole(op, args, kwargs, mesh):
 
     def gathered(value):
         if isinstance(value, DTensor):
-            return value.redistribute(mesh, whole)._local_tensor
+            return value.redistribute(mesh, whole).to_local()
         return type(value)(map(gathered, value)) if type(value) in (list, tuple) else value
 
-    results = op(*map(gathered, args), **{k: gathered(v) for k, v in kwargs.items()})
-    return map_results(lambda r: DTensor.wrapped(r, mesh, whole, r._meta),
-                       results) if isinstance(results, (Tensor, tuple, list)) else results
+    def laid(result):
+        if result.requires_grad:
+            return DTensor.from_local(result, mesh, whole)
+        return DTensor.wrapped(result, mesh, whole, result._meta)
 
+    results = op(*map(gathered, args), **{k: gathered(v) for k, v in kwargs.items()})
+    return map_results(laid, results) if isinstance(results, (Tensor, tuple, list)) else results

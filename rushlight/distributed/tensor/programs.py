@@ -21,7 +21,7 @@ from ..._src.transforms.trace import Trace, ValueNeeded
 from . import rules
 from .layout import box, coordinates
 from .placement_types import Partial, Replicate, Shard, _StridedShard
-from .transfer import redistributed, step_cost
+from .transfer import COUNTS, log, redistributed, step_cost
 
 R = Replicate()
 
@@ -100,10 +100,15 @@ class Planner:
         table = rules.rows(node, shapes)
         chosen = [self.cheapest(node, table, found, k) for k in range(len(self.sizes))]
         ins, outs = self.composed(node, chosen, len(used))
+        parts = any(p.is_shard() for v in found for p in v.placements)
         while not self.valid(node, shapes, ins, outs):
             k = max(k for k, row in enumerate(chosen) if any(not isinstance(p, Replicate) for p in row[0]))
             chosen[k] = self.whole(node, len(used))
             ins, outs = self.composed(node, chosen, len(used))
+        if parts and not any(p.is_shard() for placements in ins for p in placements):
+            name = rules.name_of(node.op)
+            COUNTS[f"gathered: {name}"] += 1
+            log.info("%s: %s takes whole tensors, of which parts were given", self.name, name)
         arguments = [self.version(n, placements) for n, placements in zip(used, ins)]
         level = max((v.level for v in arguments), default=0)
         results = [self.known(target, placements, level) for target, placements in zip(self.targets(node), outs)]

@@ -1,0 +1,89 @@
+"""States of whole tensors: put together from parts, sent by the first process, and split again."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import rushlight as torch
+
+from .. import collectives, membership
+from ..tensor import DTensor, distribute_tensor
+
+
+class Hole(NamedTuple):
+    """Where a tensor stands in a state that is described."""
+
+    shape: tuple
+    dtype: torch.dtype
+
+
+def mapped(state, change, path=()):
+    """A nested state with ``change(path, value)`` of each value that is no mapping and no list."""
+    if isinstance(state, Mapping):
+        return {key: mapped(value, change, (*path, key)) for key, value in state.items()}
+    if type(state) in (list, tuple):
+        return type(state)(mapped(value, change, (*path, k)) for k, value in enumerate(state))
+    return change(path, state)
+
+
+def alone() -> bool:
+    return not torch.distributed.is_initialized() or membership.get_world_size() == 1
+
+
+def put_together(state, only_first: bool):
+    """A state with whole tensors in place of DTensors, in every process, or ``{}`` in all but the first."""
+    kept = not only_first or alone() or membership.get_rank() == 0
+
+    def whole(path, value):
+        if not isinstance(value, DTensor):
+            return value
+        found = value.detach().full_tensor()
+        return found if kept else None  # the others take part, and keep nothing
+    found = mapped(state, whole)
+    return found if kept else {}
+
+
+def split_as(value, model):
+    """A whole tensor, the same in all processes, as the tensor ``model`` lies."""
+    if not isinstance(model, DTensor) or isinstance(value, DTensor) or not isinstance(value, torch.Tensor):
+        return value
+    return distribute_tensor(value.detach(), model.device_mesh, model.placements, src_data_rank=None)
+
+
+def split(state, model_of):
+    """A state of whole tensors, each as the tensor ``model_of(path)`` lies."""
+    return mapped(state, lambda path, value: split_as(value, model_of(path)))
+
+
+def sent_by_first(state, model_of):
+    """The state of the first process in all of them, each tensor split as ``model_of(path)`` lies when it arrives: no
+    process but the first has more than one whole tensor of those that are split."""
+    first, tensors = membership.get_rank() == 0, []
+
+    def described(path, value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        whole = value.full_tensor() if isinstance(value, DTensor) else value
+        tensors.append(whole.detach())
+        return Hole(tuple(whole.shape), whole.dtype)
+
+    box = [mapped(state, described) if first else None]
+    collectives.broadcast_object_list(box, src=0)
+    coming = iter(tensors)
+
+    def filled(path, value):
+        tensor = next(coming).contiguous().clone() if first else torch.empty(value.shape, dtype=value.dtype)
+        collectives.broadcast(tensor, src=0)
+        return split_as(tensor, model_of(path))
+    return holes_filled(box[0], filled)
+
+
+def holes_filled(state, fill, path=()):
+    """A described state with ``fill(path, hole)`` in place of each Hole."""
+    if isinstance(state, Hole):
+        return fill(path, state)
+    if isinstance(state, Mapping):
+        return {key: holes_filled(value, fill, (*path, key)) for key, value in state.items()}
+    if type(state) in (list, tuple):
+        return type(state)(holes_filled(value, fill, (*path, k)) for k, value in enumerate(state))
+    return state
