@@ -244,6 +244,40 @@ def test_few_rows(rows, columns, depth, layout):
         assert (wc == wa.astype(np.int64) @ wb.astype(np.int64)).all()
 
 
+def at_the_end(rows, columns, stride):
+    """A matrix of bfloats whose rows are so many elements apart, behind whose last element no memory may be read; and
+    what holds it."""
+    import ctypes
+    import mmap
+
+    torch = pytest.importorskip("torch")
+    elements = (rows - 1) * stride + columns
+    size = -(-2 * elements // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+    last = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + size
+    assert ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(last), mmap.PAGESIZE, 0) == 0
+    flat = torch.frombuffer(memory, dtype=torch.bfloat16, count=elements, offset=size - 2 * elements)
+    flat.fill_(float("nan"))
+    matrix = flat.as_strided((rows, columns), (stride, 1))
+    matrix.copy_(torch.from_numpy(random((rows, columns), "float32")))
+    return matrix, memory
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the system to guard memory")
+@pytest.mark.parametrize("rows,columns,depth,gap", [(70, 40, 64, 0), (200, 130, 192, 0), (65, 200, 96, 32),
+                                                    (600, 33, 1024, 0), (97, 64, 4160, 0), (130, 100, 70, 8)])
+@pytest.mark.parametrize("layout", ["n", "t"])
+def test_nothing_behind_a_bfloat_operand_is_read(rows, columns, depth, gap, layout):
+    torch = pytest.importorskip("torch")
+    a, held = at_the_end(rows, depth, depth + gap)
+    b = torch.from_numpy(operand((), depth, columns, layout, "float32")).bfloat16()
+    c = torch.empty(rows, columns, dtype=torch.bfloat16)
+    plan = plan_matmul(Matmul((), rows, columns, depth, a.stride(), b.stride(), c.stride(), "bfloat16"))
+    Runner(plan, a=a.data_ptr(), b=b.data_ptr(), c=c.data_ptr())()
+    wanted = a.double() @ b.double()
+    assert (c.double() - wanted).abs().max() <= 8e-3 * wanted.abs().max()
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="complex64"):
         plan_matmul(Matmul((), 2, 2, 2, (2, 1), (2, 1), (2, 1), "complex64"))
@@ -254,7 +288,7 @@ def test_refusals():
 @pytest.mark.parametrize("cpu", ["avx2", *(pytest.param(cpu, marks=pytest.mark.long)
                                            for cpu in ("generic", "avx512", "amx-model"))])
 def test_other_cpus(cpu):
-    chosen = ("test_bfloat or bytes or few_rows" if cpu == "amx-model"
+    chosen = ("test_bfloat or bytes or few_rows or behind" if cpu == "amx-model"
               else "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches or bytes")
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", chosen]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)

@@ -3,7 +3,7 @@
 A tile holds 16 x 16 sums of 32 bits, 16 rows of an operand with 16 words along k, or 16 words along k of 16 columns.  A
 word is two bfloats or four bytes, as in vector dot products.
 
-Seven instructions are all that templates use of them.  Where the processor lacks them and `RUSHLIGHT_CPU=amx-model`
+Eight instructions are all that templates use of them.  Where the processor lacks them and `RUSHLIGHT_CPU=amx-model`
 asks for it, the same templates run on a model in plain vectors: a tile is a kilobyte of memory, and results agree bit
 for bit.
 """
@@ -52,9 +52,10 @@ class Tiles:
         """All its bits to zero."""
         self._call("tilezero", [], tile)
 
-    def load(self, tile, pointer, stride):
-        """Its rows from memory, `stride` bytes (i64) apart."""
-        self._call("tileloadd64", [pointer, constant(i64, stride) if isinstance(stride, int) else stride], tile)
+    def load(self, tile, pointer, stride, passing=False):
+        """Its rows from memory, `stride` bytes (i64) apart.  `passing`: they shall not push others out of the first
+        cache."""
+        self._call("tileloaddt164" if passing else "tileloadd64", [pointer, constant(i64, stride) if isinstance(stride, int) else stride], tile)
 
     def store(self, tile, pointer, stride):
         """Its rows to memory, `stride` bytes (i64) apart."""
@@ -84,7 +85,7 @@ class Model:
         """All its bits to zero."""
         self._rows(lambda row: self.b.store(zero(_ROW), self.b.offset(self.at(tile), row)))
 
-    def load(self, tile, pointer, stride):
+    def load(self, tile, pointer, stride, passing=False):
         """Its rows from memory, `stride` bytes (i64) apart."""
         if (self.heights[tile], self.widths[tile]) != (ROWS, ROW_BYTES):
             self.zero(tile)

@@ -6,7 +6,7 @@ all of B for everybody), then runs every tile: the panel of B stays in the first
 
 import functools
 
-from ..llvm import jit
+from ..llvm import jit, tiles
 from ..llvm.builder import Module, constant
 from ..llvm.types import i64
 from . import pack, tiled
@@ -112,17 +112,18 @@ def _pack_text(numbers, layout, width, computed):
 
 
 @functools.lru_cache(maxsize=512)
-def block_kernel(numbers, out, layouts, computed, rows, vectors, epilogue, ahead=False):
+def block_kernel(numbers, out, layouts, computed, rows, vectors, epilogue, ahead=False, lying=False):
     """The kernel that computes blocks of C, for one register tile, how A and B lie, and what they are computed by;
     returns its address.
-    `ahead`: tiles ask for the next panel of B, and at a block's end for the next block of A, while they compute."""
+    `ahead`: tiles ask for the next panel of B, and at a block's end for the next block of A, while they compute.
+    `lying`: tile registers read A where it lies, but for the last rows."""
     key = (f"block {numbers} {out} {' '.join(layouts)} {rows} {vectors} {epilogue.key} "
-           f"{[c and c.key for c in computed]} {ahead}")
-    make = lambda: _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead)
+           f"{[c and c.key for c in computed]} {ahead} {lying}")
+    make = lambda: _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead, lying)
     return jit.build(key, make, ["block"])["block"]
 
 
-def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead):
+def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead, lying):
     module = Module()
     parts = [part_slots(operand, one) for operand, one in zip("ab", computed)]
     slots, pointers = SLOTS + parts[0][0] + parts[1][0], ("a", "b", "c", "scratch", "b_offsets", *parts[0][1],
@@ -134,8 +135,9 @@ def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead)
     common = kernel.f, kernel.s, kernel.args, numbers, out, layouts, computed, rows, vectors * numbers.lanes
     if numbers.tiles:
         rest = tiled.write_rest(module, "rest", numbers, rows, vectors, store)
-        tile = tiled.write_tile(module, "tile", numbers, rows, vectors, store, rest)
-        writer = _TiledBlock(*common, tile, rest, tiled.Waiting.allocated(kernel.f, numbers, rows, vectors))
+        passing = "b" if _along_rows(layouts[1]) else ""
+        tile = tiled.write_tile(module, "tile", numbers, rows, vectors, store, rest, passing)
+        writer = _TiledBlock(*common, tile, rest, tiled.Waiting.allocated(kernel.f, numbers, rows, vectors), lying)
     else:
         tile = write_tile(module, "tile", numbers, rows, vectors, a_row, rows * numbers.chunk * word, store, ahead)
         writer = _Block(*common, tile, ahead)
@@ -211,11 +213,11 @@ class _Block:
         first = b.compare("==", b.or_(n, place), 0)
         final = b.and_(b.compare("==", b.add(place, own), s.depth), b.compare("==", b.add(n, 1), s.sums))
         stage = b.or_(b.select(first, constant(i64, FIRST), 0), b.select(final, constant(i64, LAST), 0))
-        rows = b.offset(self.scratch, b.mul(b.div(inner, numbers.per_word), self.tile_rows * numbers.word.bytes))
+        rows = self.rows_at(n, place, inner, chunks)
 
         def one(r, at, panel, later):
-            a = b.offset(rows, b.mul(b.mul(r, numbers.chunk * numbers.word.bytes), chunks))
-            self.one_tile(r, at, a, panel, self.chunks(own), stage, later)
+            a, *how = rows(r)
+            self.one_tile(r, at, a, panel, self.chunks(own), stage, [*how, *later])
 
         def by_panels(at, _):
             panel = self.b_panel(at, n, place, own)
@@ -229,6 +231,13 @@ class _Block:
             b.loop(0, self.block_rows, self.tile_rows, [], by_rows)
         else:
             b.loop(begin, stop, self.width, [], by_panels)
+
+    def rows_at(self, n, k, inner, chunks):
+        """A function of a tile's first row that says where its rows of A are, at `inner` elements in a block along k of
+        so many chunks; and what else tiles are told of them."""
+        b, numbers = self.b, self.numbers
+        rows = b.offset(self.scratch, b.mul(b.div(inner, numbers.per_word), self.tile_rows * numbers.word.bytes))
+        return lambda r: [b.offset(rows, b.mul(b.mul(r, numbers.chunk * numbers.word.bytes), chunks))]
 
     def pack_a(self, elements, count, chunks):
         """Packs the block's rows into scratch, as panels when rows are neighbours, else as quads."""
@@ -318,16 +327,21 @@ class _Block:
         return b.offset(b.offset(base, b.mul(r, stride)), at, numbers.accumulator), stride
 
 
+def _along_rows(b_layout):
+    """Whether tiles of one row of tiles come one after the other: panels of B pass by them."""
+    return b_layout == PACKED
+
+
 class _TiledBlock(_Block):
     """The same for tile registers: sums that wait lie tile after tile, and the last tile's epilogue is left for the
     next, or the unit's end.  Where B is packed before, outputs are written along rows: the processor asks for memory in
     that direction by itself."""
 
     def __init__(self, *common_and_tile):
-        *common, rest, waiting = common_and_tile
+        *common, rest, waiting, self.lying = common_and_tile
         super().__init__(*common)
         self.rest, self.waiting, self.further = rest, waiting, [waiting.memory]
-        self.along_rows = self.b_layout == PACKED
+        self.along_rows = _along_rows(self.b_layout)
 
     def unit(self, unit, scratch):
         self.waiting.clear()
@@ -335,8 +349,30 @@ class _TiledBlock(_Block):
         self.b.call(self.rest, [self.args, self.waiting.memory, constant(i64, 0)])
 
     def pack_a(self, elements, count, chunks):
+        b, rows = self.b, self.block_rows
+        if self.lying:  # the last rows alone: tiles read all of theirs
+            whole = self.whole_rows()
+            elements, rows = elements.moved(whole, 0), b.sub(rows, whole)
         write = pack.write_turned_quads if self.a_layout == ACROSS else pack.write_quads
-        write(self.b, self.tile_rows, elements, self.scratch, self.block_rows, count)
+        write(b, self.tile_rows, elements, self.scratch, rows, count)
+
+    def whole_rows(self):
+        """The rows of the block that fill tiles."""
+        return self.b.mul(self.b.div(self.block_rows, self.tile_rows), self.tile_rows)
+
+    def rows_at(self, n, k, inner, chunks):
+        b, packed = self.b, super().rows_at(n, k, inner, chunks)
+        in_quads = constant(i64, tiles.ROW_BYTES), constant(i64, self.tile_rows * tiles.ROW_BYTES)
+        if not self.lying:
+            return lambda r: [*packed(r), *in_quads]
+        whole, there = self.whole_rows(), self.a.moved(0, k, n)
+
+        def place(r):
+            full = b.compare("<", r, whole)
+            return b.when(full, lambda: [there.at(r, constant(i64, 0)), there.strides[0], in_quads[0]],
+                          lambda: [*packed(constant(i64, 0)), *in_quads])
+
+        return place
 
     def partial(self, r, at, c):
         b, s, numbers = self.b, self.s, self.numbers

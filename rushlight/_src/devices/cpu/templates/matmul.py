@@ -276,8 +276,8 @@ def choose(p, kind, threads, gathered=False):
     words = -(-p.depth // kind.per_word) or 1
     second = host().second_cache
     if kind.tiles:
-        # short sums stay in tiles; of long ones a panel of B and a tile of A stay in the first cache
-        limit = pick("words along k", (384 if words <= 384 else 128, 256, 512))
+        # short sums stay in tiles
+        limit = pick("words along k", (512 if words <= 512 else 320, 128, 256))
         block_words, inner_words = _parts(words, 1024, kind.lanes), _parts(words, limit, kind.lanes)
         block_rows = max(tile_rows, min(pick("rows of a block", (512, 256)), (second >> 1) // (block_words * word))
                          // tile_rows * tile_rows)
@@ -396,8 +396,9 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
         b_layout, layouts = PACKED, (layouts[0], None)
     fetchable = b_layout == PACKED or kind.per_word == 1 and layouts[1] is None and b_layout in (ACROSS, ALONG)
     ahead = fetchable and not kind.tiles and pick("ahead", (habits().ahead, not habits().ahead))
+    lying = _lies_well(p, kind, choice, a_layout, computed[0]) and pick("A where it lies", (True, False))
     kernel = blocked.block_kernel(kind, out, (a_layout, b_layout), layouts, choice.tile_rows, choice.vectors, epilogue,
-                                  ahead)
+                                  ahead, lying)
     sources = {"a": ("pointer", "a", 0), "b": ("pointer", "b", 0)} | places | {"c": ("pointer", "c", 0),
                                                                                "scratch": ("temp", "scratch", 0)}
     if choice.shared:
@@ -406,6 +407,24 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
     units = batches * row_blocks * column_blocks
     steps.append(Step(kernel, units, grain(p, units, threads), written_slots(names, slots, sources) + epilogue.slots))
     return Contraction(tuple(steps), temporaries, () if b_offsets is None else (b_offsets,))
+
+
+SETS, CROWD = 64, 16  # of the first cache, and lines of each from which on a tile of A loses more than packing costs
+
+
+def _lies_well(p, kind, choice, a_layout, computed):
+    """Whether tile registers can read A where it lies, in whole steps along k, and lines of a tile are not crowded in few
+    sets of the first cache."""
+    run = kind.chunk * kind.per_word
+    if not kind.tiles or computed is not None or a_layout != ALONG or p.depth % run or p.rows < choice.tile_rows:
+        return False
+    size = kind.element.bytes
+    lines = {(row * p.a[-2] + k) * size // 64
+             for row in range(choice.tile_rows) for k in range(0, min(choice.inner_depth, p.depth), run)}
+    filled = [0] * SETS
+    for line in lines:
+        filled[line % SETS] += 1
+    return max(filled) <= CROWD
 
 
 def _layouts(p, computed):

@@ -31,19 +31,19 @@ def operands(rows, vectors):
 
 def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=None, a_row=tiles.ROW_BYTES, a_step=None,
                b_row=None, a_places=None,
-               words=tiles.WORDS):
+               words=tiles.WORDS, passing=""):
     """Adds the products of `chunks` (i64) steps along k to the sums in registers 0 and on, row by row; `beside(step)`
     is done in each step.
 
     A is in quads and B in a panel, unless rows of A are `a_row` bytes apart and a step takes `a_step` or lies where the
     table `a_places` says, in bytes from the beginning, or words of B along k are `b_row` bytes apart.  `words`: those
-    of a step.
+    of a step.  `passing`: the operand, "a" or "b", that passes by the other one, which stays in the first cache.
     """
     down = rows // tiles.ROWS
     a_row, a_step = (step if isinstance(step, Value) else constant(i64, step)
                      for step in (a_row, rows * tiles.ROW_BYTES if a_step is None else a_step))
     b_row = vectors * numbers.lanes * numbers.word.bytes if b_row is None else b_row
-    (held, passing), first, free = operands(rows, vectors)
+    (held, other), first, free = operands(rows, vectors)
     counts = {"a": down, "b": vectors}
 
     def step(number, at):
@@ -54,16 +54,17 @@ def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=No
 
         def load(operand, number):
             register = first[operand] + number % free[operand]
-            registers.load(register, b.offset(places[operand], b.mul(jumps[operand], number)), strides[operand])
+            registers.load(register, b.offset(places[operand], b.mul(jumps[operand], number)), strides[operand],
+                           operand == passing)
             return register
 
         kept = []
-        for n in range(counts[passing]):
-            one = load(passing, n)
+        for n in range(counts[other]):
+            one = load(other, n)
             for m in range(counts[held]):
                 if n == 0:
                     kept.append(load(held, m))
-                pair = {passing: (n, one), held: (m, kept[m])}
+                pair = {other: (n, one), held: (m, kept[m])}
                 registers.multiply_add(numbers.tiles, pair["a"][0] * vectors + pair["b"][0], pair["a"][1], pair["b"][1])
         if beside is not None:
             beside(number)
@@ -177,15 +178,16 @@ def write_rest(module, name, numbers, rows, vectors, store):
     return f
 
 
-def write_tile(module, name, numbers, rows, vectors, store, rest):
+def write_tile(module, name, numbers, rows, vectors, store, rest, passing=""):
     """A function that computes one tile; its parameters are PARAMETERS, strides in bytes, and the memory of what waits.
 
-    `partial` is where sums wait between blocks of k, a whole tile in one piece.  Sums that are complete wait for the
+    `passing`: as in write_sums.  `a_row` and `a_step` are the bytes between rows of A, and of a step along k.  `partial` is where sums wait between
+    blocks of k, a whole tile in one piece.  Sums that are complete wait for the
     next tile, but at the last columns.
     """
-    f = module.function(name, [*PARAMETERS, ("waiting", ptr)], internal=True)
+    f = module.function(name, [*PARAMETERS, ("waiting", ptr), ("a_row", i64), ("a_step", i64)], internal=True)
     (args, a, panel, chunks, out, out_stride, partial, _, stage, rows_left, columns_left, batch, row, column,
-     memory) = f.parameters
+     memory, a_row, a_step) = f.parameters
     waiting = Waiting(f, memory, numbers, rows, vectors)
     first, last = (f.compare("!=", f.and_(stage, bit), 0) for bit in (FIRST, LAST))
     there, wide = f.minimum(rows_left, rows), f.compare(">=", columns_left, vectors * numbers.lanes)
@@ -206,12 +208,13 @@ def write_tile(module, name, numbers, rows, vectors, store, rest):
     if store.epilogue.emit is None and store.out is numbers.accumulator:
         direct = f.and_(f.and_(f.compare(">=", rows_left, rows), wide), last), out, out_stride
     finishing = lambda: waiting.finisher(args, store), lambda begin: f.call(rest, [args, memory, begin]), complete
-    write_products(f, waiting, a, panel, chunks, first, last, partial, finishing, fetch, direct)
+    write_products(f, waiting, a, panel, chunks, first, last, partial, finishing, fetch, direct, a_row=a_row, a_step=a_step,
+                   passing=passing)
     f.ret()
     return f
 
 
-def write_products(f, waiting, a, panel, chunks, first, last, partial, finishing, fetch=None, direct=None):
+def write_products(f, waiting, a, panel, chunks, first, last, partial, finishing, fetch=None, direct=None, **lying):
     """Writes what a tile does: the products of `chunks` steps along k are added to the sums that wait at `partial`, if
     these are not the `first`; if they are not the `last`, the sums wait there again, else for the next tile, in one
     piece.
@@ -243,7 +246,7 @@ def write_products(f, waiting, a, panel, chunks, first, last, partial, finishing
         f.when(last, done, lambda: move(registers.store, partial, packed))
 
     f.when(first, clear, lambda: move(registers.load, partial, packed))
-    multiply(f, registers, waiting, a, panel, chunks, finisher, rest, fetch)
+    multiply(f, registers, waiting, a, panel, chunks, finisher, rest, fetch, **lying)
     if direct:
         f.when(direct[0], lambda: move(registers.store, *direct[1:]), keep)
     else:
