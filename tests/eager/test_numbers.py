@@ -146,6 +146,17 @@ def test_what_needs_the_number_keeps_it_in_the_key(made):
     assert repeated(x, 20).tolist() == [20.0] * 3
 
 
+def test_what_a_rule_for_quantized_tensors_needs_stays_a_run_time_value_for_others(made):
+    x = rl.tensor([-2.0, 0.5, 3.0])
+    quantized = rl.quantize_per_tensor(x, 0.25, 8, rl.quint8)
+    for k in range(1, 9):
+        assert quantized.clamp(min=k / 4).dequantize().tolist() == [max(v, k / 4) for v in x.tolist()]
+    for k in range(KNOWN):
+        x.clamp(min=k / 8)
+    made.clear()
+    assert x.clamp(min=0.75).tolist() == [0.75, 0.75, 3.0] and not made
+
+
 def test_an_error_leaves_what_was_learned():
     x = rl.tensor([3], dtype=rl.int8)
     assert [x.clamp(min=k).item() for k in range(4, 20)] == list(range(4, 20))

@@ -9,12 +9,25 @@ import numpy as np
 import pytest
 
 import rushlight
+from rushlight._src.core.op import OPS
 
 from .judge import distance, torch, units
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 rng = np.random.default_rng(0)
 X = (rng.standard_normal((2, 8, 9, 9)) * 3).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def numbers_of_others():
+    """What the rules for quantized tensors need to know of a number stays a run-time value for all other tensors."""
+    def structure():
+        return {name: set(op.facts["experience"].structure) for name, op in OPS.items()
+                if "experience" in op.facts and "quantized" in op.rules}
+    before = structure()
+    yield
+    assert not {name: found for name, found in structure().items() if found - before.get(name, set())}
+
 
 
 def quantized(t, x=X, scale=0.05, zero_point=60, dtype="quint8"):

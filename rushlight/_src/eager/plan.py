@@ -161,7 +161,8 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
             except Exception:
                 return without_numbers(op, args, names, key)
             text = draft.conditions
-            numbers.given_up(op, args, names, draft.fixed)
+            if body_of(op, args) is op.body:  # a rule for quantized tensors speaks for these alone
+                numbers.given_up(op, args, names, draft.fixed)
         if call:
             call.remember()
     if entry and (advice.Given.count == warned or OPS.get(op.name) is not op):  # what warns does so in every process

@@ -298,7 +298,7 @@ def level(x, number):
     """The whole number that is nearest to a number."""
     found = scheme_of(x)
     low, high = BOUNDS[x.dtype]
-    return int(np.clip(np.rint(np.float32(number) * np.float32(reciprocal(found.scale)) + found.zero_point), low, high))
+    return int(np.clip(np.rint(np.float32(float(number)) * np.float32(reciprocal(found.scale)) + found.zero_point), low, high))
 
 
 def bounded(x, low, high):
