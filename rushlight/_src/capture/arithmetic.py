@@ -8,6 +8,7 @@ from ..core.expr import INFINITY
 from ..core.op import OPS
 from .attributes import ABSENT, static
 from .errors import Again, Break, Raised
+from .parts import Part
 from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
 from .record import Fake
 from .values import (IDENTITIES, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity,
@@ -45,7 +46,7 @@ def exact(value):
     return value.expr if isinstance(value, Number) else value.value
 
 
-class Arithmetic:
+class Arithmetic(Part):
     """How the machine evaluates operators."""
 
     def binary(self, symbol: str, a, b, inplace=False):

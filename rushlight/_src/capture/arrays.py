@@ -1,7 +1,6 @@
 """Arrays of NumPy, by what the machine does with them; fake_arrays.py has what NumPy's functions are as operators."""
 from __future__ import annotations
 
-import functools
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from ..core.exchange import as_tensor, from_numpy, tensor
 from ..core.native import Tensor
 from ..core.settings import settings
 from .errors import Break
+from .parts import CALLED, Part
 from .values import ArrayValue, Object, Sequence, Source, TensorValue
 
 MAKERS = (np.array, np.asarray, np.ascontiguousarray, np.zeros, np.ones, np.empty, np.full, np.arange, np.linspace,
@@ -17,7 +17,7 @@ MAKERS = (np.array, np.asarray, np.ascontiguousarray, np.zeros, np.ones, np.empt
 DISPATCHED = type(np.sum)  # functions that ask what they are given for ``__array_function__``
 
 
-class Arrays:
+class Arrays(Part):
     """How the machine computes with arrays: each is a tensor that has its memory."""
 
     def wrap_array(self, value, source):
@@ -63,7 +63,8 @@ class Arrays:
             raise Break("RB004", "an operator of a tensor and an array")
         return self.run_framework(type(value.array.fake).item, [self.tensor_of_array(value)], {})
 
-    def make_array(self, function, arguments, keywords):
+    @CALLED.by(*MAKERS, told=True)
+    def make_array(self, function, *arguments, **keywords):
         """An array made by the program: of known values, or of arrays, tensors and numbers."""
         from .fake_arrays import FakeArray, constant_array
         if not settings.trace_numpy:
@@ -90,16 +91,10 @@ class Arrays:
         options = {k: v for k, v in zip(("dtype", "device"), arguments[1:])} | keywords
         return self.run_framework(Tensor.to, [inner], options) if options else inner
 
+    @CALLED.by(from_numpy, as_tensor, tensor, told=True)
     def from_array(self, function, data, *arguments, **keywords):
         if isinstance(self.force(data), ArrayValue):
             return self.tensor_from_array(function, [data, *arguments], keywords)
         if function is from_numpy:
             raise Break("RB001", "from_numpy() of an array that is not followed")
         return self.tensor_of(function, [data, *arguments], keywords)
-
-
-HANDLERS = {**{function: functools.partial(lambda function, machine, *a, **k: machine.make_array(function, a, k),
-                                           function) for function in MAKERS},
-            **{function: functools.partial(lambda function, machine, *a, **k: machine.from_array(function, *a, **k),
-                                           function)
-               for function in (from_numpy, as_tensor, tensor)}}

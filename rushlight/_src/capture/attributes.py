@@ -16,10 +16,11 @@ from ..core.native import Leaving, Op, Tensor, mine, state
 from ...nn.modules.module import DICTS, Module
 from . import polyfills
 from .errors import Break, Raised
+from .parts import ATTRIBUTES, Part
 from .record import Fake
 from .values import (IDENTITIES, PLAIN, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function,
                      GeneratorValue, Identity, Instance, IteratorValue, Lazy, Mapping,
-                     Method, Namespace, Number, Object, Partial, Sequence, SetValue, TensorValue, View)
+                     Method, Namespace, Number, Object, Partial, Sequence, SetValue, Super, TensorValue, View)
 
 ABSENT = object()
 OPERATORS = (Ops, OperatorNamespace, OpOverloadPacket)
@@ -57,7 +58,7 @@ def is_data_descriptor(raw) -> bool:
     return raw is not ABSENT and hasattr(type(raw), "__set__")
 
 
-class Attributes:
+class Attributes(Part):
     """How the machine reads and writes attributes.  A result of None means: a frame was pushed, its result comes on the
     stack."""
 
@@ -158,7 +159,7 @@ class Attributes:
             found = self.stored_on_class(owner, name)
             if found is not None:
                 return found
-        return getattr(self, f"of_{type(owner).__name__}", self.of_other)(owner, name)
+        return (self.reader_of[type(owner)] or self.of_other)(owner, name)
 
     def attribute_now(self, owner, name):
         """An attribute, within one instruction."""
@@ -196,14 +197,16 @@ class Attributes:
             return self.from_python(self.class_of(owner))
         raise Break("RB004", f"attribute {name!r} of a {self.describe(owner)}")
 
-    def of_Constant(self, owner, name):
+    @ATTRIBUTES.by(Constant)
+    def of_constant(self, owner, name):
         found = getattr(owner.value, name, ABSENT)
         if found is ABSENT:
             raise self.missing(owner, name)
         return ContainerMethod(owner, name) if callable(found) and not isinstance(found, type) else self.from_python(
             found)
 
-    def of_ArrayValue(self, owner, name):
+    @ATTRIBUTES.by(ArrayValue)
+    def of_array(self, owner, name):
         if name == "__class__":
             return self.from_python(self.class_of(owner))
         if callable(getattr(np.ndarray, name, None)):
@@ -212,10 +215,12 @@ class Attributes:
             raise Break("RB007", f"reading {name!r} of an array")  # in whose words NumPy says so
         return self.run_framework(getattr, [owner, Constant(name)], {})
 
-    def of_Number(self, owner, name):
-        return self.of_Constant(Constant(self.known(owner)), name)
+    @ATTRIBUTES.by(Number)
+    def of_number(self, owner, name):
+        return self.of_constant(Constant(self.known(owner)), name)
 
-    def of_Sequence(self, owner, name):
+    @ATTRIBUTES.by(Sequence, Mapping, SetValue, Namespace)
+    def of_container(self, owner, name):
         if name == "__class__":
             return self.from_python(owner.kind)
         fields = getattr(owner.kind, "_fields", ())
@@ -238,26 +243,28 @@ class Attributes:
             raise Break("RB004", f"attribute {name!r} of a {owner.kind.__name__}")
         return ContainerMethod(owner, name) if callable(raw) else self.from_python(raw)
 
-    of_Mapping = of_SetValue = of_Namespace = of_Sequence
-
-    def of_View(self, owner, name):
+    @ATTRIBUTES.by(View)
+    def of_view(self, owner, name):
         if name == "mapping":
             raise Break("RB004", "the mapping of a view")
         return ContainerMethod(owner, name) if hasattr(self.class_of(owner), name) else self.of_other(owner, name)
 
-    def of_GeneratorValue(self, owner, name):
+    @ATTRIBUTES.by(GeneratorValue)
+    def of_generator(self, owner, name):
         if name in (("__next__", "__iter__") if owner.kind else ("send", "throw", "close", "__next__", "__iter__")):
             return ContainerMethod(owner, name)
         if name != "__class__" and not hasattr(self.class_of(owner), name):
             raise self.missing(owner, name)
         return self.of_other(owner, name)
 
-    def of_IteratorValue(self, owner, name):
+    @ATTRIBUTES.by(IteratorValue)
+    def of_iterator(self, owner, name):
         if name != "__class__" and not hasattr(self.class_of(owner), name):
             raise self.missing(owner, name)
         return ContainerMethod(owner, name) if name in ("__next__", "__iter__") else self.of_other(owner, name)
 
-    def of_Function(self, owner, name):
+    @ATTRIBUTES.by(Function)
+    def of_function(self, owner, name):
         if name in owner.attributes:
             return owner.attributes[name]
         if name in FUNCTION_FACTS:
@@ -272,12 +279,14 @@ class Attributes:
             return Mapping(owner.attributes)
         raise Break("RB004", f"attribute {name!r} of a function")
 
-    def of_Method(self, owner, name):
+    @ATTRIBUTES.by(Method)
+    def of_method(self, owner, name):
         if name in ("__func__", "__self__"):
             return owner.function if name == "__func__" else owner.owner
         return self.getattr(owner.function, name)
 
-    def of_Partial(self, owner, name):
+    @ATTRIBUTES.by(Partial)
+    def of_partial(self, owner, name):
         parts = {"func": owner.function, "args": Sequence(tuple, owner.arguments),
                  "keywords": Mapping(dict(owner.keywords))}
         if name in parts or name == "__class__":
@@ -288,7 +297,8 @@ class Attributes:
         return ContainerMethod(owner, name) if callable(found) else self.from_python(found) if type(
             found) in PLAIN else self.of_other(owner, name)
 
-    def of_ExceptionValue(self, owner, name):
+    @ATTRIBUTES.by(ExceptionValue)
+    def of_exception(self, owner, name):
         if name == "args":
             return Sequence(tuple, list(owner.arguments))
         if name == "__cause__":
@@ -304,9 +314,10 @@ class Attributes:
             return self.from_python(getattr(self.known(owner), name))
         if name == "with_traceback":
             return ContainerMethod(owner, name)
-        return self.of_Instance(owner, name)
+        return self.of_made(owner, name)
 
-    def of_Super(self, owner, name):
+    @ATTRIBUTES.by(Super)
+    def of_super(self, owner, name):
         of_class = self.is_class(owner.owner) and issubclass(owner.owner.value, owner.cls)
         mro = (owner.owner.value if of_class else self.class_of(owner.owner)).__mro__
         for base in mro[mro.index(owner.cls) + 1:]:
@@ -317,7 +328,8 @@ class Attributes:
     def is_class(self, value):
         return isinstance(value, Object) and isinstance(value.value, type)
 
-    def of_Instance(self, owner, name):
+    @ATTRIBUTES.by(Instance)
+    def of_made(self, owner, name):
         cls = owner.cls
         if name == "__class__":
             return self.from_python(cls)
@@ -342,7 +354,8 @@ class Attributes:
             raise self.missing(owner, name)
         return self.call(found, [owner, Constant(name)], {})
 
-    def of_Object(self, owner, name):
+    @ATTRIBUTES.by(Object)
+    def of_object(self, owner, name):
         value = owner.value
         if isinstance(value, types.ModuleType):
             return self.of_module(owner, name)
@@ -508,7 +521,8 @@ class Attributes:
         raise Break("RB004", f"attribute {name!r} of class {cls.__name__}")
 
     # --- tensors ------------------------------------------------------------------------------------------------------
-    def of_TensorValue(self, owner, name):
+    @ATTRIBUTES.by(TensorValue)
+    def of_tensor(self, owner, name):
         fake = owner.fake
         if name == "shape" and owner.source is not None:
             return self.shape_of(owner)

@@ -6,10 +6,11 @@ import types
 
 from ..core.native import Tensor
 from .attributes import is_framework
+from .parts import Part
 from .values import Function, Object
 
 
-class Callables:
+class Callables(Part):
     """The part of the Machine that hands functions to framework code."""
 
     def for_framework(self, value):

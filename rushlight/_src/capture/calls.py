@@ -1,7 +1,6 @@
 """Calls: what is inlined, what the framework runs on fakes, what is evaluated now, and what breaks the graph."""
 from __future__ import annotations
 
-import builtins
 import collections
 import copy
 import enum
@@ -40,20 +39,16 @@ from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
 from ...overrides import is_tensor_like
 from . import custom, marks, polyfills
-from .arrays import DISPATCHED, HANDLERS as ARRAYS
+from .arrays import DISPATCHED
 from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, plain_code, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
-from .control import HANDLERS as CONTROL
 from .errors import Again, Break, CaptureError, Raised
-from .iterators import BUILTINS
-from .output import HANDLERS as OUTPUT_HANDLERS
+from .parts import CALLED, Part
 from .protocols import ASKED, stand_in
 from .unbacked import Effect
 from .reals import Real
-from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
-from .unknown import HANDLERS as UNKNOWN
 from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Cell, Constant, ContainerMethod, Deferred,
                      ExceptionValue, Function, GeneratorValue, Identity, Instance,
                      IteratorValue, Key, Lazy, Mapping, Method, Number,
@@ -94,9 +89,16 @@ GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 ABSTRACT = 1 << 20  # flag of classes with abstract methods
 VALUES = (device, Size, finfo, iinfo)  # framework classes whose instances are values
 DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
+DISPATCH = functools.singledispatch(len).dispatch.__code__
+# functions of NumPy that make one number of a list
+NUMBERS_OF = (np.prod, np.sum, np.mean, np.max, np.min, np.round, np.ndim, np.size)
+COMPARED = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">",
+            operator.ge: ">="}
+OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
+             operator.mod: "%", operator.matmul: "@"}
 
 
-class Calls:
+class Calls(Part):
     """How the machine calls.  A result of None means: a frame was pushed, the result comes on the caller's stack."""
 
     def call(self, function, arguments, keywords):
@@ -139,16 +141,16 @@ class Calls:
             if target in marks.reordered:
                 return self.reordered(function, arguments, keywords)
         if isinstance(target, types.FunctionType):
-            handler = HANDLERS.get(target)
+            handler = self.answer(target)
             if handler is not None:
-                return handler(self, *arguments, **keywords)
+                return handler(*arguments, **keywords)
             return self.call_python_function(function, arguments, keywords)
         if isinstance(target, types.MethodType):
             return self.call(self.bound_method(target, function.source), arguments, keywords)
         if isinstance(target, type) or isinstance(target, types.BuiltinFunctionType):
-            handler = HANDLERS.get(target)
+            handler = self.answer(target)
             if handler is not None:
-                return handler(self, *arguments, **keywords)
+                return handler(*arguments, **keywords)
         if isinstance(target, type):
             return self.instantiate(function, arguments, keywords)
         if isinstance(target, DESCRIPTORS):
@@ -176,10 +178,18 @@ class Calls:
             return self.wrap(target(), Source(function.source, "()"))
         return self.call_instance(function, target, arguments, keywords)
 
+    def answer(self, target):
+        """What is called in place of a function: the method of a part, or a polyfill; None where there is neither."""
+        found = CALLED.find(self, target)
+        if found is None and target in polyfills.POLYFILLS:
+            return lambda *arguments, **keywords: self.call_python(polyfills.POLYFILLS[target], list(arguments), keywords)
+        return found
+
     def settled(self, function) -> bool:
         """Whether a function has nothing to do with tensors, so that it may be called now."""
         return isinstance(function, types.FunctionType) and plain_code(function.__code__, function.__globals__)
 
+    @CALLED.by(LazyModuleMixin._infer_parameters)
     def initialise(self, owner, module, arguments, keywords=Constant(None)):
         """Gives a module the parameters that it makes of its first arguments; capture begins anew."""
         module = self.force(module)
@@ -197,9 +207,9 @@ class Calls:
     def call_instance(self, function, target, arguments, keywords):
         found = self.class_attribute(type(target), "__call__")
         if isinstance(target, (np.ufunc, DISPATCHED)):
-            handler = HANDLERS.get(target)
+            handler = self.answer(target)
             if handler is not None:
-                return handler(self, *arguments, **keywords)
+                return handler(*arguments, **keywords)
             if self.holds_arrays((*arguments, *keywords.values())):
                 return self.run_framework(target, arguments, keywords)
         if isinstance(target, np.ufunc) and all(isinstance(self.force(a), Constant)
@@ -291,9 +301,6 @@ class Calls:
             return self.custom_function(self.force(arguments[0]).value, arguments[1:])
         if module.partition(".")[0] == "logging":
             raise Break("RB009", f"{target.__qualname__}()")
-        handler = TRAINING.get(target) or UNKNOWN.get(target) or CONTROL.get(target)
-        if handler is not None:
-            return handler(self, *arguments, **keywords)
         if is_framework(module):
             if any(target.__name__.startswith(n) for n in FORBIDDEN.get(module, ())):
                 raise Break("RB001", f"{target.__name__}() changes global state")
@@ -492,10 +499,6 @@ class Calls:
         if owner in (dict, collections.OrderedDict, collections.defaultdict) and name == "fromkeys":
             default = arguments[1] if len(arguments) > 1 else keywords.get("value", Constant(None))
             return Mapping({self.key(k): default for k in self.expanded(arguments[0])}, None, owner)
-        if target in COMPARED:
-            return self.compare(COMPARED[target], *arguments)
-        if target in SPELLED:
-            return SPELLED[target](self, *arguments)
         if target in FOLDED:
             if self.holds_arrays(arguments):
                 return self.run_framework(target, arguments, keywords)
@@ -686,6 +689,7 @@ class Calls:
         return None
 
     # --- builtins that look at their arguments ------------------------------------------------------------------------
+    @CALLED.by(isinstance)
     def builtin_isinstance(self, value, classes):
         value, wanted = self.force(value), self.known(classes)
         if isinstance(value, Object):
@@ -695,6 +699,7 @@ class Calls:
             return Constant(isinstance(value.real, wanted) if value.source is not None else issubclass(kind, wanted))
         return Constant(issubclass(self.class_of(value), wanted))
 
+    @CALLED.by(getattr)
     def builtin_getattr(self, owner, name, default=None):
         name, depth = self.known(name), len(self.frames)
         try:
@@ -708,6 +713,7 @@ class Calls:
             return self.call_python(polyfills.attribute_or, [owner, Constant(name), default])
         return found
 
+    @CALLED.by(hasattr)
     def builtin_hasattr(self, owner, name):
         depth = len(self.frames)
         try:
@@ -721,11 +727,13 @@ class Calls:
             return self.call_python(polyfills.has_attribute, [owner, name])
         return Constant(True)
 
+    @CALLED.by(setattr)
     def builtin_setattr(self, owner, name, value):
         depth = len(self.frames)
         self.setattr(owner, self.known(name), value)
         return self.after_store(depth)
 
+    @CALLED.by(delattr)
     def builtin_delattr(self, owner, name):
         depth = len(self.frames)
         self.delattr(owner, self.known(name))
@@ -738,22 +746,26 @@ class Calls:
         self.frames[depth].discard = False
         return None
 
+    @CALLED.by(vars)
     def builtin_vars(self, *owner):
         if not owner:
             raise Break("RB008", "vars()", native=True)
         return self.getattr(owner[0], "__dict__")
 
+    @CALLED.by(hash)
     def builtin_hash(self, value):
         key = self.key(value)
         if not isinstance(key, Key) or key.number == id(key.value):
             return self.fold(hash, [value])
         return Constant(key.number)
 
+    @CALLED.by(type)
     def builtin_type(self, *arguments):
         if len(arguments) != 1:
             raise Break("RB001", "a new class")
         return self.from_python(self.class_of(arguments[0]))
 
+    @CALLED.by(super)
     def builtin_super(self, cls=None, owner=None):
         frame = self.frames[-1]
         if cls is None:
@@ -764,6 +776,7 @@ class Calls:
             owner = frame.locals[first] if first in frame.locals else frame.cells[first].content
         return Super(self.force(cls).value, self.force(owner))
 
+    @CALLED.by(id)
     def builtin_id(self, value):
         value = self.force(value)
         if isinstance(value, TensorValue) and value.source is not None and value.source.covered:
@@ -775,31 +788,38 @@ class Calls:
             raise Break("RB001", "id() of a number or text")
         return Identity(value)
 
+    @CALLED.by(len)
     def builtin_len(self, value):
         return self.length(value)
 
+    @CALLED.by(iter)
     def builtin_iter(self, value, *sentinel):
         if sentinel:
             return self.call_python(polyfills.iter_, [value, *sentinel])
         return self.iterator(value)
 
+    @CALLED.by(next)
     def builtin_next(self, iterator, default=None):
         return self.next(iterator, default)
 
+    @CALLED.by(range)
     def builtin_range(self, *bounds):
         bounds = [self.number_in(b, int) if isinstance(self.force(b), TensorValue) else b for b in bounds]
         return self.fold(range, list(map(self.index_of, bounds)))
 
+    @CALLED.by(reversed)
     def builtin_reversed(self, value):
         return self.reverse_iterator(value)
 
-    def builtin_min_max(self, function, arguments, keywords):
+    @CALLED.by(min, max, told=True)
+    def builtin_min_max(self, function, *arguments, **keywords):
         if not keywords and all(isinstance(self.force(a), Constant) for a in arguments) and len(arguments) > 1:
             return self.fold(function, arguments)
         if not keywords and self.vary(arguments) and any(self.class_of(a) is float for a in arguments):
             return self.computed_by(function, arguments)
         return self.call_python(polyfills.POLYFILLS[function], arguments, keywords)
 
+    @CALLED.by(callable)
     def builtin_callable(self, value):
         value = self.force(value)
         if isinstance(value, (Function, Method, ContainerMethod, Partial)):
@@ -810,9 +830,11 @@ class Calls:
         return Constant(callable(value.value) if isinstance(value, (Object, Constant))
                         else static(cls, "__call__") is not ABSENT)
 
+    @CALLED.by(bool, operator.truth)
     def builtin_bool(self, value=Constant(False)):
         return Constant(self.truth(value))
 
+    @CALLED.by(int, float, complex, told=True)
     def builtin_number(self, kind, value=None, *more):
         if value is None:
             return Constant(kind())
@@ -831,6 +853,7 @@ class Calls:
                 return made if name == NUMBER_METHODS[kind][0] else self.builtin_number(kind, made)
         return self.fold(kind, [value, *more])
 
+    @CALLED.by(str, repr, told=True)
     def builtin_text(self, function, value=Constant(""), *more):
         value = self.force(value)
         if isinstance(value, TensorValue):
@@ -863,10 +886,12 @@ class Calls:
                 return self.answered(f"__{function.__name__}__", found, value)
         return self.fold(function, [value, *more])
 
+    @CALLED.by(sys.exception)
     def exception_now(self):
         """``sys.exception()``."""
         return self.handling[-1] if self.handling else Constant(None)
 
+    @CALLED.by(polyfills.check_plain)
     def check_plain(self, cls):
         cls = self.known(cls)
         own = any(static(cls, n) not in (ABSENT, getattr(object, n, None)) for n in COPYING)
@@ -875,6 +900,7 @@ class Calls:
             raise Break("RB001", f"a copy of a {cls.__name__}")
         return Constant(None)
 
+    @CALLED.by(polyfills.tensor_copied)
     def tensor_copied(self, tensor):
         """``copy.deepcopy`` of a tensor: another one, with the same elements."""
         tensor = self.force(tensor)
@@ -882,40 +908,47 @@ class Calls:
             raise Break("RB001", "a copy of a parameter, or of a tensor with a history")
         return self.run_framework(OPS["clone"], [tensor], {})
 
+    @CALLED.by(collections.namedtuple)
     def builtin_namedtuple(self, name, fields, **options):
         """``collections.namedtuple``: the class is made now, once for all calls."""
         options.setdefault("module", self.from_python(self.frames[-1].namespace.get("__name__", "__main__")))
         return self.fold(collections.namedtuple, [name, fields], options)
 
+    @CALLED.by(os.fspath)
     def builtin_fspath(self, path):
         """``os.fspath``."""
         method = self.method(self.force(path), "__fspath__")
         return self.call(method, [path], {}) if method else self.fold(os.fspath, [path])
 
+    @CALLED.by(sys.exc_info)
     def exception_info(self):
         """``sys.exc_info()``."""
         if self.handling:
             raise Break("RB008", "exc_info() while an exception is handled", native=True)
         return Sequence(tuple, [Constant(None)] * 3)
 
+    @CALLED.by(issubclass)
     def builtin_issubclass(self, cls, classes):
         return Constant(issubclass(self.known(cls), self.known(classes)))
 
+    @CALLED.by(slice)
     def builtin_slice(self, *bounds):
         return Constant(slice(*map(self.slice_bound, bounds)))
 
-    def part_of_row(self, kind, owner, index):
+    @CALLED.by(ModuleList.__getitem__, Sequential.__getitem__, told=True)
+    def part_of_row(self, read, owner, index):
         """An item of a row of modules; a part (``layers[:n]``) is such a row again, the same one at every call, since
         the modules are."""
         owner, index = self.force(owner), self.force(index)
-        if not (isinstance(owner, Object) and type(owner.value) is kind and isinstance(index, Constant)
-                and isinstance(index.value, slice)):
-            return self.call_python_function(self.from_python(kind.__getitem__), [owner, index], {})
+        if not (isinstance(owner, Object) and type(owner.value).__getitem__ is read and isinstance(index, Constant)
+                and isinstance(index.value, slice) and type(owner.value) in (ModuleList, Sequential)):
+            return self.call_python_function(self.from_python(read), [owner, index], {})
         modules = self.attribute_now(owner, "_modules")
         for name in modules.items:
             self.lookup(modules, name)  # what is there now is assumed
         return self.from_python(owner.value[index.value])
 
+    @CALLED.by(inspect.signature)
     def signature(self, function, **options):
         """``inspect.signature`` of a function that exists: how it is written is known now."""
         function = self.force(function)
@@ -927,9 +960,11 @@ class Calls:
         self.pin(target)
         return self.from_python(inspect.signature(types.MethodType(target.value, target) if bound else target.value))
 
+    @CALLED.by(object)
     def builtin_object(self):
         return Instance(object)
 
+    @CALLED.by(Parameter)
     def new_parameter(self, data=None, requires_grad=Constant(True)):
         """``Parameter(data)``: a leaf over what was made here; memory from outside would be shared."""
         data = self.run_framework(OPS["empty"], [Constant(0)], {}) if data is None else self.force(data)
@@ -937,11 +972,65 @@ class Calls:
             raise Break("RB001", "a Parameter over memory from outside: make it there, once")
         return self.from_python(self.recorder.parameter(data.fake, Parameter, self.truth(requires_grad)))
 
+    @CALLED.by(changed)
     def module_changed(self, module):
         """A module's attributes are set by its own code: nothing is assumed yet of one that is made here."""
         if not isinstance(self.force(module), Instance):
             raise Break("RB004", "changing the parameters or modules of a module from outside")
         return Constant(None)
+
+    # --- other functions that are answered ----------------------------------------------------------------------------
+    @CALLED.by(types.MappingProxyType)
+    def itself(self, value):
+        return value
+
+    @CALLED.by(collections._count_elements)
+    def count_elements(self, *arguments):
+        return self.call_python(polyfills.count_elements, arguments)
+
+    # what is installed does not change
+    @CALLED.by(sys.intern, importlib.util.find_spec, importlib.import_module, importlib.metadata.version,
+               importlib.metadata.metadata, importlib.metadata.distribution,
+               importlib.metadata.packages_distributions, told=True)
+    def called_now(self, function, *arguments, **keywords):
+        return self.fold(function, arguments, keywords)
+
+    @CALLED.by(copy.copy)
+    def copied(self, value):
+        return self.call_python(polyfills.copied, [value])
+
+    @CALLED.by(copy.deepcopy)
+    def deeply_copied(self, value, memo=Constant(None)):
+        return self.call_python(polyfills.deeply_copied, [value, memo])
+
+    @CALLED.by(Module.__getattr__)
+    def module_attribute(self, owner, name):
+        return self.part_of_network(self.force(owner), self.known(name))
+
+    @CALLED.by(is_tensor_like)
+    def tensor_like(self, value):
+        return Constant(isinstance(self.force(value), TensorValue)
+                        or hasattr(self.class_of(value), "__torch_function__"))
+
+    @CALLED.by(polyfills.no_container)
+    def no_container(self, cls):
+        return self.fold(operator.contains, [Constant(stand_in(self.known(cls), "", None)), Constant(0)])
+
+    @CALLED.by(operator.getitem)
+    def spelled_getitem(self, owner, index):
+        return self.subscript(owner, index)
+
+    @CALLED.by(operator.contains)
+    def spelled_contains(self, owner, item):
+        return self.contains(owner, item)
+
+    @CALLED.by(operator.not_)
+    def spelled_not(self, value):
+        return Constant(not self.truth(value))
+
+    @CALLED.by(*COMPARED, told=True)
+    def spelled_comparison(self, function, a, b):
+        return self.compare(COMPARED[function], a, b)
 
 
 def bound(function: Function, arguments, keywords) -> dict:
@@ -978,56 +1067,3 @@ def bound(function: Function, arguments, keywords) -> dict:
     elif keywords:
         raise wrong
     return variables
-
-
-DISPATCH = functools.singledispatch(len).dispatch.__code__
-# functions of NumPy that make one number of a list
-NUMBERS_OF = (np.prod, np.sum, np.mean, np.max, np.min, np.round, np.ndim, np.size)
-SPELLED = {operator.getitem: lambda self, owner, index: self.subscript(owner, index),
-           operator.truth: Calls.builtin_bool,
-           operator.contains: lambda self, owner, item: self.contains(owner, item),
-           operator.not_: lambda self, value: Constant(not self.truth(value))}
-COMPARED = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">",
-            operator.ge: ">="}
-OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
-             operator.mod: "%", operator.matmul: "@"}
-HANDLERS = {getattr(builtins, name.removeprefix("builtin_")): method for name, method in vars(Calls).items()
-            if name.startswith("builtin_") and hasattr(builtins, name.removeprefix("builtin_"))}
-for _function in (str, repr):
-    HANDLERS[_function] = lambda self, *a, _function=_function: self.builtin_text(_function, *a)
-HANDLERS[collections._count_elements] = lambda self, *a: self.call_python(polyfills.count_elements, a)
-for _kind in (ModuleList, Sequential):
-    HANDLERS[_kind.__getitem__] = lambda self, owner, index, _kind=_kind: self.part_of_row(_kind, owner, index)
-HANDLERS[inspect.signature], HANDLERS[types.MappingProxyType] = Calls.signature, lambda self, mapping: mapping
-HANDLERS.update(ARRAYS)
-HANDLERS[sys.exc_info], HANDLERS[sys.exception] = Calls.exception_info, Calls.exception_now
-HANDLERS[polyfills.check_plain] = Calls.check_plain
-HANDLERS[polyfills.tensor_copied] = Calls.tensor_copied
-HANDLERS[sys.intern], HANDLERS[collections.namedtuple] = lambda self, text: self.fold(
-    sys.intern, [text]), Calls.builtin_namedtuple
-HANDLERS[os.fspath] = Calls.builtin_fspath
-HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])
-HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied,
-                                                                                    [value, memo])
-HANDLERS[Module.__getattr__] = lambda self, owner, name: self.part_of_network(self.force(owner), self.known(name))
-HANDLERS[LazyModuleMixin._infer_parameters] = Calls.initialise
-HANDLERS[Parameter], HANDLERS[changed] = Calls.new_parameter, Calls.module_changed
-for _function in (importlib.util.find_spec, importlib.import_module, importlib.metadata.version,
-                  importlib.metadata.metadata, importlib.metadata.distribution,
-                  importlib.metadata.packages_distributions):  # what is installed does not change
-    HANDLERS[_function] = lambda self, *a, _function=_function, **k: self.fold(_function, a, k)
-HANDLERS.update(OUTPUT_HANDLERS)
-for _kind in (int, float, complex):
-    HANDLERS[_kind] = lambda self, *a, _kind=_kind: self.builtin_number(_kind, *a)
-for _function in (min, max):
-    HANDLERS[_function] = lambda self, *a, _function=_function, **k: self.builtin_min_max(_function, a, k)
-HANDLERS[is_tensor_like] = lambda self, value: Constant(isinstance(self.force(value), TensorValue)
-                                                        or hasattr(self.class_of(value), "__torch_function__"))
-HANDLERS[polyfills.conforming] = lambda self, *a: self.conforming(*a)
-HANDLERS[polyfills.no_container] = lambda self, cls: self.fold(operator.contains,
-                                                               [Constant(stand_in(self.known(cls), "", None)),
-                                                                Constant(0)])
-for _builtin in BUILTINS:
-    HANDLERS[_builtin] = lambda self, *a, _builtin=_builtin, **k: self.make_iterator(_builtin, a, k)
-for _builtin, _polyfill in polyfills.POLYFILLS.items():
-    HANDLERS.setdefault(_builtin, lambda self, *a, _polyfill=_polyfill, **k: self.call_python(_polyfill, list(a), k))

@@ -14,6 +14,7 @@ from . import polyfills
 from .attributes import is_framework
 from .bytecode import PYTHON
 from .errors import Again, Break, Raised
+from .parts import METHODS, Part
 from .values import (ArrayValue, Constant, ContainerMethod, ExceptionValue, GeneratorValue, Identity, Instance,
                      IteratorValue, Key, Lazy, Mapping, Namespace, Number, Object,
                      Sequence, SetValue, TensorValue, View)
@@ -23,16 +24,14 @@ DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 
 
 BINARY = {"|": operator.or_, "&": operator.and_, "-": operator.sub, "^": operator.xor}
-# the prefix of the methods of each
-FAMILIES = {Sequence: "list", View: "view", Mapping: "dict", SetValue: "set", GeneratorValue: "generator",
-            IteratorValue: "iterator"}
+FAMILIES = Sequence, View, Mapping, SetValue, GeneratorValue, IteratorValue  # whose methods are modelled
 
 
 def raised(cls, *arguments):
     return Raised(ExceptionValue(cls, [Constant(a) for a in arguments]))
 
 
-class Containers:
+class Containers(Part):
     """How the machine models containers."""
 
     def wrap_container(self, value, kind, source):
@@ -390,8 +389,8 @@ class Containers:
                     self.guard(f"{{0}}.is_inference() is {owner.real.is_inference()}", owner.source)
                 return Constant(owner.real.is_inference() if owner.source is not None else bool(mine.inference))
             return self.run_framework(getattr(type(owner.fake), name), [owner, *arguments], keywords)
-        family = next((family for cls, family in FAMILIES.items() if isinstance(owner, cls)), None)
-        handler = getattr(self, f"{family}_{name.strip('_')}", None) if family else None
+        family = next((family for family in FAMILIES if isinstance(owner, family)), None)
+        handler = METHODS.find(self, (family, name))
         if isinstance(owner, ExceptionValue) and name == "with_traceback":
             return owner
         if handler is None:
@@ -419,25 +418,32 @@ class Containers:
                 return later
         return self.fold(getattr(owner.value, name), arguments, keywords)
 
+    @METHODS.by((Sequence, "__len__"))
     def list_len(self, owner):
         return Constant(len(owner.items))
 
+    @METHODS.by((Sequence, "__getitem__"))
     def list_getitem(self, owner, index):
         return self.subscript_sequence(owner, index)
 
+    @METHODS.by((Sequence, "__setitem__"))
     def list_setitem(self, owner, index, value):
         self.store_item(owner, self.known(index), value)
         return Constant(None)
 
+    @METHODS.by((Sequence, "__iter__"))
     def list_iter(self, owner):
         return IteratorValue(owner)
 
+    @METHODS.by((Sequence, "__contains__"))
     def list_contains(self, owner, item):
         return self.contains(owner, item)
 
+    @METHODS.by((Sequence, "numel"))
     def list_numel(self, owner):
         return self.fold(lambda s: Size(s).numel(), [owner])
 
+    @METHODS.by((Sequence, "append"))
     def list_append(self, owner, item):
         self.mark(owner)
         owner.items.append(item)
@@ -445,6 +451,7 @@ class Containers:
             del owner.items[0]
         return Constant(None)
 
+    @METHODS.by((Sequence, "appendleft"))
     def list_appendleft(self, owner, item):
         self.mark(owner)
         owner.items.insert(0, item)
@@ -452,18 +459,21 @@ class Containers:
             del owner.items[-1]
         return Constant(None)
 
+    @METHODS.by((Sequence, "extend"))
     def list_extend(self, owner, items):
         found = self.expanded(items)
         for one in found:
             self.list_append(owner, one)
         return Constant(None)
 
+    @METHODS.by((Sequence, "insert"))
     def list_insert(self, owner, at, item):
         at = self.known(at)
         self.mark(owner)
         owner.items.insert(at, item)
         return Constant(None)
 
+    @METHODS.by((Sequence, "pop"))
     def list_pop(self, owner, at=Constant(-1)):
         at = self.known(at)
         if type(at) is not int or not -len(owner.items) <= at < len(owner.items):
@@ -473,28 +483,34 @@ class Containers:
         del owner.items[at]
         return found
 
+    @METHODS.by((Sequence, "popleft"))
     def list_popleft(self, owner):
         return self.list_pop(owner, Constant(0))
 
+    @METHODS.by((Sequence, "clear"))
     def list_clear(self, owner):
         self.mark(owner)
         owner.items.clear()
         return Constant(None)
 
+    @METHODS.by((Sequence, "copy"))
     def list_copy(self, owner):
         made = Sequence(owner.kind, self.items_of(owner))
         made.limit = owner.limit
         return made
 
+    @METHODS.by((Sequence, "reverse"))
     def list_reverse(self, owner):
         items = self.items_of(owner)
         self.mark(owner)
         owner.items[:] = items[::-1]
         return Constant(None)
 
+    @METHODS.by((Sequence, "sort"))
     def list_sort(self, owner, **options):
         return self.call_python(polyfills.sort_, [owner], options)
 
+    @METHODS.by((Sequence, "index"))
     def list_index(self, owner, item, *bounds):
         low, high, _ = slice(*map(self.known, bounds),
                              *(None,) * (2 - len(bounds))).indices(len(owner.items)) if bounds else (
@@ -509,9 +525,11 @@ class Containers:
             raise Break("RB007", "index() of what is not there")
         return self.fold(owner.kind.index, [Constant(owner.kind()), item])
 
+    @METHODS.by((Sequence, "count"))
     def list_count(self, owner, item):
         return Constant(sum(self.matches(one, item) for one in self.items_of(owner)))
 
+    @METHODS.by((Sequence, "remove"))
     def list_remove(self, owner, item):
         for at, one in enumerate(self.items_of(owner)):
             if self.matches(one, item):
@@ -522,6 +540,7 @@ class Containers:
             raise Break("RB007", "remove() of what is not there")
         return self.fold(owner.kind.remove, [Constant(owner.kind()), item])
 
+    @METHODS.by((Sequence, "rotate"))
     def list_rotate(self, owner, steps=Constant(1)):
         turned = collections.deque(self.items_of(owner))
         turned.rotate(self.known(steps))
@@ -529,40 +548,51 @@ class Containers:
         owner.items[:] = turned
         return Constant(None)
 
+    @METHODS.by((Sequence, "extendleft"))
     def list_extendleft(self, owner, items):
         for one in self.expanded(items):
             self.list_appendleft(owner, one)
         return Constant(None)
 
+    @METHODS.by((Mapping, "__len__"))
     def dict_len(self, owner):
         return Constant(len(owner.items))
 
+    @METHODS.by((Mapping, "__getitem__"))
     def dict_getitem(self, owner, key):
         return self.subscript_mapping(owner, self.key(key))
 
+    @METHODS.by((Mapping, "__setitem__"))
     def dict_setitem(self, owner, key, value):
         self.store_subscript(owner, key, value)
         return Constant(None)
 
+    @METHODS.by((Mapping, "__delitem__"))
     def dict_delitem(self, owner, key):
         self.delete_subscript(owner, key)
         return Constant(None)
 
+    @METHODS.by((Mapping, "__contains__"))
     def dict_contains(self, owner, key):
         return Constant(self.key(key) in owner.items)
 
+    @METHODS.by((Mapping, "__iter__"))
     def dict_iter(self, owner):
         return self.iterator(owner)
 
+    @METHODS.by((Mapping, "__reversed__"))
     def dict_reversed(self, owner):
         return IteratorValue(Sequence(list, self.listed(owner)[::-1]), 0, owner, True)
 
+    @METHODS.by((Mapping, "keys"))
     def dict_keys(self, owner):
         return View(owner, "keys")
 
+    @METHODS.by((Mapping, "values"))
     def dict_values(self, owner):
         return View(owner, "values")
 
+    @METHODS.by((Mapping, "items"))
     def dict_items(self, owner):
         return View(owner, "items")
 
@@ -582,22 +612,28 @@ class Containers:
             return SetValue(self.distinct(self.viewed(value)))
         return value
 
+    @METHODS.by((View, "__len__"))
     def view_len(self, owner):
         return Constant(len(owner.mapping.items))
 
+    @METHODS.by((View, "__iter__"))
     def view_iter(self, owner):
         return self.iterator(owner)
 
+    @METHODS.by((View, "__contains__"))
     def view_contains(self, owner, item):
         return self.contains(owner, item)
 
+    @METHODS.by((View, "isdisjoint"))
     def view_isdisjoint(self, owner, other):
         return self.set_isdisjoint(self.set_of(owner), other)
 
+    @METHODS.by((Mapping, "get"))
     def dict_get(self, owner, key, default=Constant(None)):
         key = self.key(key)
         return self.lookup(owner, key) if key in owner.items else default
 
+    @METHODS.by((Mapping, "pop"))
     def dict_pop(self, owner, key, default=None):
         key = self.key(key)
         if key not in owner.items:
@@ -609,12 +645,14 @@ class Containers:
         del owner.items[key]
         return found
 
+    @METHODS.by((Mapping, "popitem"))
     def dict_popitem(self, owner, last=Constant(True)):
         if not owner.items:
             return self.fold(owner.kind.popitem, [Constant(owner.kind())])
         key = list(owner.items)[-1 if self.known(last) else 0]
         return Sequence(tuple, [self.from_python(key), self.dict_pop(owner, self.from_python(key))])
 
+    @METHODS.by((Mapping, "setdefault"))
     def dict_setdefault(self, owner, key, default=Constant(None)):
         key = self.key(key)
         if key not in owner.items:
@@ -622,6 +660,7 @@ class Containers:
             owner.items[key] = default
         return self.lookup(owner, key)
 
+    @METHODS.by((Mapping, "update"))
     def dict_update(self, owner, other=None, /, **named):
         added = dict(named)
         if other is not None:
@@ -639,14 +678,17 @@ class Containers:
         owner.items.update(added)
         return Constant(None)
 
+    @METHODS.by((Mapping, "clear"))
     def dict_clear(self, owner):
         self.mark(owner)
         owner.items.clear()
         return Constant(None)
 
+    @METHODS.by((Mapping, "copy"))
     def dict_copy(self, owner):
         return Mapping(dict(owner.items), None, owner.kind, owner.factory)
 
+    @METHODS.by((Mapping, "move_to_end"))
     def dict_move_to_end(self, owner, key, last=Constant(True)):
         key, last = self.key(key), self.known(last)
         self.mark(owner)
@@ -656,6 +698,7 @@ class Containers:
         owner.items.update(items)
         return Constant(None)
 
+    @METHODS.by((SetValue, "add"))
     def set_add(self, owner, item):
         key = self.key(item)
         self.mark(owner)
@@ -663,6 +706,7 @@ class Containers:
         owner.order.add(key)
         return Constant(None)
 
+    @METHODS.by((SetValue, "discard"))
     def set_discard(self, owner, item):
         key = self.key(item)
         self.mark(owner)
@@ -670,38 +714,46 @@ class Containers:
         owner.order.discard(key)
         return Constant(None)
 
+    @METHODS.by((SetValue, "remove"))
     def set_remove(self, owner, item):
         if self.key(item) not in owner.items:
             raise raised(KeyError, self.key(item))
         return self.set_discard(owner, item)
 
+    @METHODS.by((SetValue, "update"))
     def set_update(self, owner, *others):
         found = [one for other in others for one in self.expanded(other)]
         for one in found:
             self.set_add(owner, one)
         return Constant(None)
 
+    @METHODS.by((SetValue, "pop"))
     def set_pop(self, owner):
         if not owner.items:
             return self.fold(set.pop, [Constant(set())])
         self.mark(owner)
         return owner.items.pop(owner.order.pop())
 
+    @METHODS.by((SetValue, "clear"))
     def set_clear(self, owner):
         self.mark(owner)
         owner.items.clear()
         owner.order.clear()
         return Constant(None)
 
+    @METHODS.by((SetValue, "copy"))
     def set_copy(self, owner):
         return SetValue(dict(owner.items), kind=owner.kind, order=set(owner.order))
 
+    @METHODS.by((SetValue, "__contains__"))
     def set_contains(self, owner, item):
         return self.contains(owner, item)
 
+    @METHODS.by((SetValue, "__len__"))
     def set_len(self, owner):
         return Constant(len(owner.items))
 
+    @METHODS.by((SetValue, "__iter__"))
     def set_iter(self, owner):
         return self.iterator(owner)
 
@@ -721,24 +773,31 @@ class Containers:
             made = self.container_binary(symbol, made, SetValue(self.keys_of(other)), False)
         return made
 
+    @METHODS.by((SetValue, "union"))
     def set_union(self, owner, *others):
         return self.set_operation("|", owner, others)
 
+    @METHODS.by((SetValue, "intersection"))
     def set_intersection(self, owner, *others):
         return self.set_operation("&", owner, others)
 
+    @METHODS.by((SetValue, "difference"))
     def set_difference(self, owner, *others):
         return self.set_operation("-", owner, others)
 
+    @METHODS.by((SetValue, "symmetric_difference"))
     def set_symmetric_difference(self, owner, other):
         return self.set_operation("^", owner, [other])
 
+    @METHODS.by((SetValue, "issubset"))
     def set_issubset(self, owner, other):
         return Constant(set(owner.items) <= set(self.keys_of(other)))
 
+    @METHODS.by((SetValue, "issuperset"))
     def set_issuperset(self, owner, other):
         return Constant(set(owner.items) >= set(self.keys_of(other)))
 
+    @METHODS.by((SetValue, "isdisjoint"))
     def set_isdisjoint(self, owner, other):
         return Constant(set(owner.items).isdisjoint(self.keys_of(other)))
 
@@ -776,9 +835,11 @@ class Containers:
         generator.started = True
         self.push_frame(frame)
 
+    @METHODS.by((GeneratorValue, "send"))
     def generator_send(self, owner, value):
         return self.advance(owner, ("next", None), value)
 
+    @METHODS.by((GeneratorValue, "throw"))
     def generator_throw(self, owner, error, value=Constant(None), traceback=Constant(None)):
         error, value = self.force(error), self.force(value)
         if self.is_class(error) and issubclass(self.class_of(value), BaseException):
@@ -789,6 +850,7 @@ class Containers:
             raise Break("RB004", f"throwing a {self.describe(error)}")
         return self.thrown(owner, error, ("next", None))
 
+    @METHODS.by((GeneratorValue, "close"))
     def generator_close(self, owner):
         if not owner.started or owner.finished:
             owner.finished = True

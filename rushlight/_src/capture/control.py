@@ -14,6 +14,7 @@ from ..graph.graph import Graph, Node
 from ..transforms.batch import differs
 from . import polyfills
 from .errors import Break, Raised
+from .parts import CALLED, Part
 from .unbacked import Effect, Reading, in_stages
 from .record import expressions_in
 from .values import (Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Rows,
@@ -120,9 +121,10 @@ class Wrapped(Flow):
         return programs[0](*values)
 
 
-class Control:
+class Control(Part):
     """How the machine records functions that run as often as data decide."""
 
+    @CALLED.by(cond)
     def cond(self, pred, true_fn, false_fn, operands=None):
         """``torch.cond``."""
         pred, operands = self.force(pred), self.force(operands or Sequence(tuple, []))
@@ -143,6 +145,7 @@ class Control:
         return self.resulting(Chosen("cond", programs), (condition, *arguments), bodies, bodies[0].metas, grad,
                               bodies[0].spec)
 
+    @CALLED.by(wrap)
     def wrap(self, function, /, *arguments, **keywords):
         """``wrap``: a call that is one node."""
         body = self.followed(function, arguments, keywords)
@@ -159,6 +162,7 @@ class Control:
         return self.tree_of(spec, iter([self.run_framework(OPS["where"], [pred, a, b], {})
                                         for a, b in zip(first, second)]))
 
+    @CALLED.by(while_loop)
     def while_loop(self, cond_fn, body_fn, carried_inputs, additional_inputs=None):
         """``while_loop``: of values that gradients reach in a later round, so they do from the first."""
         if not all(self.builtin_callable(f).value for f in (cond_fn, body_fn)):
@@ -187,6 +191,7 @@ class Control:
         return self.resulting(Repeated("while_loop", programs, before, len(carried)), arguments, [body], body.metas,
                               any(flags), spec)
 
+    @CALLED.by(steps)
     def steps(self, combine_fn, init, xs):
         """A scan: written out, unless it has many steps or as many as vary."""
         rows: list = []
@@ -390,6 +395,3 @@ def parts(value) -> list:
     if isinstance(value, IteratorValue):
         return value.parts if isinstance(value, Rows) else [value.sequence]
     return [value.payload] if isinstance(value, Instance) and value.payload is not None else []
-
-
-HANDLERS = {cond: Control.cond, while_loop: Control.while_loop, steps: Control.steps, wrap: Control.wrap}

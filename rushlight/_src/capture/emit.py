@@ -24,16 +24,21 @@ from .guards import Described, guard_function
 from .instructions import Placeholder
 from .iterators import STATELESS
 from .output import logged, warned
+from .parts import Part, Table
 from .polyfills import CaughtWarnings
 from .protocols import unpacker
 from .record import expressions_in
-from .transforms import outlives
-from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue,
-                     Source, TensorValue)
+from .transforms import Transformed, outlives
+from .values import (ArrayValue, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function,
+                     GeneratorValue, Handled, Identity, Instance, IteratorValue, Key, Mapping,
+                     Method, NULL, Namespace, Number, Object, Offset, Partial, Rows, Sequence,
+                     SetValue, Source, Super, TensorValue, View)
 
 END = object()
 ROOT = "<root>"  # what a view is made of, in its text
 dynamic_log = logger("dynamic")
+
+BUILT, ENDINGS = Table("code that builds"), Table("the ending")
 
 
 class Place(collections.namedtuple("Place", "code offset locals cells stack discard calling")):
@@ -145,11 +150,11 @@ NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "Ce
          "SPENT": spent, "ENDED": ended, "PARAMETER": Parameter, "LOG": logged, "WARN": warned}
 
 
-class Writer:
+class Writer(Part):
     """Writes one segment's run function."""
 
     def __init__(self, machine):
-        self.machine = machine
+        super().__init__(machine)
         self.builds: list[str] = []
         self.late: list[str] = []  # what follows the effects
         self.loads: list[str] = []
@@ -178,7 +183,7 @@ class Writer:
         if known is None:
             known = self.names[id(value)] = f"v{len(self.names)}"
             self.kept.append(value)
-            getattr(self, f"build_{type(value).__name__}")(value, known)
+            BUILT.find(self, type(value))(value, known)
         return known
 
     def number(self, value) -> str:
@@ -234,7 +239,8 @@ class Writer:
     def tuple_of(self, values) -> str:
         return f"({''.join(self.write(v) + ', ' for v in values)})"
 
-    def build_Sequence(self, value, name):
+    @BUILT.by(Sequence)
+    def build_sequence(self, value, name):
         items = value.items
         if value.kind is list:
             self.builds.append(f"{name} = []")
@@ -257,32 +263,39 @@ class Writer:
     def key(self, key) -> str:
         return self.write(key.value) if isinstance(key, Key) else self.literal(key)
 
-    def build_Mapping(self, value, name):
+    @BUILT.by(Mapping)
+    def build_mapping(self, value, name):
         kind = value.kind
         factory = (f"({self.write(value.factory) if value.factory is not None else None})"
                    if kind is collections.defaultdict else "()")
         self.builds.append(f"{name} = {'{}' if kind is dict else self.constant(kind) + factory}")
         self.builds.append(f"{name}.update({self.pairs(value.items)})")
 
-    def build_SetValue(self, value, name):
+    @BUILT.by(SetValue)
+    def build_setvalue(self, value, name):
         self.builds.append(f"{name} = {value.kind.__name__}([{self.all(value.items[k] for k in value.order)}])")
 
-    def build_ArrayValue(self, value, name):
+    @BUILT.by(ArrayValue)
+    def build_arrayvalue(self, value, name):
         from .fake_arrays import array_of
         self.builds.append(
             f"{name} = {self.constant(array_of)}({self.write(self.machine.tensor_of_array(value))}, "
             f"{value.array.scalar})")
 
-    def build_Identity(self, value, name):
+    @BUILT.by(Identity)
+    def build_identity(self, value, name):
         self.builds.append(f"{name} = id({self.write(value.of)})")
 
-    def build_Namespace(self, value, name):
+    @BUILT.by(Namespace)
+    def build_namespace(self, value, name):
         self.builds.append(f"{name} = {self.write(value.owner)}.__dict__")
 
-    def build_View(self, value, name):
+    @BUILT.by(View)
+    def build_view(self, value, name):
         self.builds.append(f"{name} = {self.write(value.mapping)}.{value.part}()")
 
-    def build_Function(self, value, name):
+    @BUILT.by(Function)
+    def build_function(self, value, name):
         cells = self.tuple_of(value.closure)
         self.builds.append(
             f"{name} = FunctionType({self.constant(value.code)}, {self.constant(value.namespace)}, {value.name!r}, "
@@ -292,20 +305,23 @@ class Writer:
         for attribute, given in value.attributes.items():
             self.builds.append(f"{name}.{attribute} = {self.write(given)}")
 
-    def build_Deferred(self, value, name):
+    @BUILT.by(Deferred)
+    def build_deferred(self, value, name):
         self.builds.append(f"{name} = {self.deferred(value)}")
 
     def deferred(self, value) -> str:
         """The code that makes a text, or puts one out."""
         return value.template.format(*map(self.write, value.operands))
 
-    def build_Cell(self, value, name):
+    @BUILT.by(Cell)
+    def build_cell(self, value, name):
         self.builds.append(f"{name} = CellType()")
         if value.content is not None:
             content = self.write(value.content)
             self.builds.append(f"{name}.cell_contents = {content}")
 
-    def build_Method(self, value, name):
+    @BUILT.by(Method)
+    def build_method(self, value, name):
         function, owner = value.function, value.owner
         if isinstance(owner, TensorValue) or not isinstance(self.machine.force(function),
                                                             (Function, Object)) or not isinstance(
@@ -314,16 +330,19 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
         else:
             self.builds.append(f"{name} = MethodType({self.write(function)}, {self.write(owner)})")
 
-    def build_ContainerMethod(self, value, name):
+    @BUILT.by(ContainerMethod)
+    def build_containermethod(self, value, name):
         self.builds.append(f"{name} = {self.write(value.owner)}.{value.name}")
 
-    def build_Partial(self, value, name):
+    @BUILT.by(Partial)
+    def build_partial(self, value, name):
         parts = [self.write(value.function), *map(self.write, value.arguments)] + [f"{k}={self.write(v)}"
                                                                                    for k, v in value.keywords.items()]
         self.builds.append(f"{name} = Partial({', '.join(parts)})")
         self.attributes_of(value, name)
 
-    def build_IteratorValue(self, value, name):
+    @BUILT.by(IteratorValue)
+    def build_iteratorvalue(self, value, name):
         of = value.of
         if getattr(getattr(of, "mapping", of), "changed", False) and not isinstance(of, Sequence):
             of = None  # it holds what it is to hold after the effects only: over what is left then
@@ -337,11 +356,13 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
         else:
             self.builds.append(f"{name} = ITERATOR({sequence}, {value.position}, {turned})")
 
-    def build_Rows(self, value, name):
+    @BUILT.by(Rows)
+    def build_rows(self, value, name):
         parts = [*map(self.write, value.parts), *([str(value.position)] if value.kind is enumerate else [])]
         self.builds.append(f"{name} = {value.kind.__name__}({', '.join(parts)})")
 
-    def build_GeneratorValue(self, value, name):
+    @BUILT.by(GeneratorValue)
+    def build_generatorvalue(self, value, name):
         positional, named = value.arguments
         if value.started:
             state, add = value.frame.locals, self.machine.binary
@@ -355,7 +376,8 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
         parts = [*map(self.write, positional)] + [f"{k}={self.write(v)}" for k, v in named.items()]
         self.builds.append(f"{name} = {function}({', '.join(parts)})")
 
-    def build_Instance(self, value, name):
+    @BUILT.by(Instance)
+    def build_instance(self, value, name):
         if value.cls is CaughtWarnings:
             raise Again("warnings")
         cls = self.constant(value.cls)
@@ -374,7 +396,8 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
             if owner == id(value) and given is not DELETED:
                 self.builds.append(f"SETATTR({name}, {attribute!r}, {self.write(given)})")
 
-    def build_ExceptionValue(self, value, name):
+    @BUILT.by(ExceptionValue)
+    def build_exceptionvalue(self, value, name):
         cls = self.constant(value.cls)
         self.builds.append(f"{name} = {cls}.__new__({', '.join([cls, *map(self.write, value.arguments)])})")
         self.builds.append(f"BaseException.__init__({', '.join([name, *map(self.write, value.arguments)])})")
@@ -387,13 +410,16 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
             self.builds.append(f"{name}.__suppress_context__ = {value.suppress}")
         self.attributes_of(value, name)
 
-    def build_Object(self, value, name):
+    @BUILT.by(Object)
+    def build_object(self, value, name):
         self.builds.append(f"{name} = {self.constant(value.value)}")
 
-    def build_Transformed(self, value, name):
+    @BUILT.by(Transformed)
+    def build_transformed(self, value, name):
         outlives(value)
 
-    def build_Super(self, value, name):
+    @BUILT.by(Super)
+    def build_super(self, value, name):
         self.builds.append(f"{name} = super({self.constant(value.cls)}, {self.write(value.owner)})")
 
     # --- effects ------------------------------------------------------------------------------------------------------
@@ -487,8 +513,9 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
             return [f"raise {self.write(ending[1])}"]
         if kind == "native":
             return [f"return {self.entry(frames, ending[1], True)}"]
-        return getattr(self, f"finish_{kind}")(frames, frame, frame.now, *ending[1:])
+        return ENDINGS.find(self, kind)(frames, frame, frame.now, *ending[1:])
 
+    @ENDINGS.by("operation")
     def finish_operation(self, frames, frame, one, template, operands, gives, null_after):
         written = template.format(*map(self.write, operands))
         if gives:
@@ -500,6 +527,7 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
             del frame.stack[-1 - null_after:]
         return [*self.guarded([("result = " if gives else "") + written]), f"return {after}"]
 
+    @ENDINGS.by("jump")
     def finish_jump(self, frames, frame, one, target, template, operand, keep):
         test = template.format(self.write(operand))
         taken = self.entry(frames, target)
@@ -507,6 +535,7 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
             frame.stack.pop()
         return [*self.guarded([f"test = {test}"]), f"if test: return {taken}", f"return {self.entry(frames, one.next)}"]
 
+    @ENDINGS.by("for")
     def finish_for(self, frames, frame, one, target, iterator):
         written = self.write(iterator)
         frame.stack[-1:] = [Placeholder("iterator"), Placeholder("result")]
@@ -515,6 +544,7 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
         return [f"iterator = {written}", *self.guarded(["result = next(iterator, END)"]),
                 f"if result is END: return {self.entry(frames, target)}", f"return {more}"]
 
+    @ENDINGS.by("unpack")
     def finish_unpack(self, frames, frame, one, count, operand):
         written = self.write(operand)
         frame.stack += [Placeholder(f"items[{k}]") for k in reversed(range(count))]
@@ -522,6 +552,7 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
         del frame.stack[len(frame.stack) - count:]
         return [*self.guarded([f"items = UNPACK({written}, {count})"]), f"return {after}"]
 
+    @ENDINGS.by("with")
     def finish_with(self, frames, frame, one, manager):
         written = self.write(manager)
         frame.stack += [Placeholder("leave"), Placeholder("result")]

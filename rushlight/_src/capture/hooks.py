@@ -14,6 +14,7 @@ from ...utils.hooks import RemovableHandle
 from .attributes import is_framework
 from .bytecode import listing
 from .errors import Again, Break
+from .parts import Part
 from .unbacked import in_stages
 from .record import expressions_in
 from .transforms import Transformed
@@ -35,7 +36,7 @@ class Observer:
         self.tensor, self.hook, self.place = tensor, hook, place
 
 
-class Hooks:
+class Hooks(Part):
     """How the machine records ``register_hook`` and ``retain_grad``.  ``computing``: the hook that is followed, which
     may call only what has no effects."""
 

@@ -10,6 +10,7 @@ import types
 from .attributes import is_framework
 from .bytecode import NULL_FIRST
 from .errors import Break, Raised
+from .parts import BREAKS, INSTRUCTIONS, Part
 from .polyfills import as_pairs, lacks
 from .protocols import unpacker
 from .values import (NULL, ArrayValue, Constant, ExceptionValue, Function, GeneratorValue, Handled, IteratorValue,
@@ -25,8 +26,8 @@ class Placeholder(str):
     """A run-time name on the value stack of a break: what the breaking instruction gave."""
 
 
-class Instructions:
-    """One method ``do_X`` for each instruction X."""
+class Instructions(Part):
+    """The rules of instructions: ``rule(frame, instruction)``."""
 
     def give(self, frame, value):
         """Pushes a result, unless a pushed frame will give it."""
@@ -41,27 +42,34 @@ class Instructions:
         return taken
 
     # --- the stack ----------------------------------------------------------------------------------------------------
-    def do_NOP(self, frame, one):
+    @INSTRUCTIONS.by("NOP")
+    def do_nop(self, frame, one):
         pass
 
-    def do_POP_TOP(self, frame, one):
+    @INSTRUCTIONS.by("POP_TOP")
+    def do_pop_top(self, frame, one):
         frame.stack.pop()
 
-    def do_PUSH_NULL(self, frame, one):
+    @INSTRUCTIONS.by("PUSH_NULL")
+    def do_push_null(self, frame, one):
         frame.stack.append(NULL)
 
-    def do_COPY(self, frame, one):
+    @INSTRUCTIONS.by("COPY")
+    def do_copy(self, frame, one):
         frame.stack.append(frame.stack[-one.arg])
 
-    def do_SWAP(self, frame, one):
+    @INSTRUCTIONS.by("SWAP")
+    def do_swap(self, frame, one):
         stack = frame.stack
         stack[-1], stack[-one.arg] = stack[-one.arg], stack[-1]
 
     # --- variables ----------------------------------------------------------------------------------------------------
-    def do_LOAD_CONST(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_CONST")
+    def do_load_const(self, frame, one):
         frame.stack.append(self.from_python(one.arg))
 
-    def do_LOAD_FAST(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_FAST")
+    def do_load_fast(self, frame, one):
         name = one.arg
         if name in frame.cells and name not in frame.locals:  # 3.13 loads cells this way
             frame.stack.append(frame.cells[name])
@@ -76,24 +84,29 @@ class Instructions:
                                      [Constant(f"cannot access local variable '{name}' where it is not associated "
                                                "with a value")]))
 
-    def do_LOAD_FAST_AND_CLEAR(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_FAST_AND_CLEAR")
+    def do_load_fast_and_clear(self, frame, one):
         frame.stack.append(frame.locals.pop(one.arg, NULL))
 
-    def do_STORE_FAST(self, frame, one):
+    @INSTRUCTIONS.by("STORE_FAST")
+    def do_store_fast(self, frame, one):
         value = frame.stack.pop()
         if value is NULL:
             frame.locals.pop(one.arg, None)
         else:
             frame.locals[one.arg] = value
 
-    def do_DELETE_FAST(self, frame, one):
+    @INSTRUCTIONS.by("DELETE_FAST")
+    def do_delete_fast(self, frame, one):
         if frame.locals.pop(one.arg, None) is None:
             raise self.unbound(one.arg)
 
-    def do_LOAD_CLOSURE(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_CLOSURE")
+    def do_load_closure(self, frame, one):
         frame.stack.append(frame.cells[one.arg])
 
-    def do_LOAD_DEREF(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_DEREF")
+    def do_load_deref(self, frame, one):
         cell = self.full_cell(frame, one.arg)
         cell.content = self.force(cell.content)
         frame.stack.append(cell.content)
@@ -111,17 +124,20 @@ class Instructions:
             raise self.unbound(name)
         return cell
 
-    def do_DELETE_DEREF(self, frame, one):
+    @INSTRUCTIONS.by("DELETE_DEREF")
+    def do_delete_deref(self, frame, one):
         cell = self.full_cell(frame, one.arg)
         cell.content = None
         self.mark(cell)
 
-    def do_STORE_DEREF(self, frame, one):
+    @INSTRUCTIONS.by("STORE_DEREF")
+    def do_store_deref(self, frame, one):
         cell = frame.cells[one.arg]
         cell.content = frame.stack.pop()
         self.mark(cell)
 
-    def do_LOAD_GLOBAL(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_GLOBAL")
+    def do_load_global(self, frame, one):
         name, namespace = one.arg, frame.namespace
         stored = self.stores.get((id(namespace), name))
         if stored is not None:
@@ -139,17 +155,21 @@ class Instructions:
             return self.from_python(value)
         return self.wrap(value, self.constant_source(namespace).item(repr(name)))
 
-    def do_LOAD_NAME(self, frame, one):
-        self.do_LOAD_GLOBAL(frame, one)
+    @INSTRUCTIONS.by("LOAD_NAME")
+    def do_load_name(self, frame, one):
+        self.do_load_global(frame, one)
 
-    def do_STORE_GLOBAL(self, frame, one):
+    @INSTRUCTIONS.by("STORE_GLOBAL")
+    def do_store_global(self, frame, one):
         self.stores[id(frame.namespace), one.arg] = frame.namespace, frame.stack.pop()
 
     # --- attributes and items -----------------------------------------------------------------------------------------
-    def do_LOAD_ATTR(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_ATTR")
+    def do_load_attr(self, frame, one):
         self.give(frame, self.getattr(frame.stack.pop(), one.arg))
 
-    def do_LOAD_METHOD(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_METHOD")
+    def do_load_method(self, frame, one):
         owner = frame.stack.pop()
         depth = len(self.frames)
         if NULL_FIRST:
@@ -162,7 +182,8 @@ class Instructions:
         if not NULL_FIRST:
             frame.stack.append(NULL)
 
-    def do_LOAD_SUPER_ATTR(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_SUPER_ATTR")
+    def do_load_super_attr(self, frame, one):
         name, method = one.arg
         owner, cls = self.force(frame.stack.pop()), self.force(frame.stack.pop())
         frame.stack.pop()
@@ -171,25 +192,31 @@ class Instructions:
             raise Break("RB004", f"a property {name!r} of super()")
         frame.stack += ([NULL, found] if NULL_FIRST else [found, NULL]) if method else [found]
 
-    def do_LOAD_SPECIAL(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_SPECIAL")
+    def do_load_special(self, frame, one):
         frame.stack += [self.getattr(frame.stack.pop(), one.arg), NULL]
 
-    def do_STORE_ATTR(self, frame, one):
+    @INSTRUCTIONS.by("STORE_ATTR")
+    def do_store_attr(self, frame, one):
         owner, value = frame.stack.pop(), frame.stack.pop()
         self.setattr(owner, one.arg, value)
 
-    def do_DELETE_ATTR(self, frame, one):
+    @INSTRUCTIONS.by("DELETE_ATTR")
+    def do_delete_attr(self, frame, one):
         self.delattr(frame.stack.pop(), one.arg)
 
-    def do_STORE_SUBSCR(self, frame, one):
+    @INSTRUCTIONS.by("STORE_SUBSCR")
+    def do_store_subscr(self, frame, one):
         index, owner, value = frame.stack.pop(), frame.stack.pop(), frame.stack.pop()
         self.store_subscript(owner, index, value)
 
-    def do_DELETE_SUBSCR(self, frame, one):
+    @INSTRUCTIONS.by("DELETE_SUBSCR")
+    def do_delete_subscr(self, frame, one):
         index, owner = frame.stack.pop(), frame.stack.pop()
         self.delete_subscript(owner, index)
 
-    def do_BINARY_SUBSCR(self, frame, one):
+    @INSTRUCTIONS.by("BINARY_SUBSCR")
+    def do_binary_subscr(self, frame, one):
         index, owner = frame.stack.pop(), frame.stack.pop()
         self.give(frame, self.subscript(owner, index))
 
@@ -200,33 +227,40 @@ class Instructions:
             value = self.force(self.number_in(value, int))
         return value.expr if isinstance(value, Number) and value.expr is not None else self.known(value)
 
-    def do_BINARY_SLICE(self, frame, one):
+    @INSTRUCTIONS.by("BINARY_SLICE")
+    def do_binary_slice(self, frame, one):
         owner, start, stop = self.take(frame, 3)
         self.give(frame, self.subscript(owner, Constant(slice(self.slice_bound(start), self.slice_bound(stop)))))
 
-    def do_STORE_SLICE(self, frame, one):
+    @INSTRUCTIONS.by("STORE_SLICE")
+    def do_store_slice(self, frame, one):
         value, owner, start, stop = self.take(frame, 4)
         self.store_subscript(owner, Constant(slice(self.slice_bound(start), self.slice_bound(stop))), value)
 
-    def do_BUILD_SLICE(self, frame, one):
+    @INSTRUCTIONS.by("BUILD_SLICE")
+    def do_build_slice(self, frame, one):
         bounds = self.take(frame, one.arg)
         frame.stack.append(Constant(slice(*map(self.slice_bound, bounds))))
 
     # --- operators ----------------------------------------------------------------------------------------------------
-    def do_BINARY(self, frame, one):
+    @INSTRUCTIONS.by("BINARY")
+    def do_binary(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
         inplace = one.arg.endswith("=")
         self.give(frame, self.binary(one.arg[:-1] if inplace else one.arg, a, b, inplace))
 
-    def do_COMPARE(self, frame, one):
+    @INSTRUCTIONS.by("COMPARE")
+    def do_compare(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
         self.give(frame, self.compare(one.arg, a, b))
 
-    def do_IS_OP(self, frame, one):
+    @INSTRUCTIONS.by("IS_OP")
+    def do_is_op(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
         frame.stack.append(Constant(self.identical(a, b) is not bool(one.arg)))
 
-    def do_CONTAINS_OP(self, frame, one):
+    @INSTRUCTIONS.by("CONTAINS_OP")
+    def do_contains_op(self, frame, one):
         owner, item = frame.stack.pop(), frame.stack.pop()
         depth = len(self.frames)
         found = self.contains(owner, item)
@@ -249,53 +283,67 @@ class Instructions:
             frame.stack.append(self.run_framework(function, [value], {})
                                if isinstance(value, (TensorValue, ArrayValue)) else self.fold(function, [value]))
 
-    def do_UNARY_NEGATIVE(self, frame, one):
+    @INSTRUCTIONS.by("UNARY_NEGATIVE")
+    def do_unary_negative(self, frame, one):
         self.unary(frame, lambda x: -x, "__neg__")
 
-    def do_UNARY_POSITIVE(self, frame, one):
+    @INSTRUCTIONS.by("UNARY_POSITIVE")
+    def do_unary_positive(self, frame, one):
         self.unary(frame, lambda x: +x, "__pos__")
 
-    def do_UNARY_INVERT(self, frame, one):
+    @INSTRUCTIONS.by("UNARY_INVERT")
+    def do_unary_invert(self, frame, one):
         self.unary(frame, lambda x: ~x, "__invert__")
 
-    def do_UNARY_NOT(self, frame, one):
+    @INSTRUCTIONS.by("UNARY_NOT")
+    def do_unary_not(self, frame, one):
         frame.stack.append(Constant(not self.truth(frame.stack.pop())))
 
-    def do_TO_BOOL(self, frame, one):
+    @INSTRUCTIONS.by("TO_BOOL")
+    def do_to_bool(self, frame, one):
         value, following = frame.stack.pop(), frame.listing.instructions[frame.at]
         checked = (following.op, following.arg) == ("POP_JUMP", "TRUE") and self.asserted(frame, value, frame.at + 1)
         frame.stack.append(Constant(checked or self.truth(value)))
 
     # --- making containers and text -----------------------------------------------------------------------------------
-    def do_BUILD_LIST(self, frame, one):
+    @INSTRUCTIONS.by("BUILD_LIST")
+    def do_build_list(self, frame, one):
         frame.stack.append(Sequence(list, self.take(frame, one.arg)))
 
-    def do_BUILD_TUPLE(self, frame, one):
+    @INSTRUCTIONS.by("BUILD_TUPLE")
+    def do_build_tuple(self, frame, one):
         frame.stack.append(Sequence(tuple, self.take(frame, one.arg)))
 
-    def do_BUILD_SET(self, frame, one):
+    @INSTRUCTIONS.by("BUILD_SET")
+    def do_build_set(self, frame, one):
         frame.stack.append(SetValue(self.distinct(self.take(frame, one.arg))))
 
-    def do_BUILD_MAP(self, frame, one):
+    @INSTRUCTIONS.by("BUILD_MAP")
+    def do_build_map(self, frame, one):
         parts = self.take(frame, 2 * one.arg)
         frame.stack.append(Mapping({self.key(k): v for k, v in zip(parts[::2], parts[1::2])}))
 
-    def do_BUILD_CONST_KEY_MAP(self, frame, one):
+    @INSTRUCTIONS.by("BUILD_CONST_KEY_MAP")
+    def do_build_const_key_map(self, frame, one):
         keys = self.known(frame.stack.pop())
         frame.stack.append(Mapping(dict(zip(keys, self.take(frame, one.arg)))))
 
-    def do_BUILD_STRING(self, frame, one):
+    @INSTRUCTIONS.by("BUILD_STRING")
+    def do_build_string(self, frame, one):
         parts = self.take(frame, one.arg)
         text = self.joined(parts) if any(map(self.is_deferred, parts)) else Constant("".join(map(self.known, parts)))
         frame.stack.append(text)
 
-    def do_CONVERT(self, frame, one):
+    @INSTRUCTIONS.by("CONVERT")
+    def do_convert(self, frame, one):
         self.give(frame, self.builtin_text(CONVERSIONS[one.arg], frame.stack.pop()))
 
-    def do_FORMAT(self, frame, one):
+    @INSTRUCTIONS.by("FORMAT")
+    def do_format(self, frame, one):
         self.format(frame, frame.stack.pop(), "")
 
-    def do_FORMAT_SPEC(self, frame, one):
+    @INSTRUCTIONS.by("FORMAT_SPEC")
+    def do_format_spec(self, frame, one):
         specification, value = self.known(frame.stack.pop()), frame.stack.pop()
         if one.arg:
             value = self.now(self.from_python(CONVERSIONS[one.arg]), [value])
@@ -315,15 +363,18 @@ class Instructions:
         else:
             frame.stack.append(self.fold(format, [value, Constant(specification)]))
 
-    def do_LIST_TO_TUPLE(self, frame, one):
+    @INSTRUCTIONS.by("LIST_TO_TUPLE")
+    def do_list_to_tuple(self, frame, one):
         frame.stack.append(Sequence(tuple, self.expanded(frame.stack.pop())))
 
-    def do_LIST_EXTEND(self, frame, one):
+    @INSTRUCTIONS.by("LIST_EXTEND")
+    def do_list_extend(self, frame, one):
         items = self.expanded(frame.stack[-1])
         frame.stack.pop()
         self.append_target(frame, one.arg).extend(items)
 
-    def do_SET_UPDATE(self, frame, one):
+    @INSTRUCTIONS.by("SET_UPDATE")
+    def do_set_update(self, frame, one):
         items = self.expanded(frame.stack[-1])
         frame.stack.pop()
         target = frame.stack[-one.arg] = self.force(frame.stack[-one.arg])
@@ -336,20 +387,24 @@ class Instructions:
         self.mark(target)
         return target.items
 
-    def do_LIST_APPEND(self, frame, one):
+    @INSTRUCTIONS.by("LIST_APPEND")
+    def do_list_append(self, frame, one):
         value = frame.stack.pop()
         self.append_target(frame, one.arg).append(value)
 
-    def do_SET_ADD(self, frame, one):
+    @INSTRUCTIONS.by("SET_ADD")
+    def do_set_add(self, frame, one):
         value = frame.stack.pop()
         target = frame.stack[-one.arg] = self.force(frame.stack[-one.arg])
         self.set_add(target, value)
 
-    def do_MAP_ADD(self, frame, one):
+    @INSTRUCTIONS.by("MAP_ADD")
+    def do_map_add(self, frame, one):
         value, key = frame.stack.pop(), self.key(frame.stack.pop())
         self.append_target(frame, one.arg)[key] = value
 
-    def do_DICT_UPDATE(self, frame, one):
+    @INSTRUCTIONS.by("DICT_UPDATE", "DICT_MERGE")
+    def update_dict(self, frame, one):
         other = self.as_container(frame.stack[-1])
         frame.stack.pop()
         if not isinstance(other, Mapping):
@@ -357,9 +412,8 @@ class Instructions:
             other = Mapping({self.key(k): v for k, v in (self.expanded(p) for p in pairs)})
         self.append_target(frame, one.arg).update({k: self.lookup(other, k) for k in other.items})
 
-    do_DICT_MERGE = do_DICT_UPDATE
-
-    def do_UNPACK_SEQUENCE(self, frame, one):
+    @INSTRUCTIONS.by("UNPACK_SEQUENCE")
+    def do_unpack_sequence(self, frame, one):
         value = self.as_container(frame.stack[-1])
         items = self.first_of(value, one.arg + 1)
         frame.stack.pop()
@@ -370,7 +424,8 @@ class Instructions:
             self.fold(unpacker(one.arg), [Constant(like(range(len(items))))])
         frame.stack.extend(reversed(items))
 
-    def do_UNPACK_EX(self, frame, one):
+    @INSTRUCTIONS.by("UNPACK_EX")
+    def do_unpack_ex(self, frame, one):
         items, before, after = self.expanded(frame.stack[-1]), one.arg & 255, one.arg >> 8
         frame.stack.pop()
         if len(items) < before + after:
@@ -382,23 +437,27 @@ class Instructions:
         frame.stack.extend(reversed([*items[:before], middle, *items[len(items) - after:]]))
 
     # --- match --------------------------------------------------------------------------------------------------------
-    def do_GET_LEN(self, frame, one):
+    @INSTRUCTIONS.by("GET_LEN")
+    def do_get_len(self, frame, one):
         length = self.length(frame.stack[-1])
         if length is None:
             raise Break("RB004", "matching an object with a __len__ of its own")
         frame.stack.append(length)
 
-    def do_MATCH_SEQUENCE(self, frame, one):
+    @INSTRUCTIONS.by("MATCH_SEQUENCE")
+    def do_match_sequence(self, frame, one):
         self.match_kind(frame, collections.abc.Sequence, (str, bytes, bytearray))
 
-    def do_MATCH_MAPPING(self, frame, one):
+    @INSTRUCTIONS.by("MATCH_MAPPING")
+    def do_match_mapping(self, frame, one):
         self.match_kind(frame, collections.abc.Mapping, ())
 
     def match_kind(self, frame, kind, but):
         cls = self.class_of(frame.stack[-1])
         frame.stack.append(Constant(issubclass(cls, kind) and not issubclass(cls, but)))
 
-    def do_MATCH_KEYS(self, frame, one):
+    @INSTRUCTIONS.by("MATCH_KEYS")
+    def do_match_keys(self, frame, one):
         keys, subject = self.expanded(frame.stack[-1]), frame.stack[-2]
         owner = self.as_container(subject)
         if not isinstance(owner, Mapping):
@@ -406,7 +465,8 @@ class Instructions:
         found = [self.lookup(owner, self.key(k)) for k in keys if self.key(k) in owner.items]
         frame.stack.append(Sequence(tuple, found) if len(found) == len(keys) else Constant(None))
 
-    def do_MATCH_CLASS(self, frame, one):
+    @INSTRUCTIONS.by("MATCH_CLASS")
+    def do_match_class(self, frame, one):
         names, cls, subject = self.known(frame.stack.pop()), self.force(frame.stack.pop()), self.force(
             frame.stack.pop())
         frame.stack.append(self.matched(subject, cls.value, one.arg, names))
@@ -429,13 +489,16 @@ class Instructions:
             return Constant(None)
 
     # --- iteration ----------------------------------------------------------------------------------------------------
-    def do_GET_ITER(self, frame, one):
+    @INSTRUCTIONS.by("GET_ITER")
+    def do_get_iter(self, frame, one):
         self.give(frame, self.iterator(frame.stack.pop()))
 
-    def do_GET_YIELD_FROM_ITER(self, frame, one):
-        self.do_GET_ITER(frame, one)
+    @INSTRUCTIONS.by("GET_YIELD_FROM_ITER")
+    def do_get_yield_from_iter(self, frame, one):
+        self.do_get_iter(frame, one)
 
-    def do_FOR_ITER(self, frame, one):
+    @INSTRUCTIONS.by("FOR_ITER")
+    def do_for_iter(self, frame, one):
         iterator = self.force(frame.stack[-1])
         if isinstance(iterator, GeneratorValue):
             self.advance(iterator, ("for", one.target))
@@ -463,17 +526,20 @@ class Instructions:
             frame.stack.pop()
             frame.at = frame.listing.at[one.target]
 
-    def do_RETURN_GENERATOR(self, frame, one):
+    @INSTRUCTIONS.by("RETURN_GENERATOR")
+    def do_return_generator(self, frame, one):
         frame.stack.append(Constant(None))  # popped by the instruction after it
 
-    def do_YIELD_VALUE(self, frame, one):
+    @INSTRUCTIONS.by("YIELD_VALUE")
+    def do_yield_value(self, frame, one):
         value = frame.stack.pop()
         self.frames.pop()
         if frame.resume[0] == "close":
             raise Raised(ExceptionValue(RuntimeError, [Constant("generator ignored GeneratorExit")]))
         self.frames[-1].stack.append(value)
 
-    def do_SEND(self, frame, one):
+    @INSTRUCTIONS.by("SEND")
+    def do_send(self, frame, one):
         sent, iterator = frame.stack.pop(), self.force(frame.stack[-1])
         if isinstance(iterator, GeneratorValue):
             self.advance(iterator, ("send", one.target), sent)
@@ -486,16 +552,17 @@ class Instructions:
         else:
             raise Break("RB010", "yield from an object that is not a generator")
 
-    def do_END_SEND(self, frame, one):
+    @INSTRUCTIONS.by("END_SEND")
+    def do_end_send(self, frame, one):
         del frame.stack[-2]
 
     # --- jumps --------------------------------------------------------------------------------------------------------
+    @INSTRUCTIONS.by("JUMP")
     def jump(self, frame, one):
         frame.at = frame.listing.at[one.target]
 
-    do_JUMP = jump
-
-    def do_POP_JUMP(self, frame, one):
+    @INSTRUCTIONS.by("POP_JUMP")
+    def do_pop_jump(self, frame, one):
         value = frame.stack.pop()
         if one.arg in ("NONE", "NOT_NONE"):
             value = self.force(value)
@@ -506,14 +573,16 @@ class Instructions:
         if taken:
             self.jump(frame, one)
 
-    def do_JUMP_OR_POP(self, frame, one):
+    @INSTRUCTIONS.by("JUMP_OR_POP")
+    def do_jump_or_pop(self, frame, one):
         if self.truth(frame.stack[-1]) is (one.arg == "TRUE"):
             self.jump(frame, one)
         else:
             frame.stack.pop()
 
     # --- functions and calls ------------------------------------------------------------------------------------------
-    def do_MAKE_FUNCTION(self, frame, one):
+    @INSTRUCTIONS.by("MAKE_FUNCTION")
+    def do_make_function(self, frame, one):
         code = self.known(frame.stack.pop())
         made = Function(code, frame.namespace)
         if one.arg & 8:
@@ -526,7 +595,8 @@ class Instructions:
             made.defaults = list(frame.stack.pop().items)
         frame.stack.append(made)
 
-    def do_SET_FUNCTION_ATTRIBUTE(self, frame, one):
+    @INSTRUCTIONS.by("SET_FUNCTION_ATTRIBUTE")
+    def do_set_function_attribute(self, frame, one):
         function, value = frame.stack.pop(), frame.stack.pop()
         if one.arg == 8:
             function.closure = list(value.items)
@@ -548,12 +618,14 @@ class Instructions:
         at = len(arguments) - len(names)
         return arguments[:at], dict(zip(names, arguments[at:]))
 
-    def do_CALL(self, frame, one):
+    @INSTRUCTIONS.by("CALL")
+    def do_call(self, frame, one):
         count, names = one.arg
         function, arguments = self.callee(frame, count)
         self.give(frame, self.call(function, *self.split(arguments, names)))
 
-    def do_CALL_KW(self, frame, one):
+    @INSTRUCTIONS.by("CALL_KW")
+    def do_call_kw(self, frame, one):
         names = self.known(frame.stack.pop())
         function, arguments = self.callee(frame, one.arg)
         self.give(frame, self.call(function, *self.split(arguments, names)))
@@ -569,7 +641,8 @@ class Instructions:
         function, _ = self.callee(frame, 0)
         return function, positional, keywords
 
-    def do_CALL_EX(self, frame, one):
+    @INSTRUCTIONS.by("CALL_EX")
+    def do_call_ex(self, frame, one):
         function, positional, keywords = self.star_call(frame, one)
         named = {}
         if keywords is not None:
@@ -579,7 +652,8 @@ class Instructions:
             named = {k: self.lookup(keywords, k) for k in keywords.items}
         self.give(frame, self.call(function, self.expanded(positional), named))
 
-    def do_IMPORT_NAME(self, frame, one):
+    @INSTRUCTIONS.by("IMPORT_NAME")
+    def do_import_name(self, frame, one):
         names, level = self.known(frame.stack.pop()), self.known(frame.stack.pop())
         full = one.arg
         if level:
@@ -600,11 +674,13 @@ class Instructions:
             return False
         return True
 
-    def do_IMPORT_FROM(self, frame, one):
+    @INSTRUCTIONS.by("IMPORT_FROM")
+    def do_import_from(self, frame, one):
         self.give(frame, self.getattr(frame.stack[-1], one.arg))
 
     # --- with and exceptions ------------------------------------------------------------------------------------------
-    def do_BEFORE_WITH(self, frame, one):
+    @INSTRUCTIONS.by("BEFORE_WITH")
+    def do_before_with(self, frame, one):
         manager = self.force(frame.stack.pop())
         frame.stack.append(self.special(manager, "__exit__"))
         self.give(frame, self.call(self.special(manager, "__enter__"), [], {}))
@@ -614,29 +690,35 @@ class Instructions:
             raise Break("RB004", f"with on a {self.describe(value)}")
         return self.getattr(value, name)
 
-    def do_WITH_EXCEPT_START(self, frame, one):
+    @INSTRUCTIONS.by("WITH_EXCEPT_START")
+    def do_with_except_start(self, frame, one):
         error = self.force(frame.stack[-1])
         leave = frame.stack[-4 if sys.version_info < (3, 14) else -5]
         self.give(frame, self.call(leave, [self.from_python(self.class_of(error)), error, Constant(None)], {}))
 
-    def do_PUSH_EXC_INFO(self, frame, one):
+    @INSTRUCTIONS.by("PUSH_EXC_INFO")
+    def do_push_exc_info(self, frame, one):
         error = frame.stack.pop()
         frame.stack += [Handled(self.handling[-1] if self.handling else Constant(None), error), error]
         self.handling.append(error)
 
-    def do_POP_EXCEPT(self, frame, one):
+    @INSTRUCTIONS.by("POP_EXCEPT")
+    def do_pop_except(self, frame, one):
         frame.stack.pop()
         if self.handling:
             self.handling.pop()
 
-    def do_CHECK_EXC_MATCH(self, frame, one):
+    @INSTRUCTIONS.by("CHECK_EXC_MATCH")
+    def do_check_exc_match(self, frame, one):
         wanted = self.known(frame.stack.pop())
         frame.stack.append(Constant(issubclass(self.class_of(frame.stack[-1]), wanted)))
 
-    def do_RERAISE(self, frame, one):
+    @INSTRUCTIONS.by("RERAISE")
+    def do_reraise(self, frame, one):
         raise Raised(self.force(frame.stack.pop()))
 
-    def do_RAISE_VARARGS(self, frame, one):
+    @INSTRUCTIONS.by("RAISE_VARARGS")
+    def do_raise_varargs(self, frame, one):
         if one.arg == 0:
             if not self.handling:
                 if sys.exc_info()[0] is not None:
@@ -657,18 +739,20 @@ class Instructions:
             error.context = self.handling[-1]
         raise Raised(error)
 
-    def do_STOPITERATION_ERROR(self, frame, one):
+    @INSTRUCTIONS.by("STOPITERATION_ERROR")
+    def do_stopiteration_error(self, frame, one):
         error = self.force(frame.stack[-1])
         if issubclass(self.class_of(error), StopIteration):
             frame.stack[-1] = ExceptionValue(RuntimeError, [Constant("generator raised StopIteration")])
 
-    def do_LOAD_BUILD_CLASS(self, frame, one):
+    @INSTRUCTIONS.by("LOAD_BUILD_CLASS")
+    def do_load_build_class(self, frame, one):
         frame.stack.append(self.from_python(builtins.__build_class__))
 
     # --- breaks -------------------------------------------------------------------------------------------------------
     def break_ending(self, frame, one):
         """How the breaking instruction is written: an ending for ``emit``; None where its frame has to run natively."""
-        writer = getattr(self, f"break_{one.op}", None)
+        writer = BREAKS.find(self, one.op)
         return writer(frame, one) if writer else None
 
     def ending(self, template, operands, gives=True, null_after=False):
@@ -692,98 +776,122 @@ class Instructions:
             return self.from_python(self.entry.owner.compiled(function.value))
         return function
 
-    def break_CALL(self, frame, one):
+    @BREAKS.by("CALL")
+    def break_call(self, frame, one):
         count, names = one.arg
         function, arguments = self.callee(frame, count)
         return self.call_ending(function, arguments, names)
 
-    def break_CALL_KW(self, frame, one):
+    @BREAKS.by("CALL_KW")
+    def break_call_kw(self, frame, one):
         names = self.known(frame.stack.pop())
         function, arguments = self.callee(frame, one.arg)
         return self.call_ending(function, arguments, names)
 
-    def break_CALL_EX(self, frame, one):
+    @BREAKS.by("CALL_EX")
+    def break_call_ex(self, frame, one):
         function, positional, keywords = self.star_call(frame, one)
         operands = [self.compiled_callee(function), positional]
         if keywords is None:
             return self.ending("{0}(*{1})", operands)
         return self.ending("{0}(*{1}, **{2})", [*operands, keywords])
 
-    def break_BINARY(self, frame, one):
+    @BREAKS.by("BINARY")
+    def break_binary(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
         return self.ending(f"{{0}} {one.arg} {{1}}" if not one.arg.endswith("=")
                            else f"INPLACE[{one.arg[:-1]!r}]({{0}}, {{1}})", [a, b])
 
-    def break_COMPARE(self, frame, one):
+    @BREAKS.by("COMPARE")
+    def break_compare(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
         return self.ending(f"{{0}} {one.arg} {{1}}", [a, b])
 
-    def break_BINARY_SUBSCR(self, frame, one):
+    @BREAKS.by("BINARY_SUBSCR")
+    def break_binary_subscr(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
         return self.ending("{0}[{1}]", [a, b])
 
-    def break_BINARY_SLICE(self, frame, one):
+    @BREAKS.by("BINARY_SLICE")
+    def break_binary_slice(self, frame, one):
         return self.ending("{0}[{1}:{2}]", self.take(frame, 3))
 
-    def break_CONTAINS_OP(self, frame, one):
+    @BREAKS.by("CONTAINS_OP")
+    def break_contains_op(self, frame, one):
         owner, item = frame.stack.pop(), frame.stack.pop()
         return self.ending("{0} not in {1}" if one.arg else "{0} in {1}", [item, owner])
 
-    def break_LOAD_ATTR(self, frame, one):
+    @BREAKS.by("LOAD_ATTR")
+    def break_load_attr(self, frame, one):
         return self.ending(f"{{0}}.{one.arg}", [frame.stack.pop()])
 
-    def break_LOAD_METHOD(self, frame, one):
+    @BREAKS.by("LOAD_METHOD")
+    def break_load_method(self, frame, one):
         owner = frame.stack.pop()
         if NULL_FIRST:
             frame.stack.append(NULL)
         return self.ending(f"{{0}}.{one.arg}", [owner], null_after=not NULL_FIRST)
 
-    def break_STORE_ATTR(self, frame, one):
+    @BREAKS.by("STORE_ATTR")
+    def break_store_attr(self, frame, one):
         owner, value = frame.stack.pop(), frame.stack.pop()
         return self.ending(f"setattr({{0}}, {one.arg!r}, {{1}})", [owner, value], gives=False)
 
-    def break_DELETE_ATTR(self, frame, one):
+    @BREAKS.by("DELETE_ATTR")
+    def break_delete_attr(self, frame, one):
         return self.ending(f"delattr({{0}}, {one.arg!r})", [frame.stack.pop()], gives=False)
 
-    def break_STORE_SUBSCR(self, frame, one):
+    @BREAKS.by("STORE_SUBSCR")
+    def break_store_subscr(self, frame, one):
         index, owner, value = frame.stack.pop(), frame.stack.pop(), frame.stack.pop()
         return self.ending("SET({0}, {1}, {2})", [owner, index, value], gives=False)
 
-    def break_DELETE_SUBSCR(self, frame, one):
+    @BREAKS.by("DELETE_SUBSCR")
+    def break_delete_subscr(self, frame, one):
         index, owner = frame.stack.pop(), frame.stack.pop()
         return self.ending("DELETE({0}, {1})", [owner, index], gives=False)
 
-    def break_FORMAT(self, frame, one):
+    @BREAKS.by("FORMAT")
+    def break_format(self, frame, one):
         return self.ending("format({0})", [frame.stack.pop()])
 
-    def break_CONVERT(self, frame, one):
+    @BREAKS.by("CONVERT")
+    def break_convert(self, frame, one):
         return self.ending(f"{CONVERSIONS[one.arg].__name__}({{0}})", [frame.stack.pop()])
 
-    def break_FORMAT_SPEC(self, frame, one):
+    @BREAKS.by("FORMAT_SPEC")
+    def break_format_spec(self, frame, one):
         specification, value = frame.stack.pop(), frame.stack.pop()
         inner = f"{CONVERSIONS[one.arg].__name__}({{0}})" if one.arg else "{0}"
         return self.ending(f"format({inner}, {{1}})", [value, specification])
 
-    def break_BUILD_STRING(self, frame, one):
+    @BREAKS.by("BUILD_STRING")
+    def break_build_string(self, frame, one):
         parts = ", ".join(f"{{{k}}}" for k in range(one.arg))
         return self.ending(f"''.join([{parts}])", self.take(frame, one.arg))
 
-    def break_BUILD_SLICE(self, frame, one):
+    @BREAKS.by("BUILD_SLICE")
+    def break_build_slice(self, frame, one):
         return self.ending("slice({0}, {1})" if one.arg == 2 else "slice({0}, {1}, {2})", self.take(frame, one.arg))
 
-    def break_GET_ITER(self, frame, one):
+    @BREAKS.by("GET_ITER")
+    def break_get_iter(self, frame, one):
         return self.ending("iter({0})", [frame.stack.pop()])
 
-    def break_UNARY_NOT(self, frame, one):
+    @BREAKS.by("UNARY_NOT")
+    def break_unary_not(self, frame, one):
         return self.ending("not {0}", [frame.stack.pop()])
 
-    def break_UNARY_NEGATIVE(self, frame, one):
+    @BREAKS.by("UNARY_NEGATIVE")
+    def break_unary_negative(self, frame, one):
         return self.ending("-{0}", [frame.stack.pop()])
 
-    def break_TO_BOOL(self, frame, one):
+    @BREAKS.by("TO_BOOL")
+    def break_to_bool(self, frame, one):
         return self.ending("bool({0})", [frame.stack.pop()])
 
-    def break_IMPORT_NAME(self, frame, one):
+    @BREAKS.by("IMPORT_NAME")
+    def break_import_name(self, frame, one):
         names, level = frame.stack.pop(), frame.stack.pop()
         return self.ending(f"__import__({one.arg!r}, {{2}}, None, {{1}}, {{0}})",
                            [level, names, self.from_namespace(frame.namespace)])
@@ -791,19 +899,24 @@ class Instructions:
     def from_namespace(self, namespace):
         return Object(namespace, self.constant_source(namespace))
 
-    def break_UNPACK_SEQUENCE(self, frame, one):
+    @BREAKS.by("UNPACK_SEQUENCE")
+    def break_unpack_sequence(self, frame, one):
         return "unpack", one.arg, frame.stack.pop()
 
-    def break_FOR_ITER(self, frame, one):
+    @BREAKS.by("FOR_ITER")
+    def break_for_iter(self, frame, one):
         return "for", one.target, frame.stack[-1]
 
-    def break_POP_JUMP(self, frame, one):
+    @BREAKS.by("POP_JUMP")
+    def break_pop_jump(self, frame, one):
         template = {"TRUE": "bool({0})", "FALSE": "not {0}", "NONE": "{0} is None",
                     "NOT_NONE": "{0} is not None"}[one.arg]
         return "jump", one.target, template, frame.stack.pop(), False
 
-    def break_JUMP_OR_POP(self, frame, one):
+    @BREAKS.by("JUMP_OR_POP")
+    def break_jump_or_pop(self, frame, one):
         return "jump", one.target, "bool({0})" if one.arg == "TRUE" else "not {0}", frame.stack[-1], True
 
-    def break_BEFORE_WITH(self, frame, one):
+    @BREAKS.by("BEFORE_WITH")
+    def break_before_with(self, frame, one):
         return "with", frame.stack.pop()

@@ -7,6 +7,7 @@ from . import polyfills
 from .attributes import ABSENT, static
 from .containers import raised
 from .errors import Break, Raised
+from .parts import CALLED, METHODS, Part
 from .values import (Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue,
                      Mapping, Method, Object, Partial,
                      Rows, Sequence, SetValue, TensorValue, View)
@@ -28,7 +29,7 @@ STATELESS = frozenset((map, filter, zip, itertools.starmap, itertools.filterfals
 CALLABLE = (Function, Method, ContainerMethod, Partial)
 
 
-class Iterators:
+class Iterators(Part):
     """How the machine iterates."""
 
     def iterator(self, value):
@@ -91,7 +92,8 @@ class Iterators:
         return type(reversed(example) if value.turned else iter(example))
 
     # --- what builtins make -------------------------------------------------------------------------------------------
-    def make_iterator(self, kind, arguments, keywords):
+    @CALLED.by(*BUILTINS, told=True)
+    def make_iterator(self, kind, *arguments, **keywords):
         """A call of ``zip``, ``map``, or a class of itertools."""
         places = ITERATED.get(kind, slice(0, 0))
         arguments = list(arguments)
@@ -173,9 +175,11 @@ class Iterators:
             found.append(item)
         return found
 
+    @METHODS.by((IteratorValue, "__next__"))
     def iterator_next(self, owner):
         return self.next(owner)
 
+    @METHODS.by((IteratorValue, "__iter__"))
     def iterator_iter(self, owner):
         return owner
 

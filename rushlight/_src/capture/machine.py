@@ -29,6 +29,7 @@ from .iterators import Iterators
 from . import marks, polyfills
 from .output import Output
 from .constraints import constraints_of
+from .parts import ATTRIBUTES, INSTRUCTIONS, Bound
 from .protocols import Protocols
 from .unbacked import Assumptions, Reading
 from .reals import Real
@@ -116,6 +117,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         self.frames: list[Frame] = []
         # id of a frame of a module's forward -> (number of the call, the frame), for exported programs
         self.calls: dict = {}
+        self.rule_of, self.reader_of = Bound(INSTRUCTIONS, self), Bound(ATTRIBUTES, self)
         self.loaded: list = []  # frames of the entry, whose calls were made before
 
     # --- constants and guards -----------------------------------------------------------------------------------------
@@ -531,7 +533,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         frame = self.frames[-1]
         one = self.fetch(frame)
         if one.op in SIMPLE:
-            getattr(self, one.rule)(frame, one)
+            self.rule_of[one.op](frame, one)
             return None
         depth = len(self.frames)
         self.nested = False
@@ -558,7 +560,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         return one
 
     def execute(self, frame, one):
-        handler = getattr(self, one.rule, None)
+        handler = self.rule_of[one.op]
         if handler is None:
             raise Break("RB005", one.op)
         handler(frame, one)

@@ -4,7 +4,6 @@ Texts that need numbers which only data tell are made there too.
 """
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 import types
@@ -13,6 +12,7 @@ import warnings
 from ..core.native import Tensor
 from ..core.op import OPS
 from .errors import Break
+from .parts import CALLED, Part
 from .polyfills import CaughtWarnings, quiet
 from .values import Constant, Deferred, Number, Object, Sequence, TensorValue
 
@@ -38,7 +38,7 @@ def warned(message, category, file, line, module, namespace):
     warnings.warn_explicit(message, category, file, line, module, namespace.setdefault("__warningregistry__", {}))
 
 
-class Output:
+class Output(Part):
     """How the machine notes output.  ``notes``: Deferred statements, in order."""
 
     # --- texts --------------------------------------------------------------------------------------------------------
@@ -132,6 +132,7 @@ class Output:
                                                                                  self.constant_source(
                                                                                      self.known(value)))
 
+    @CALLED.by(print)
     def printed(self, *values, sep=Constant(None), end=Constant(None), file=Constant(None), flush=Constant(False)):
         """``print(...)``."""
         shown = [self.as_shown(v) for v in values]
@@ -143,6 +144,7 @@ class Output:
         named = [f"{name}={{{len(shown) + k}}}" for k, name in enumerate(("sep", "end", "file", "flush"))]
         return self.note(f"print({', '.join([*places, *named])})", [*shown, *options])
 
+    @CALLED.by(warnings.warn)
     def warn(self, message, category=Constant(None), stacklevel=Constant(1), source=Constant(None), **others):
         """``warnings.warn(...)``."""
         kind, level = self.known(category) or UserWarning, self.known(stacklevel)
@@ -163,12 +165,14 @@ class Output:
                              [text, self.from_python(kind), *place, self.from_python(frame.namespace)])
         raise Break("RB009", "warn() with a warning object")
 
+    @CALLED.by(warnings.catch_warnings)
     def catch_warnings(self, **options):
         """``warnings.catch_warnings()``: within it, capture itself knows what is ignored."""
         if options.keys() - {"record"} or "warnings" in self.rules:
             return self.instantiate(self.from_python(warnings.catch_warnings), [], options)
         return self.instantiate(self.from_python(CaughtWarnings), [], options)
 
+    @CALLED.by(quiet)
     def filters(self, *filters):
         """The filters that hold, or those that are to hold again."""
         if filters:
@@ -178,6 +182,7 @@ class Output:
             return Constant(before)
         return Constant(None)
 
+    @CALLED.by(warnings.simplefilter, warnings.filterwarnings, told=True)
     def filter(self, function, action, *rest, **options):
         """``simplefilter`` and ``filterwarnings``: a category more that is ignored, or (None) a filter that nothing is
         known of."""
@@ -199,12 +204,21 @@ class Output:
         operands = [logger, Constant(level), place, *map(self.as_logged, (message, *arguments))]
         return self.note(f"LOG({', '.join(f'{{{k}}}' for k in range(len(operands)))})", operands)
 
+    @CALLED.by(*LEVELS, told=True)
+    def log_at(self, method, logger, *arguments, **others):
+        return self.log(logger, LEVELS[method], *arguments, **others)
+
+    @CALLED.by(*ROOT, told=True)
+    def log_to_root(self, function, *arguments, **others):
+        return self.log(self.from_python(logging.root), LEVELS[ROOT[function]], *arguments, **others)
+
     def as_logged(self, value):
         """An argument of a message, which ``%`` formats later."""
         value = self.force(value)
         return value if isinstance(value, Object) and isinstance(value.value, LASTING) else self.as_shown(value)
 
 
+    @CALLED.by(logging.Logger.isEnabledFor)
     def log_enabled(self, logger, level):
         """``logger.isEnabledFor(level)``, guarded."""
         logger, level = self.force(logger), self.known(level)
@@ -215,25 +229,7 @@ class Output:
                    logger.source or self.constant_source(logger.value))
         return Constant(enabled)
 
+    @CALLED.by(logging.getLogger)
     def logger_named(self, name=Constant(None)):
         """``logging.getLogger(name)``: there is one for a name."""
         return self.from_python(logging.getLogger(self.known(name)))
-
-
-def logs(level):
-    return lambda machine, logger, *arguments, **others: machine.log(logger, level, *arguments, **others)
-
-
-def logs_to_root(level):
-    return lambda machine, *arguments, **others: machine.log(machine.from_python(logging.root), level, *arguments,
-                                                             **others)
-
-
-HANDLERS = {print: Output.printed, logging.Logger.isEnabledFor: Output.log_enabled,
-            logging.getLogger: Output.logger_named,
-            warnings.warn: Output.warn, warnings.catch_warnings: Output.catch_warnings, quiet: Output.filters,
-            **{function: functools.partial(lambda function, machine, *a, **k: machine.filter(function, *a, **k),
-                                           function)
-               for function in (warnings.simplefilter, warnings.filterwarnings)},
-            **{method: logs(level) for method, level in LEVELS.items()},
-            **{function: logs_to_root(LEVELS[method]) for function, method in ROOT.items()}}

@@ -8,6 +8,7 @@ import types
 from . import polyfills
 from .attributes import ABSENT, static
 from .errors import Break
+from .parts import CALLED, Part
 from .values import Constant, Deferred, GeneratorValue, Instance, IteratorValue, Number, Object, TensorValue
 
 ASKED = {"__len__": len, "__bool__": bool, "__contains__": lambda owner: 0 in owner, "__hash__": hash,
@@ -33,7 +34,7 @@ def unpacker(count):
     return namespace["unpack"]
 
 
-class Protocols:
+class Protocols(Part):
     """How the machine asks objects."""
 
     def has(self, value, name):
@@ -52,6 +53,7 @@ class Protocols:
         """What a builtin makes of the answer of a special method; None where a frame was pushed."""
         return self.call_python(polyfills.answered, [Constant(name), method, owner, *more])
 
+    @CALLED.by(polyfills.conforming)
     def conforming(self, name, cls, answer):
         """An answer of a special method, as the builtin that asked gives it on."""
         name, cls, answer = self.known(name), self.known(cls), self.force(answer)

@@ -16,10 +16,15 @@ from ...optim import lr_scheduler
 from ...optim.optimizer import Optimizer
 from ...utils.checkpoint import checkpoint
 from .errors import Break
+from .parts import CALLED, Part
 from .values import Constant, Lazy, Mapping, Number, Object, Sequence, TensorValue
 
+# the steps of schedules
+STEPS = [cls.step for cls in vars(lr_scheduler).values()
+         if isinstance(cls, type) and issubclass(cls, lr_scheduler.LRScheduler) and "step" in vars(cls)]
 
-class Training:
+
+class Training(Part):
     """How the machine records backward passes.  ``used``: the nodes whose history a backward pass has used up."""
 
     # --- what depends on what -----------------------------------------------------------------------------------------
@@ -120,11 +125,13 @@ class Training:
         found = self.known(value)
         return default if found is None else bool(found)
 
+    @CALLED.by(_tensor_backward)
     def tensor_backward(self, tensor, gradient=Constant(None), retain_graph=Constant(None),
                         create_graph=Constant(False), inputs=Constant(None)):
         """``tensor.backward()``."""
         return self.backward(tensor, gradient, retain_graph, create_graph, inputs)
 
+    @CALLED.by(backward)
     def backward(self, tensors, grad_tensors=Constant(None), retain_graph=Constant(None), create_graph=Constant(False),
                  inputs=Constant(None)):
         """``autograd.backward``: the gradients of all leaves, and their accumulation into ``.grad``."""
@@ -165,6 +172,7 @@ class Training:
         with recording(False):
             return self.run_framework(OPS["add_"], [before, gradient], {})
 
+    @CALLED.by(grad)
     def grad(self, outputs, inputs, grad_outputs=Constant(None), retain_graph=Constant(None),
              create_graph=Constant(False), only_inputs=None,
              allow_unused=Constant(None), is_grads_batched=Constant(False), materialize_grads=Constant(False)):
@@ -217,6 +225,7 @@ class Training:
         self.put(owner, "grad", value, False)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
+    @CALLED.by(checkpoint)
     def checkpoint(self, function, *arguments, use_reentrant=Constant(None), context_fn=None, determinism_check=None,
                    debug=None, early_stop=None,
                    preserve_rng_state=Constant(True), **keywords):
@@ -244,6 +253,7 @@ class Training:
             raise Break("RB004", "an optimizer that was changed in the compiled function")
         return owner.value, owner.source or self.constant_source(owner.value)
 
+    @CALLED.by(Optimizer.update_all)
     def optimizer_step(self, owner):
         """What ``optimizer.step()`` does between its hooks: tensor updates become nodes; what is counted and computed
         in Python runs before the graph."""
@@ -325,7 +335,8 @@ class Training:
                 g = -gradient.fake if group.get("maximize") else gradient.fake
                 optimizer.update(p.fake, g, state, group, *map(number, texts))
 
-    def scheduler_step(self, function, owner, arguments, keywords):
+    @CALLED.by(*STEPS, told=True)
+    def scheduler_step(self, function, owner, *arguments, **keywords):
         """A schedule's ``step()``, which only sets numbers in Python: it is called when the graph has run, and what it
         changes cannot be read before."""
         known = self.force(owner)
@@ -345,6 +356,7 @@ class Training:
             raise Break("RB004", f"reading a {type(value).__name__} after the step of a schedule, which is taken when "
                                  "the graph has run")
 
+    @CALLED.by(Optimizer.zero_grad)
     def zero_grad(self, owner, set_to_none=Constant(True)):
         """``optimizer.zero_grad()``."""
         optimizer, source = self.optimizer_of(owner)
@@ -490,12 +502,3 @@ class Numbers(Groups):
                 if self.agreement[k] == k:
                     out += numbers
         return out
-
-
-HANDLERS = {_tensor_backward: Training.tensor_backward, backward: Training.backward, grad: Training.grad,
-            Optimizer.update_all: Training.optimizer_step,
-            Optimizer.zero_grad: Training.zero_grad, checkpoint: Training.checkpoint}
-for _class in vars(lr_scheduler).values():
-    if isinstance(_class, type) and issubclass(_class, lr_scheduler.LRScheduler) and "step" in vars(_class):
-        HANDLERS[_class.step] = lambda self, owner, *a, _function=_class.step, **k: self.scheduler_step(
-            _function, owner, a, k)

@@ -11,6 +11,7 @@ from ..core.native import Op, Tensor, mine
 from ..transforms.level import Wrapped
 from .attributes import FRAMEWORK
 from .errors import Again, Break
+from .parts import Part
 from .values import ContainerMethod, Function, Instance, Method, Object, Partial, Sequence, TensorValue
 
 ROOMS = f"{FRAMEWORK}.func.derivatives", f"{FRAMEWORK}.func.jacobians", f"{FRAMEWORK}._src.transforms.vmap"
@@ -25,7 +26,7 @@ class Transformed(Object):
         self.place, self.reason = place, reason
 
 
-class Transforms:
+class Transforms(Part):
     """How the machine runs framework code that calls back."""
 
     def transform(self, function, arguments, keywords):

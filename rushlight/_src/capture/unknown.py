@@ -6,13 +6,14 @@ from ..core.expr import Expr, eq, le, lt, ne
 from ..core.native import Tensor, mine
 from .arithmetic import BINARY, COMPARE, exact, whole
 from .errors import Break
+from .parts import CALLED, Part
 from .values import Constant, Number, Object, TensorValue
 
 # of integers, as Exprs
 CONDITIONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">": lambda a, b: lt(b, a), ">=": lambda a, b: le(b, a)}
 
 
-class Unknown:
+class Unknown(Part):
     """How the machine computes with numbers that data decide: ints as symbols, all others in the graph."""
 
     def unknown(self, value) -> bool:
@@ -60,6 +61,7 @@ class Unknown:
             raise Break("RB003", f"{kind.__name__}() of a {dtype.name} tensor")
         return self.run_framework(type(tensor.fake).item, [tensor], {})
 
+    @CALLED.by(_check_with)
     def check(self, error, condition, message):
         """``torch._check`` and its kin: what holds from here on is known, and what data decide is checked when the
         graph runs."""
@@ -116,6 +118,3 @@ class Unknown:
             found = Constant(None)
         return (found.value if isinstance(found, Constant) and isinstance(found.value, str)
                 else "a condition that was to hold does not: data decide it")
-
-
-HANDLERS = {_check_with: Unknown.check}

@@ -1,0 +1,74 @@
+"""What the machine is put together of: parts, which say what other parts they need and which keys they answer for."""
+from __future__ import annotations
+
+import functools
+
+
+class Table:
+    """Methods of parts by what they answer for: instructions, functions that a program calls, classes of values."""
+
+    def __init__(self, what: str):
+        self.what = what
+        self.entries: dict = {}  # key -> (name of the part, name of the method, whether it gets the key first)
+
+    def by(self, *keys, told=False):
+        """Registers the method below for some keys; ``told``: the key is its first argument."""
+        def registered(method):
+            method.__dict__.setdefault("answers", []).append((self, keys, told))
+            return method
+
+        return registered
+
+    def enter(self, key, entry):
+        if self.entries.setdefault(key, entry) != entry:
+            raise KeyError(f"two parts answer for {self.what} {key!r}: {self.entries[key][:2]} and {entry[:2]}")
+
+    def find(self, owner, key):
+        """The method of one of the owner's parts that answers for a key; None where none does."""
+        entry = self.entries.get(key)
+        if entry is None:
+            return None
+        part, method, told = entry
+        found = getattr(owner, method)
+        return functools.partial(found, key) if told else found
+
+
+class Bound(dict):
+    """Key -> the method of an owner's parts that answers for it, or None; each is looked up once."""
+
+    def __init__(self, table: Table, owner):
+        self.table, self.owner = table, owner
+
+    def __missing__(self, key):
+        found = self[key] = self.table.find(self.owner, key)
+        return found
+
+
+class Part:
+    """A collaborator.  ``part``: the name that others know it by; ``needs``: the names of those that it uses, which it
+    has as attributes once all are made."""
+
+    part = ""
+    needs: tuple = ()
+
+    def __init_subclass__(cls, part="", **options):
+        super().__init_subclass__(**options)
+        cls.part = part
+        for name, method in vars(cls).items():
+            for table, keys, told in getattr(method, "answers", ()):
+                for key in keys:
+                    table.enter(key, (part, name, told))
+
+    def __init__(self, machine):
+        self.machine = machine
+
+    def connect(self):
+        for name in self.needs:
+            setattr(self, name, getattr(self.machine, name))
+
+
+INSTRUCTIONS = Table("instruction")
+BREAKS = Table("a break at instruction")
+CALLED = Table("a call of")
+ATTRIBUTES = Table("attributes of")
+METHODS = Table("method")
