@@ -53,7 +53,7 @@ Module.compile = compile_forward  # modules need not know the compiler, which kn
 
 def compiled(target, owner):
     """``target`` under an Owner's options."""
-    from .capture.attributes import is_framework
+    from .capture.classes import is_framework
     from .capture.frames import wrap
     if isinstance(target, Module):
         return OptimizedModule(target, owner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 
-from .._src.capture.record import Fake
+from .._src.capture.fake import Fake
 from .._src.core import devices
 from .._src.core.advice import warn
 from .._src.core.convert import copied_memory

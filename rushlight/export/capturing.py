@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ast
 
-from .._src.capture.emit import Segment
+from .._src.capture.segment import Segment
 from .._src.capture.frames import Owner
 from .._src.autograd.mode import no_grad
 from .._src.compiling import compiled

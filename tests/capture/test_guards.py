@@ -470,7 +470,7 @@ def test_generators_that_are_replaced():
 
 
 def test_what_stands_for_a_tensor_hides_nothing_of_it():
-    from rushlight._src.capture.record import Fake
+    from rushlight._src.capture.fake import Fake
     hidden = [name for name, value in vars(Fake).items() if not name.startswith("_") and hasattr(torch.Tensor, name)
               and not callable(value) and not isinstance(value, property)]
     assert not hidden

@@ -6,11 +6,11 @@ import operator
 from ..core.dtypes import Defaults
 from ..core.expr import INFINITY
 from ..core.op import OPS
-from .attributes import ABSENT, static
+from .classes import ABSENT, static
 from .errors import Again, Break, Raised
 from .parts import Part
 from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
-from .record import Fake
+from .fake import Fake
 from .values import (IDENTITIES, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity,
                      Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
                      TensorValue, View)
@@ -46,13 +46,20 @@ def exact(value):
     return value.expr if isinstance(value, Number) else value.value
 
 
-class Arithmetic(Part):
+class Arithmetic(Part, part="arithmetic"):
     """How the machine evaluates operators."""
 
+    needs = ("arrays", "calls", "classes", "containers", "framework", "guarding", "numbers", "output", "outside",
+             "protocols", "sets", "values")
+
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.entered: dict = {}  # text of a number -> the Fake that stands for it in the graph
+
     def binary(self, symbol: str, a, b, inplace=False):
-        a, b = self.force(a), self.force(b)
+        a, b = self.values.force(a), self.values.force(b)
         if isinstance(a, ArrayValue) or isinstance(b, ArrayValue):
-            return self.array_operation((INPLACE if inplace else BINARY)[symbol],
+            return self.arrays.array_operation((INPLACE if inplace else BINARY)[symbol],
                                         lambda a, b: self.binary(symbol, a, b, inplace), a, b)
         if isinstance(a, TensorValue) or isinstance(b, TensorValue):
             return self.tensor_binary(symbol, a, b, inplace)
@@ -61,16 +68,17 @@ class Arithmetic(Part):
             if made is not None:
                 return made
         if isinstance(a, (Sequence, SetValue, Mapping, View)) or isinstance(b, (Sequence, SetValue, View)):
-            made = self.container_binary(symbol, a, b, inplace)
+            made = self.containers.container_binary(symbol, a, b, inplace)
             if made is not None:
                 return made
         if symbol == "%" and isinstance(a, Constant) and isinstance(a.value, str):
-            later = self.percent(a, b)
+            later = self.output.percent(a, b)
             if later is not None:
                 return later
-        if symbol == "+" and (isinstance(a, Deferred) or isinstance(b, Deferred)) and all(self.class_of(v) is str
-                                                                                          for v in (a, b)):
-            return self.joined([a, b])
+        if symbol == "+" and (isinstance(a, Deferred)
+                              or isinstance(b, Deferred)) and all(self.classes.class_of(v) is str
+                                                                  for v in (a, b)):
+            return self.output.joined([a, b])
         if not (symbol == "%" and isinstance(a, Constant) and isinstance(a.value, (str, bytes))):
             name = NAMES[symbol]
             own = f"__i{name}__" if inplace and self.method(a, f"__i{name}__") else f"__{name}__"
@@ -81,41 +89,41 @@ class Arithmetic(Part):
     def tensor_binary(self, symbol, a, b, inplace):
         run_time = symbol in RUN_TIME and not inplace
         first = isinstance(a, Number) and run_time
-        a, b = (self.run_time_number(v) if isinstance(v, Number) and (run_time or self.unknown(v)) else v
+        a, b = (self.run_time_number(v) if isinstance(v, Number) and (run_time or self.numbers.unknown(v)) else v
                 for v in (a, b))
         if first:  # operators take tensors first
             like, number = b.fake.dtype, a.fake.dtype
             dtype = like if like.category >= number.category else Defaults.floating
-            a = self.run_framework(OPS["_filled"], [a, Constant(()), self.from_python(dtype)], {})
-        return self.run_framework((INPLACE if inplace else BINARY)[symbol], [a, b], {})
+            a = self.framework.run_framework(OPS["_filled"], [a, Constant(()), self.values.from_python(dtype)], {})
+        return self.framework.run_framework((INPLACE if inplace else BINARY)[symbol], [a, b], {})
 
     def run_time_number(self, number):
         """A varying number as an input of the graph."""
-        if self.unknown(number):
-            return TensorValue(self.recorder.number_of(number.expr) if number.fake is None else number.fake)
-        text = self.text_of(number)
+        if self.numbers.unknown(number):
+            return TensorValue(self.machine.recorder.number_of(number.expr) if number.fake is None else number.fake)
+        text = self.guarding.text_of(number)
         fake = self.entered.get(text)
-        if fake is None or fake.node not in self.graph_inputs:
-            fake = self.entered[text] = self.recorder.number(type(number.hint))
-            self.graph_inputs[fake.node] = text, None
+        if fake is None or fake.node not in self.outside.graph_inputs:
+            fake = self.entered[text] = self.machine.recorder.number(type(number.hint))
+            self.outside.graph_inputs[fake.node] = text, None
         return TensorValue(fake)
 
     def number_binary(self, symbol, a, b):
         if not all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float) for v in (a, b)):
             return None
-        if self.unknown(a) or self.unknown(b):
-            return self.unknown_binary(symbol, a, b) if symbol in SYMBOLIC else None
+        if self.numbers.unknown(a) or self.numbers.unknown(b):
+            return self.numbers.unknown_binary(symbol, a, b) if symbol in SYMBOLIC else None
         x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
         if symbol in ("/", "//", "%"):
             if y == 0:
                 return None
             if isinstance(b, Number):
                 self.truth(b)  # that it is not zero is assumed
-            elif symbol == "//" and y > 1 and isinstance(a, Number) and a.expr in self.symbols and x % y == 0:
+            elif symbol == "//" and y > 1 and isinstance(a, Number) and a.expr in self.guarding.symbols and x % y == 0:
                 # so that what is halved and doubled is again what it was
-                raise Again(("multiple", self.symbols[a.expr]), y)
+                raise Again(("multiple", self.guarding.symbols[a.expr]), y)
         if symbol in WHOLE and whole(a) and whole(b):
-            return self.from_python(BINARY[symbol](exact(a), exact(b)))
+            return self.values.from_python(BINARY[symbol](exact(a), exact(b)))
         return self.computed(BINARY[symbol], f"({{}} {symbol} {{}})", [a, b], symbol in RUN_TIME)
 
     def computed(self, function, template, operands, total=False):
@@ -125,73 +133,75 @@ class Arithmetic(Part):
             hint = function(*(v.hint if isinstance(v, Number) else v.value for v in operands))
         except (ArithmeticError, ValueError, TypeError):
             return None
-        text = template.format(*map(self.text_of, operands))
+        text = template.format(*map(self.guarding.text_of, operands))
         if type(hint) not in (int, float):
             return None
         if type(hint) is int or not total:
-            self.guard(f"type({text}) is {type(hint).__name__}")
+            self.guarding.guard(f"type({text}) is {type(hint).__name__}")
         if type(hint) is float:
             return Number(hint, text=text)
-        known = next((symbol for symbol, computed in self.symbols.items() if computed == text), None)
-        return Number(hint, self.symbol(hint, text, -INFINITY) if known is None else known)
+        known = next((symbol for symbol, computed in self.guarding.symbols.items() if computed == text), None)
+        return Number(hint, self.guarding.symbol(hint, text, -INFINITY) if known is None else known)
 
     def computed_by(self, function, operands):
         """A function of numbers that ``vary``, called in Python: as text, or where that cannot be now."""
-        operands = list(map(self.force, operands))
-        found = self.computed(function, f"{self.constant_name(function)}({', '.join(['{}'] * len(operands))})",
+        operands = list(map(self.values.force, operands))
+        found = self.computed(function, f"{self.guarding.constant_name(function)}({', '.join(['{}'] * len(operands))})",
                               operands)
         return self.fold(function, operands) if found is None else found
 
     def real_binary(self, symbol, a, b):
         """Arithmetic of framework code on a float that varies."""
-        a, b = self.from_python(a), self.from_python(b)
+        a, b = self.values.from_python(a), self.values.from_python(b)
         found = self.number_binary(symbol, a, b)
-        return self.passed_on(self.fold(BINARY[symbol], [a, b]) if found is None else found)
+        return self.framework.passed_on(self.fold(BINARY[symbol], [a, b]) if found is None else found)
 
     def real_comparison(self, symbol, a, b) -> bool:
-        return self.compare(symbol, self.from_python(a), self.from_python(b)).value
+        return self.compare(symbol, self.values.from_python(a), self.values.from_python(b)).value
 
     def method(self, value, name):
         """A special method that a user's class defines, as a Value; None where there is none."""
-        cls = self.user_class(value)
-        return self.class_attribute(cls, name) if cls else None
+        cls = self.classes.user_class(value)
+        return self.classes.class_attribute(cls, name) if cls else None
 
     def operated(self, own, reflected, a, b, otherwise):
         """An operator of user classes: the left operand's method, the right one's, or else what ``otherwise`` says."""
         first, second = self.method(a, own), self.method(b, reflected)
         sides = [Constant(None) if m is None else m for m in (first, second)]
-        swapped = second is not None and self.class_of(a) is not self.class_of(b) and issubclass(self.class_of(b),
-                                                                                                 self.class_of(a))
-        return self.call_python(operated_reflected if swapped else operated,
-                                [*sides, a, b, self.from_python(otherwise)])
+        swapped = second is not None and self.classes.class_of(a) is not self.classes.class_of(b) and issubclass(
+            self.classes.class_of(b),
+            self.classes.class_of(a))
+        return self.calls.call_python(operated_reflected if swapped else operated,
+                                [*sides, a, b, self.values.from_python(otherwise)])
 
     def compare(self, symbol, a, b):
-        a, b = self.force(a), self.force(b)
+        a, b = self.values.force(a), self.values.force(b)
         if isinstance(a, ArrayValue) or isinstance(b, ArrayValue):
-            return self.array_operation(COMPARE[symbol], lambda a, b: self.compare(symbol, a, b), a, b)
+            return self.arrays.array_operation(COMPARE[symbol], lambda a, b: self.compare(symbol, a, b), a, b)
         if isinstance(a, TensorValue) or isinstance(b, TensorValue):
             if symbol in ("==", "!=") and any(isinstance(v, Constant) and (v.value is None or isinstance(v.value, str))
                                               for v in (a, b)):
                 return Constant(symbol == "!=")
-            return self.run_framework(COMPARE[symbol], [a, b], {})
+            return self.framework.run_framework(COMPARE[symbol], [a, b], {})
         if isinstance(a, Number) or isinstance(b, Number):
             numbers = all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float, bool)
                           for v in (a, b))
-            if numbers and (self.unknown(a) or self.unknown(b)):
-                return self.unknown_comparison(symbol, a, b)
+            if numbers and (self.numbers.unknown(a) or self.numbers.unknown(b)):
+                return self.numbers.unknown_comparison(symbol, a, b)
             if whole(a) and whole(b):
                 return Constant(bool(COMPARE[symbol](exact(a), exact(b))))
             if numbers:
                 x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
-                return self.decide(COMPARE[symbol](x, y), f"({self.text_of(a)} {symbol} {self.text_of(b)})")
+                return self.decide(COMPARE[symbol](x, y),
+                                   f"({self.guarding.text_of(a)} {symbol} {self.guarding.text_of(b)})")
         own, reflected = COMPARISONS[symbol]
         if self.method(a, own) or self.method(b, reflected):
             return self.operated(own, reflected, a, b, symbol)
         if symbol == "!=" and (self.method(a, "__eq__") or self.method(b, "__eq__")):
-            return self.call_python(differing, [a, b])
+            return self.calls.call_python(differing, [a, b])
         if symbol in ("==", "!="):
             return self.equal(symbol, a, b)
-        a, b = self.set_of(a), self.set_of(b)
+        a, b = self.sets.set_of(a), self.sets.set_of(b)
         if isinstance(a, SetValue) and isinstance(b, SetValue):
             return Constant(COMPARE[symbol](set(a.items), set(b.items)))
         return self.fold(COMPARE[symbol], [self.plain(a), self.plain(b)])
@@ -202,21 +212,22 @@ class Arithmetic(Part):
 
     def decide(self, truth: bool, text: str):
         """A fact about varying numbers, guarded."""
-        self.guard(f"{text} is {truth}")
+        self.guarding.guard(f"{text} is {truth}")
         return Constant(truth)
 
     def equal(self, symbol, a, b):
-        a, b = self.set_of(a), self.set_of(b)
+        a, b = self.sets.set_of(a), self.sets.set_of(b)
         if isinstance(a, Identity) and isinstance(b, Identity):
             return Constant(self.identical(a.of, b.of) is (symbol == "=="))
         if isinstance(a, Sequence) and isinstance(b, Sequence):
             if issubclass(a.kind, tuple) != issubclass(b.kind, tuple):
                 return Constant(symbol == "!=")
             if self.decides_by_items(a) or self.decides_by_items(b):
-                return self.call_python(equal_sequences if symbol == "==" else unequal_sequences, [a, b])
+                return self.calls.call_python(equal_sequences if symbol == "==" else unequal_sequences, [a, b])
             return self.fold(COMPARE[symbol], [Sequence(list, a.items), Sequence(list, b.items)])
         if isinstance(a, Mapping) and isinstance(b, Mapping):
-            return Constant((self.known(Mapping(a.items)) == self.known(Mapping(b.items))) is (symbol == "=="))
+            return Constant((self.values.known(Mapping(a.items))
+                             == self.values.known(Mapping(b.items))) is (symbol == "=="))
         if isinstance(a, SetValue) and isinstance(b, SetValue):
             return Constant((set(a.items) == set(b.items)) is (symbol == "=="))
         if self.plain_identity(a) or self.plain_identity(b):
@@ -225,39 +236,39 @@ class Arithmetic(Part):
 
     def decides_by_items(self, sequence) -> bool:
         """Whether a comparison has to ask each item: of those that vary, or that answer for themselves."""
-        return any(isinstance(self.item(sequence, k), (TensorValue, Number, Instance, Sequence))
+        return any(isinstance(self.containers.item(sequence, k), (TensorValue, Number, Instance, Sequence))
                    for k in range(len(sequence.items)))
 
     def plain_identity(self, value):
         """Whether equality with this value is identity."""
         if isinstance(value, (Function, Method, ContainerMethod, ExceptionValue, Partial)):
             return True
-        cls = self.class_of(value) if isinstance(value, (Object, Instance)) else None
+        cls = self.classes.class_of(value) if isinstance(value, (Object, Instance)) else None
         return cls is not None and cls.__eq__ is object.__eq__
 
     def identical(self, a, b) -> bool:
-        a, b = self.force(a), self.force(b)
+        a, b = self.values.force(a), self.values.force(b)
         if isinstance(a, (Constant, Object)) and isinstance(b, (Constant, Object)):
             if a is not b:
-                self.pin(a)
-                self.pin(b)
+                self.outside.pin(a)
+                self.outside.pin(b)
             if isinstance(a, Object) and isinstance(
                     b, Object) and a.value is not b.value and a.source is not None and b.source is not None:
-                self.guard("{0} is not {1}", a.source, b.source)
+                self.guarding.guard("{0} is not {1}", a.source, b.source)
             return a.value is b.value or (type(a.value) in (int, str) and type(a.value) is type(b.value)
                                           and a.value == b.value)
         if isinstance(a, TensorValue) and isinstance(b, TensorValue) and a.fake is b.fake:
             return True
         if a is not b and a.source is not None and b.source is not None:
-            self.guard("{0} is not {1}", a.source, b.source)
+            self.guarding.guard("{0} is not {1}", a.source, b.source)
         return a is b
 
     def matches(self, a, b) -> bool:
         """Whether a value is another, or equal to it, as containers ask."""
-        return self.identical(a, b) or self.truth(self.now(self.from_python(operator.eq), [a, b]))
+        return self.identical(a, b) or self.truth(self.machine.now(self.values.from_python(operator.eq), [a, b]))
 
     def truth(self, value) -> bool:
-        value = self.force(value)
+        value = self.values.force(value)
         if isinstance(value, Constant):
             return bool(value.value)
         if isinstance(value, Number):
@@ -269,38 +280,38 @@ class Arithmetic(Part):
             return bool(value.items)
         if isinstance(value, View):
             return bool(value.mapping.items)
-        if isinstance(value, TensorValue) and isinstance(value.fake, Fake) and self.recorder.value_of(
+        if isinstance(value, TensorValue) and isinstance(value.fake, Fake) and self.machine.recorder.value_of(
                 value.fake) is not None:
-            return bool(self.recorder.value_of(value.fake))
+            return bool(self.machine.recorder.value_of(value.fake))
         if isinstance(value, (TensorValue, ArrayValue, Deferred)):
-            raise Break("RB002", f"bool() of a {self.describe(value)}")
+            raise Break("RB002", f"bool() of a {self.values.describe(value)}")
         if isinstance(value, (Object, Instance)):
             return self.object_truth(value)
         return True
 
     def object_truth(self, value):
         for name in ("__bool__", "__len__"):
-            if found := self.has(value, name):
-                answer = self.now_answered(name, found, value)
+            if found := self.protocols.has(value, name):
+                answer = self.protocols.now_answered(name, found, value)
                 return self.truth(answer)
         if value.payload is not None:
             return self.truth(value.payload)
-        cls = self.class_of(value)
+        cls = self.classes.class_of(value)
         if isinstance(value, Object) and not isinstance(value.value,
                                                         IDENTITIES) and any(static(cls, name) is not ABSENT
                                                                             for name in ("__bool__", "__len__")):
             raise Break("RB004", f"truth of a {cls.__name__}")
-        if self.is_class(value) and any(static(cls, name) is not ABSENT for name in ("__bool__", "__len__")):
+        if self.classes.is_class(value) and any(static(cls, name) is not ABSENT for name in ("__bool__", "__len__")):
             raise Break("RB004", f"truth of a {cls.__name__}")
         return True
 
     def fold(self, function, arguments, keywords=None):
         """A function of known values, called now."""
-        known = [self.known(a) for a in arguments]
-        named = {k: self.known(v) for k, v in (keywords or {}).items()}
+        known = [self.values.known(a) for a in arguments]
+        named = {k: self.values.known(v) for k, v in (keywords or {}).items()}
         try:
-            return self.from_python(function(*known, **named))
+            return self.values.from_python(function(*known, **named))
         except Break:
             raise
         except Exception as error:
-            raise Raised(ExceptionValue(type(error), [self.from_python(a) for a in error.args])) from None
+            raise Raised(ExceptionValue(type(error), [self.values.from_python(a) for a in error.args])) from None

@@ -33,14 +33,12 @@ COROUTINE = 0x80 | 0x200
 
 
 class Instruction:
-    """One step: what it does, its argument, its offset, the offset after it, where it may jump, the source line;
-    ``rule`` names its method."""
+    """One step: what it does, its argument, its offset, the offset after it, where it may jump, the source line."""
 
-    __slots__ = ("op", "arg", "offset", "next", "target", "line", "rule")
+    __slots__ = ("op", "arg", "offset", "next", "target", "line")
 
     def __init__(self, op, arg, offset, target, line):
         self.op, self.arg, self.offset, self.target, self.line, self.next = op, arg, offset, target, line, None
-        self.rule = f"do_{op}"
 
     def __repr__(self):
         return f"{self.offset}: {self.op} {self.arg!r}" + (f" to {self.target}" if self.target is not None else "")

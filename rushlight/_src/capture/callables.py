@@ -5,41 +5,47 @@ from __future__ import annotations
 import types
 
 from ..core.native import Tensor
-from .attributes import is_framework
+from .classes import is_framework
 from .parts import Part
 from .values import Function, Object
 
 
-class Callables(Part):
+class Callables(Part, part="callables"):
     """The part of the Machine that hands functions to framework code."""
+
+    needs = "attributes", "calls", "instructions", "values"
+
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.made: dict = {}  # id of a Function -> (what framework code calls, it)
 
     def for_framework(self, value):
         """The Python value that framework code gets which calls functions: these, and objects that hold them, made of
         what is captured."""
-        value = self.force(value)
+        value = self.values.force(value)
         if isinstance(value, Function) or isinstance(value, Object) and isinstance(value.value, types.FunctionType):
             return self.callable_of(value)
         parts = getattr(type(value.value), "captured_attributes", ()) if isinstance(value, Object) else ()
         if parts:
             made = object.__new__(type(value.value))
             for name in parts:
-                setattr(made, name, self.for_framework(self.getattr(value, name)))
+                setattr(made, name, self.for_framework(self.attributes.getattr(value, name)))
             return made
-        return self.concrete(value)
+        return self.values.concrete(value)
 
     def callable_of(self, value):
         """A function whose closure, defaults and global tensors are those that were captured."""
         if isinstance(value, Object):
             if is_framework(value.value.__module__):
                 return value.value
-            value = self.as_function(value)
-        if id(value) in self.callables:
-            return self.callables[id(value)][0]
+            value = self.calls.as_function(value)
+        if id(value) in self.made:
+            return self.made[id(value)][0]
         cells = [types.CellType() for _ in value.closure]
         made = types.FunctionType(value.code, self.namespace_of(value), value.name,
                                   tuple(map(self.for_framework, value.defaults or ())), tuple(cells))
         made.__kwdefaults__ = {n: self.for_framework(v) for n, v in value.keyword_defaults.items()}
-        self.callables[id(value)] = made, value
+        self.made[id(value)] = made, value
         for cell, captured in zip(cells, value.closure):
             if captured.content is not None:
                 cell.cell_contents = self.for_framework(captured.content)
@@ -53,5 +59,5 @@ class Callables(Part):
             if isinstance(value, (Tensor, int, float, list, tuple,
                                   dict)) or isinstance(value, types.FunctionType) and not is_framework(
                                       value.__module__):
-                namespace[name] = self.for_framework(self.load_global(function.namespace, name))
+                namespace[name] = self.for_framework(self.instructions.load_global(function.namespace, name))
         return namespace

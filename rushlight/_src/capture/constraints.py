@@ -46,7 +46,7 @@ def checked(machine) -> dict:
     """{text of a size that is said to vary: whether it may}.  ConstraintViolationError where the program needs one
     value of it all the same."""
     found, names = {}, machine.entry.places[0].locals + machine.entry.places[0].cells
-    for text, (expr, made) in machine.constrained.items():
+    for text, (expr, made) in machine.guarding.constrained.items():
         size = evaluate(expr, machine.facts.hints)
         if made.low is not None and size < made.low or made.high is not None and size > made.high:
             raise ConstraintViolationError(
@@ -74,7 +74,7 @@ def fixed(machine, symbol) -> str:
                        {s: v * other // now for s, v in hints.items()}):
             if all(bool(evaluate(condition, values)) is outcome for condition, outcome in guards):
                 return ""
-    return " and ".join(f"({machine.expression(condition)}) is {outcome}" for condition, outcome in guards)
+    return " and ".join(f"({machine.guarding.expression(condition)}) is {outcome}" for condition, outcome in guards)
 
 
 def named(text, names) -> str:

@@ -121,23 +121,28 @@ class Wrapped(Flow):
         return programs[0](*values)
 
 
-class Control(Part):
+class Control(Part, part="control"):
     """How the machine records functions that run as often as data decide."""
+
+    needs = "builtins", "calls", "classes", "containers", "framework", "mappings", "numbers", "transforms", "values"
 
     @CALLED.by(cond)
     def cond(self, pred, true_fn, false_fn, operands=None):
         """``torch.cond``."""
-        pred, operands = self.force(pred), self.force(operands or Sequence(tuple, []))
-        right = isinstance(operands, Sequence) and all(self.builtin_callable(f).value for f in (true_fn, false_fn))
+        pred, operands = self.values.force(pred), self.values.force(operands or Sequence(tuple, []))
+        right = isinstance(operands, Sequence) and all(self.builtins.builtin_callable(f).value
+                                                       for f in (true_fn, false_fn))
         if right and isinstance(pred, Constant) and type(pred.value) is bool:
-            return self.call(true_fn if pred.value else false_fn, self.items_of(operands), {})
-        if not right or not self.unknown(pred) and not (isinstance(pred, TensorValue) and pred.fake.numel() == 1):
-            return self.inline(self.as_function(self.from_python(cond)), [pred, true_fn, false_fn, operands], {})
-        given = self.items_of(operands)
+            return self.calls.call(true_fn if pred.value else false_fn, self.containers.items_of(operands), {})
+        if not right or not self.numbers.unknown(pred) and not (isinstance(pred, TensorValue) and pred.fake.numel()
+                                                                == 1):
+            return self.calls.inline(self.calls.as_function(self.values.from_python(cond)),
+                                     [pred, true_fn, false_fn, operands], {})
+        given = self.containers.items_of(operands)
         if isinstance(pred, TensorValue) and differs(pred.fake):
-            return self.selected(pred, *(self.now(function, list(given)) for function in (true_fn, false_fn)))
-        condition = self.recorder.lowered(self.operand(pred) if self.unknown(pred)
-                                          else self.recorder.entered(pred.fake))
+            return self.selected(pred, *(self.machine.now(function, list(given)) for function in (true_fn, false_fn)))
+        condition = self.machine.recorder.lowered(self.numbers.operand(pred) if self.numbers.unknown(pred)
+                                          else self.machine.recorder.entered(pred.fake))
         bodies = [self.followed(function, given) for function in (true_fn, false_fn)]
         self.agree(bodies[0].spec, bodies[1].spec, *bodies)
         grad = any(r.fake._needs_grad for body in bodies for r in body.results)
@@ -146,7 +151,7 @@ class Control(Part):
                               bodies[0].spec)
 
     @CALLED.by(wrap)
-    def wrap(self, function, /, *arguments, **keywords):
+    def wrap_call(self, function, /, *arguments, **keywords):
         """``wrap``: a call that is one node."""
         body = self.followed(function, arguments, keywords)
         programs, given, _ = self.programs([body], [])
@@ -159,22 +164,24 @@ class Control(Part):
         spec = self.flattened(yes, first)
         if spec != self.flattened(no, second):
             raise Break("RB007", "a choice between trees that are nested differently")
-        return self.tree_of(spec, iter([self.run_framework(OPS["where"], [pred, a, b], {})
+        return self.tree_of(spec, iter([self.framework.run_framework(OPS["where"], [pred, a, b], {})
                                         for a, b in zip(first, second)]))
 
     @CALLED.by(while_loop)
     def while_loop(self, cond_fn, body_fn, carried_inputs, additional_inputs=None):
         """``while_loop``: of values that gradients reach in a later round, so they do from the first."""
-        if not all(self.builtin_callable(f).value for f in (cond_fn, body_fn)):
-            return self.inline(self.as_function(self.from_python(while_loop)), [cond_fn, body_fn, carried_inputs], {})
-        more = self.expanded(additional_inputs) if additional_inputs is not None else []
-        numbers = {k: self.class_of(v) for k, v in enumerate(map(self.force, self.expanded(carried_inputs)))
-                   if self.class_of(v) in (int, float)}
+        if not all(self.builtins.builtin_callable(f).value for f in (cond_fn, body_fn)):
+            return self.calls.inline(self.calls.as_function(self.values.from_python(while_loop)),
+                                     [cond_fn, body_fn, carried_inputs], {})
+        more = self.containers.expanded(additional_inputs) if additional_inputs is not None else []
+        numbers = {k: self.classes.class_of(v)
+                   for k, v in enumerate(map(self.values.force, self.containers.expanded(carried_inputs)))
+                   if self.classes.class_of(v) in (int, float)}
         if numbers:
-            given = [cond_fn, body_fn, carried_inputs, Sequence(tuple, more), self.from_python(numbers)]
-            return self.now(self.from_python(polyfills.loop_with_numbers),
-                            [self.from_python(while_loop), self.from_python(tensor), *given])
-        spec, carried = self.carried(Sequence(tuple, self.expanded(carried_inputs)))
+            given = [cond_fn, body_fn, carried_inputs, Sequence(tuple, more), self.values.from_python(numbers)]
+            return self.machine.now(self.values.from_python(polyfills.loop_with_numbers),
+                            [self.values.from_python(while_loop), self.values.from_python(tensor), *given])
+        spec, carried = self.carried(Sequence(tuple, self.containers.expanded(carried_inputs)))
         flags = [v.fake._needs_grad for v in carried]
         while True:
             slots = [self.slot(v.fake._meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
@@ -198,7 +205,7 @@ class Control(Part):
         row_spec = self.flattened(xs, rows)
         length = rows[0].fake._meta.shape[0]
         if type(length) is int and length <= WRITTEN_OUT:
-            return self.inline(self.as_function(self.from_python(steps)), [combine_fn, init, xs], {})
+            return self.calls.inline(self.calls.as_function(self.values.from_python(steps)), [combine_fn, init, xs], {})
         spec, carried = self.carried(init)
         rows = [self.straight(row) for row in rows]
         flags = [v.fake._needs_grad for v in carried]
@@ -223,17 +230,17 @@ class Control(Part):
     # --- trees of tensors ---------------------------------------------------------------------------------------------
     def flattened(self, value, leaves):
         """How a tree is nested; its tensors go to ``leaves``."""
-        value = self.force(value)
+        value = self.values.force(value)
         if isinstance(value, TensorValue):
             leaves.append(value)
             return ()
         if isinstance(value, Sequence) and (value.kind in (list, tuple) or hasattr(value.kind, "_fields")):
-            return value.kind, [self.flattened(v, leaves) for v in self.items_of(value)]
+            return value.kind, [self.flattened(v, leaves) for v in self.containers.items_of(value)]
         if isinstance(value, Mapping) and value.kind is dict:
-            return dict, {k: self.flattened(self.lookup(value, k), leaves) for k in value.items}
+            return dict, {k: self.flattened(self.mappings.lookup(value, k), leaves) for k in value.items}
         if isinstance(value, Constant):
             return None, type(value.value), value.value
-        raise Break("RB001", f"control flow over a {self.describe(value)}: only trees of tensors are taken")
+        raise Break("RB001", f"control flow over a {self.values.describe(value)}: only trees of tensors are taken")
 
     def tree_of(self, spec, leaves):
         """The tree of a spec with these tensors."""
@@ -247,7 +254,8 @@ class Control(Part):
 
     def straight(self, value):
         """A tensor as programs take it that expect nothing of its strides."""
-        return self.run_framework(Tensor.contiguous, [self.from_python(self.recorder.entered(value.fake))], {})
+        return self.framework.run_framework(Tensor.contiguous,
+                                            [self.values.from_python(self.machine.recorder.entered(value.fake))], {})
 
     def carried(self, tree) -> tuple:
         """(how the values that a loop carries are nested, they)."""
@@ -258,17 +266,18 @@ class Control(Part):
     def slot(self, meta, needs_grad, inputs):
         """An argument of a function that is followed, in place of the values that it will get."""
         meta = meta.like(tuple(meta.shape))
-        return self.from_python(self.recorder.fake(Node(self.recorder.name("c"), None, meta=meta), meta, needs_grad,
+        return self.values.from_python(self.machine.recorder.fake(Node(self.machine.recorder.name("c"), None,
+                                                                       meta=meta), meta, needs_grad,
                                                    inputs))
 
     # --- following ----------------------------------------------------------------------------------------------------
     def followed(self, function, arguments, keywords=None) -> Body:
         """A function of the program as a Body; a Break where it has effects."""
-        recorder, modes = self.recorder, self.modes_set()
-        effects, start = Effects(self), len(recorder.nodes)
-        kept, checked = dict(recorder.read_before), len(self.facts.checked)
+        recorder, modes = self.machine.recorder, self.transforms.modes_set()
+        effects, start = Effects(self.machine), len(recorder.nodes)
+        kept, checked = dict(recorder.read_before), len(self.machine.facts.checked)
         try:
-            result, leaves = self.now(function, list(arguments), keywords), []
+            result, leaves = self.machine.now(function, list(arguments), keywords), []
         except Raised as error:
             raise Break("RB007", "a function of control flow that raises, if it is called") from error
         spec = self.flattened(result, leaves)
@@ -276,23 +285,24 @@ class Control(Part):
         nodes = recorder.nodes[start:]
         del recorder.nodes[start:]
         recorder.read_before = kept
-        self.restore_modes(modes)
+        self.transforms.restore_modes(modes)
         inside = set(nodes)
         writes = any(recorder.root(t) not in inside for n in nodes for t in recorder.targets.get(n, ()))
-        if writes or effects.changed(self) or len(self.facts.checked) != checked or any(isinstance(n.op, Effect)
-                                                                                        for n in nodes):
+        if writes or effects.changed(self.machine) or len(self.machine.facts.checked) != checked or any(
+                isinstance(n.op, Effect)
+                for n in nodes):
             raise Break("RB001", PURE)
         return Body(recorder.in_turn(nodes) if in_stages(nodes) else nodes, leaves, spec)
 
     def apart(self, leaves, inside) -> list:
         """Results with memory of their own, in order: whichever program makes them, what follows sees no difference."""
-        recorder, seen, found = self.recorder, set(), []
+        recorder, seen, found = self.machine.recorder, set(), []
         for leaf in leaves:
             root = recorder.root(leaf.fake.node)
             if root not in inside or root in seen:
-                leaf = self.run_framework(OPS["clone"], [leaf], {})
+                leaf = self.framework.run_framework(OPS["clone"], [leaf], {})
             seen.add(root)
-            found.append(self.run_framework(Tensor.contiguous, [leaf], {}))
+            found.append(self.framework.run_framework(Tensor.contiguous, [leaf], {}))
         return found
 
     def agree(self, spec, other, body, values):
@@ -307,7 +317,7 @@ class Control(Part):
     def programs(self, bodies, slots, values=()) -> tuple:
         """(a program for each body, the arguments of all, how many of these come before ``values``, which stand for the
         ``slots``)."""
-        recorder = self.recorder
+        recorder = self.machine.recorder
         within = [v.fake.node for row in slots for v in row]
         read = [body.reads(recorder, within) for body in bodies]
         outside = list(dict.fromkeys(n for nodes, _ in read for n in nodes))
@@ -315,7 +325,7 @@ class Control(Part):
         numbers, tensors = [n for n in outside if n.weak], [n for n in outside if not n.weak]
         sizes = [Node(s.arg[0], None, meta=NUMBER_METAS[int]) for s in symbols]
         inputs = [*numbers, *within, *tensors, *sizes]
-        owner = self.entry.owner
+        owner = self.machine.entry.owner
         graphs = [Graph(inputs, body.nodes, [r.fake.node for r in body.results]) for body in bodies]
         for graph in graphs:
             graph.views = dict(recorder.bases)
@@ -324,10 +334,11 @@ class Control(Part):
 
     def resulting(self, operator, arguments, bodies, metas, grad, spec):
         """Records a node of control flow; its results as the program gets them."""
-        recorder = self.recorder
+        recorder = self.machine.recorder
         inputs = frozenset().union(*(r.fake.inputs for body in bodies for r in body.results))
         node = recorder.node(operator, tuple(arguments), tuple(metas))
-        made = [self.from_python(recorder.result(node, k, meta, None, (), bool(grad and mine.grad), inputs, True))
+        made = [self.values.from_python(recorder.result(node, k, meta, None, (), bool(grad and mine.grad), inputs,
+                                                        True))
                 for k, meta in enumerate(metas)]
         return self.tree_of(spec, iter(made))
 
@@ -338,19 +349,20 @@ class Effects:
     def __init__(self, machine):
         self.found: dict = {}  # id -> (a Value, what it held)
         self.before = self.counts(machine)
-        self.attributes = dict(machine.attributes)
+        self.attributes = dict(machine.writes.set_attributes)
         roots = [v for frame in machine.frames for v in (*frame.locals.values(), *frame.cells.values(), *frame.stack)]
-        pending = [*roots, *machine.wrapped.values()]
+        pending = [*roots, *machine.outside.wrapped.values()]
         while pending:
             value = pending.pop()
             if id(value) not in self.found:
                 self.found[id(value)] = value, held(value)
                 pending += parts(value)
-                pending += [v for (owner, _), v in machine.attributes.items() if isinstance(value, Instance)
+                pending += [v for (owner, _), v in machine.writes.set_attributes.items() if isinstance(value, Instance)
                             and owner == id(value)]
 
     def counts(self, machine):
-        return len(machine.changed), dict(machine.stores), len(machine.notes), len(machine.numbers), machine.drawn, len(
+        return len(machine.writes.changed), dict(machine.writes.set_globals), len(machine.output.notes), len(
+            machine.training.computed), machine.random.drawn, len(
             machine.recorder.leaves), len(machine.recorder.hooked)
 
     def changed(self, machine) -> bool:
@@ -362,8 +374,8 @@ class Effects:
             if len(before) != len(now) or any(a is not b and a != b and type(a) is not Lazy
                                               for a, b in zip(before, now)):
                 return True
-        return any(self.attributes.get(key) is not value and self.is_outer(machine.owners[key][0])
-                   for key, value in machine.attributes.items())
+        return any(self.attributes.get(key) is not value and self.is_outer(machine.writes.owners[key][0])
+                   for key, value in machine.writes.set_attributes.items())
 
     def is_outer(self, owner) -> bool:
         return owner.value is not mine if isinstance(owner, Object) else id(owner) in self.found

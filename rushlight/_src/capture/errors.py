@@ -3,7 +3,8 @@ from __future__ import annotations
 
 REASONS = {
     "RB001": ("a call that cannot be written into a graph",
-              "Move the call out of the compiled function, or mark it with compiler.disable to make the break explicit."),
+              "Move the call out of the compiled function, or mark it with compiler.disable to make the break "
+              "explicit."),
     "RB002": ("the value of a tensor decides what happens next",
               "Use torch.where or torch.cond instead of a Python branch, or keep the number in a tensor."),
     "RB003": ("a number that data decide has to be known",

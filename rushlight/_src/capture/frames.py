@@ -12,7 +12,8 @@ from ..core.native import mine, state
 from ..core.settings import settings
 from . import marks
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
-from .emit import Place, write_segment
+from .emit import write_segment
+from .segment import Place
 from .errors import Again, CaptureError, RecompileLimitError
 from .machine import Machine
 from .constraints import named, constraints_of, still

@@ -11,7 +11,7 @@ from ..core.native import Op
 from ..core.op import make
 from ..graph.graph import Graph, Node, nodes_in
 from ...utils.hooks import RemovableHandle
-from .attributes import is_framework
+from .classes import is_framework
 from .bytecode import listing
 from .errors import Again, Break
 from .parts import Part
@@ -36,28 +36,33 @@ class Observer:
         self.tensor, self.hook, self.place = tensor, hook, place
 
 
-class Hooks(Part):
+class Hooks(Part, part="hooks"):
     """How the machine records ``register_hook`` and ``retain_grad``.  ``computing``: the hook that is followed, which
     may call only what has no effects."""
 
-    computing = None
+    needs = "calls", "random", "training", "values", "writes"
+
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.observers: list = []  # hooks with effects on gradients
+        self.computing = None  # the hook that is followed
 
     def register_hook(self, tensor, hook):
         """``tensor.register_hook(hook)`` of a value of the graph."""
-        recorder, node, hook = self.recorder, tensor.fake.node, self.force(hook)
+        recorder, node, hook = self.machine.recorder, tensor.fake.node, self.values.force(hook)
         if isinstance(hook, Object) and not is_framework(getattr(hook.value, "__module__",
                                                                  "")) and inspect.isfunction(hook.value):
-            hook = self.as_function(hook)
+            hook = self.calls.as_function(hook)
         if (node.op is None or not tensor.fake._needs_grad or node in recorder.bases or node in recorder.writers
             or not isinstance(hook, Function)):
             raise Break("RB011", "register_hook() of a value from outside, or that shares memory")
         body, observed = None, not all(one.op.startswith(COMPUTING) for one in listing(hook.code).instructions)
         if not observed:
-            depth, start = len(self.frames), len(recorder.nodes)
+            depth, start = len(self.machine.frames), len(recorder.nodes)
             try:
                 body = self.derivative(tensor.fake, hook)
             except Effect:
-                del self.frames[depth:], recorder.nodes[start:]
+                del self.machine.frames[depth:], recorder.nodes[start:]
                 observed = True
         if observed:
             self.observe(tensor, hook)
@@ -65,22 +70,22 @@ class Hooks(Part):
             if any(o.tensor is tensor for o in self.observers):
                 raise Break("RB011", "a hook that changes a gradient which another one watches")
             self.attach(recorder, node, body)
-        frame = self.frames[-1]
+        frame = self.machine.frames[-1]
         return Transformed(RemovableHandle({}, None), (frame.code, frame.now.offset),
                            "the handle of a hook, which is kept")
 
     def observe(self, tensor, hook):
         """Has a hook with effects called, or (None) the gradient kept, by the backward passes of the segment."""
-        if tensor.fake.node in self.recorder.hooked:
+        if tensor.fake.node in self.machine.recorder.hooked:
             raise Break("RB011", "a gradient that a hook changes and another one watches")
-        self.observers.append(Observer(tensor, hook, self.recorder.place()))
+        self.observers.append(Observer(tensor, hook, self.machine.recorder.place()))
 
     def retain_grad(self, tensor):
         """``tensor.retain_grad()``."""
         node = tensor.fake.node
         if not tensor.fake._needs_grad:
             raise Break("RB007", "retain_grad() of a tensor that wants no gradient")
-        if tensor.source is None and node not in self.recorder.leaves and not self.retains(tensor):
+        if tensor.source is None and node not in self.machine.recorder.leaves and not self.retains(tensor):
             self.observe(tensor, None)
         elif tensor.source is not None and not tensor.real.is_leaf:
             raise Break("RB011", "retain_grad() of a value from outside")
@@ -93,48 +98,51 @@ class Hooks(Part):
     def observed_by(self, outputs) -> list:
         """The tensors with observers that a backward pass from these nodes reaches, latest first."""
         tensors = list(dict.fromkeys(o.tensor for o in self.observers))
-        found = self.reach([t.fake.node for t in tensors])
+        found = self.training.reach([t.fake.node for t in tensors])
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
-        nodes = self.recorder.nodes
+        nodes = self.machine.recorder.nodes
         return sorted((t for t in tensors if t.fake.node in reached), key=lambda t: nodes.index(t.fake.node),
                       reverse=True)
 
     def observed(self, tensor, gradient):
         """Calls the hooks of a tensor that a backward pass has reached; they see the gradient and leave it as it is."""
         for one in [o for o in self.observers if o.tensor is tensor and o.hook is not None]:
-            changed = self.force(self.now(one.hook, [gradient]))
+            changed = self.values.force(self.machine.now(one.hook, [gradient]))
             if not (isinstance(changed, Constant) and changed.value is None):
                 raise Again(one.place, Break("RB011", "a hook that changes the gradient and has effects"))
         if self.retains(tensor):
-            self.put(tensor, "grad", self.accumulated(self.attributes.get((id(tensor), "grad")), gradient, False),
+            self.writes.put(tensor, "grad",
+                            self.training.accumulated(self.writes.set_attributes.get((id(tensor), "grad")), gradient,
+                                                      False),
                      False)
 
     def unseen(self, carrying):
         """A break at a hook that a later backward pass from these outputs, which keep their history, would have to
         call."""
         for one in self.observers:
-            found = self.reach([one.tensor.fake.node])
+            found = self.training.reach([one.tensor.fake.node])
             if any(found.get(node) for node in carrying):
-                raise Again(one.place, Break(
-                    "RB011", "register_hook() or retain_grad(), and a backward pass later than in the compiled function"))
+                raise Again(one.place, Break("RB011", "register_hook() or retain_grad(), and a backward pass later than "
+                                                      "in the compiled function"))
 
     def derivative(self, fake, hook):
         """What a hook makes of a gradient, as a Graph: of that, and of other values of the graph; None where it leaves
         it as it is."""
-        recorder = self.recorder
+        recorder = self.machine.recorder
         gradient = recorder.fake(Node(recorder.name("g"), None, meta=fake._meta), fake._meta, False, fake.inputs)
-        start, drawn = len(recorder.nodes), self.drawn
+        start, drawn = len(recorder.nodes), self.random.drawn
         self.computing = hook
         try:
             with recording(False):
-                result = self.force(self.now(hook, [self.from_python(gradient)]))
+                result = self.values.force(self.machine.now(hook, [self.values.from_python(gradient)]))
         finally:
             self.computing = None
         nodes = recorder.nodes[start:]
         del recorder.nodes[start:]
         if isinstance(result, Constant) and result.value is None:
             return None
-        wrong = in_stages(nodes) or drawn != self.drawn or any(n in recorder.writers or any(expressions_in(n.args))
+        wrong = in_stages(nodes) or drawn != self.random.drawn or any(n in recorder.writers
+                                                                      or any(expressions_in(n.args))
                                                                for n in nodes)
         if wrong or not isinstance(result, TensorValue) or tuple(result.fake._meta.shape) != tuple(fake._meta.shape):
             raise Break("RB011", "a hook whose result is no gradient of the graph")
@@ -165,7 +173,7 @@ class Hooks(Part):
         known = isinstance(function, Object) and (isinstance(function.value, (Op, Callable))
                                                   or is_framework(getattr(function.value, "__module__", None)))
         if not (plain or known):
-            raise Effect("RB011", f"a hook that calls a {self.describe(function)}")
+            raise Effect("RB011", f"a hook that calls a {self.values.describe(function)}")
 
 
 def hooked(body: Graph):

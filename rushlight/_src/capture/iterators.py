@@ -4,7 +4,7 @@ from __future__ import annotations
 import itertools
 
 from . import polyfills
-from .attributes import ABSENT, static
+from .classes import ABSENT, static
 from .containers import raised
 from .errors import Break, Raised
 from .parts import CALLED, METHODS, Part
@@ -29,32 +29,34 @@ STATELESS = frozenset((map, filter, zip, itertools.starmap, itertools.filterfals
 CALLABLE = (Function, Method, ContainerMethod, Partial)
 
 
-class Iterators(Part):
+class Iterators(Part, part="iterators"):
     """How the machine iterates."""
+
+    needs = "arithmetic", "calls", "classes", "containers", "generators", "protocols", "values"
 
     def iterator(self, value):
         """``iter(value)``; None if a frame was pushed."""
-        whole, value = self.force(value), self.as_container(value)
+        whole, value = self.values.force(value), self.containers.as_container(value)
         if isinstance(value, (IteratorValue, GeneratorValue)):
             return value
-        if not self.is_class(whole) and (found := self.has(whole, "__iter__")):
-            return self.answered("__iter__", found, whole)
+        if not self.classes.is_class(whole) and (found := self.protocols.has(whole, "__iter__")):
+            return self.protocols.answered("__iter__", found, whole)
         if isinstance(value, Sequence):
             return IteratorValue(value)
-        if isinstance(value, (Object, Instance)) and not self.is_class(value):
-            if self.has(value, "__getitem__"):
-                return self.call_python(polyfills.by_index, [value])
+        if isinstance(value, (Object, Instance)) and not self.classes.is_class(value):
+            if self.protocols.has(value, "__getitem__"):
+                return self.calls.call_python(polyfills.by_index, [value])
             if isinstance(value, Instance):
                 raise raised(TypeError, f"{value.cls.__name__!r} object is not iterable")
-        elif self.is_class(value) and (found := self.class_attribute(type(value.value),
+        elif self.classes.is_class(value) and (found := self.classes.class_attribute(type(value.value),
                                                                      "__iter__")) and not hasattr(value.value,
                                                                                                   "__members__"):
-            return self.answered("__iter__", found, value)
-        items = self.listed(value)
+            return self.protocols.answered("__iter__", found, value)
+        items = self.containers.listed(value)
         if items is None:
             if isinstance(value, Constant):
-                return self.fold(iter, [value])
-            raise Break("RB004", f"iteration over a {self.describe(value)}")
+                return self.arithmetic.fold(iter, [value])
+            raise Break("RB004", f"iteration over a {self.values.describe(value)}")
         if isinstance(value, TensorValue):
             return IteratorValue(Sequence(tuple, items))
         made = IteratorValue(Sequence(list, items), 0, value)
@@ -65,20 +67,21 @@ class Iterators(Part):
 
     def reverse_iterator(self, value):
         """``reversed(value)``."""
-        value = self.force(value)
-        if found := self.has(value, "__reversed__"):
-            return self.call(found, [value], {})
-        if self.user_class(value) and self.as_container(value) is value:
-            if self.has(value, "__len__") and self.has(value, "__getitem__"):
-                return IteratorValue(Sequence(list, self.expanded(value)[::-1]))
-            raise Break("RB007", f"reversed() of a {self.class_of(value).__name__}")
-        inner = self.as_container(value)
-        cls = self.class_of(inner)
+        value = self.values.force(value)
+        if found := self.protocols.has(value, "__reversed__"):
+            return self.calls.call(found, [value], {})
+        if self.classes.user_class(value) and self.containers.as_container(value) is value:
+            if self.protocols.has(value, "__len__") and self.protocols.has(value, "__getitem__"):
+                return IteratorValue(Sequence(list, self.containers.expanded(value)[::-1]))
+            raise Break("RB007", f"reversed() of a {self.classes.class_of(value).__name__}")
+        inner = self.containers.as_container(value)
+        cls = self.classes.class_of(inner)
         if not hasattr(cls, "__reversed__") and (isinstance(inner, Mapping) or not hasattr(cls, "__getitem__")):
             raise raised(TypeError, f"{cls.__name__!r} object is not reversible")
         if isinstance(inner, Sequence) and issubclass(inner.kind, list):
-            return IteratorValue(Sequence(list, self.items_of(inner)[::-1]), 0, inner, True)
-        return IteratorValue(Sequence(list, self.expanded(inner)[::-1]), 0, None if isinstance(inner, TensorValue)
+            return IteratorValue(Sequence(list, self.containers.items_of(inner)[::-1]), 0, inner, True)
+        return IteratorValue(Sequence(list, self.containers.expanded(inner)[::-1]), 0,
+                             None if isinstance(inner, TensorValue)
                              else inner, True)
 
     def class_of_iterator(self, value):
@@ -86,7 +89,7 @@ class Iterators(Part):
         if isinstance(value, Rows):
             return value.kind
         of = value.of or value.sequence
-        like = self.class_of(of)
+        like = self.classes.class_of(of)
         example = of.value if isinstance(of, Constant) else getattr({}, of.part)() if isinstance(
             of, View) else () if issubclass(like, tuple) else like()
         return type(reversed(example) if value.turned else iter(example))
@@ -98,14 +101,14 @@ class Iterators(Part):
         places = ITERATED.get(kind, slice(0, 0))
         arguments = list(arguments)
         for at in range(len(arguments))[places]:
-            arguments[at] = self.now(self.from_python(iter), [arguments[at]])
+            arguments[at] = self.machine.now(self.values.from_python(iter), [arguments[at]])
         for at in range(len(arguments))[POOLED.get(kind, slice(0, 0))]:
-            arguments[at] = Sequence(tuple, self.expanded(arguments[at]))
+            arguments[at] = Sequence(tuple, self.containers.expanded(arguments[at]))
         self.check_arguments(kind, arguments, keywords)
         rows = self.rows(kind, arguments, keywords)
         if rows is not None:
             return rows
-        made = self.call_python(polyfills.POLYFILLS[kind], arguments, keywords)
+        made = self.calls.call_python(polyfills.POLYFILLS[kind], arguments, keywords)
         made.kind, made.arguments = kind, (arguments, keywords)
         return made
 
@@ -114,7 +117,7 @@ class Iterators(Part):
         if kind is zip and not keywords and all(isinstance(a, IteratorValue) for a in arguments):
             return Rows(zip, arguments)
         if kind is enumerate and isinstance(arguments[0], IteratorValue):
-            start = self.index_of(arguments[1] if len(arguments) > 1 else keywords.get("start", Constant(0)))
+            start = self.protocols.index_of(arguments[1] if len(arguments) > 1 else keywords.get("start", Constant(0)))
             if isinstance(start, Constant):
                 return Rows(enumerate, arguments[:1], start.value)
         return None
@@ -123,7 +126,7 @@ class Iterators(Part):
         """Raises what the builtin itself raises for arguments like these."""
         known = []
         for value in (*arguments, *keywords.values()):
-            value = self.force(value)
+            value = self.values.force(value)
             if isinstance(value, Constant):
                 known.append(value.value)
             elif isinstance(value, (IteratorValue, GeneratorValue, Sequence)):
@@ -153,7 +156,7 @@ class Iterators(Part):
             iterator.watched = None
             return None
         iterator.position += 1
-        return self.item(iterator.sequence, iterator.position - 1)
+        return self.containers.item(iterator.sequence, iterator.position - 1)
 
     def row_of(self, rows):
         """The next row; None at the end."""
@@ -185,9 +188,9 @@ class Iterators(Part):
 
     def next(self, iterator, default=None):
         """``next(iterator[, default])``; None if a frame was pushed."""
-        iterator = self.force(iterator)
+        iterator = self.values.force(iterator)
         if isinstance(iterator, GeneratorValue):
-            return self.advance(iterator, ("next", default))
+            return self.generators.advance(iterator, ("next", default))
         if isinstance(iterator, IteratorValue):
             found = self.step_of(iterator)
             if found is not None:
@@ -195,11 +198,12 @@ class Iterators(Part):
             if default is None:
                 raise Raised(ExceptionValue(StopIteration, []))
             return default
-        found = isinstance(iterator, (Object, Instance)) and self.class_attribute(self.class_of(iterator), "__next__")
+        found = isinstance(iterator, (Object, Instance)) and self.classes.class_attribute(
+            self.classes.class_of(iterator), "__next__")
         if not found:
-            if not isinstance(iterator, Object) and static(self.class_of(iterator), "__next__") is ABSENT:
-                raise raised(TypeError, f"{self.class_of(iterator).__name__!r} object is not an iterator")
-            raise Break("RB004", f"next() of a {self.describe(iterator)}")
+            if not isinstance(iterator, Object) and static(self.classes.class_of(iterator), "__next__") is ABSENT:
+                raise raised(TypeError, f"{self.classes.class_of(iterator).__name__!r} object is not an iterator")
+            raise Break("RB004", f"next() of a {self.values.describe(iterator)}")
         if default is None:
-            return self.call(found, [iterator], {})
-        return self.call_python(polyfills.next_or, [Object(found.value, found.source), iterator, default])
+            return self.calls.call(found, [iterator], {})
+        return self.calls.call_python(polyfills.next_or, [Object(found.value, found.source), iterator, default])

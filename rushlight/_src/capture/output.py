@@ -38,10 +38,17 @@ def warned(message, category, file, line, module, namespace):
     warnings.warn_explicit(message, category, file, line, module, namespace.setdefault("__warningregistry__", {}))
 
 
-class Output(Part):
+class Output(Part, part="output"):
     """How the machine notes output.  ``notes``: Deferred statements, in order."""
 
-    # --- texts --------------------------------------------------------------------------------------------------------
+    needs = "calls", "classes", "construction", "containers", "framework", "guarding", "numbers", "values"
+
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.notes: list = []  # statements of output, for the end
+        # for each catch_warnings() around: the categories that are ignored there, or None for other filters
+        self.quiet: tuple = ()
+
     def deferred(self, template, operands, sample):
         """A text made when the graph has run; ``sample()`` makes one like it now, to see that it can be made."""
         try:
@@ -51,18 +58,19 @@ class Output(Part):
         return Deferred(template, operands)
 
     def is_deferred(self, value) -> bool:
-        return isinstance(value, Deferred) or isinstance(value, Number) and self.unknown(value)
+        return isinstance(value, Deferred) or isinstance(value, Number) and self.numbers.unknown(value)
 
     def sample_of(self, value):
         """A Python value of the type that an operand of a text will have."""
-        return "" if isinstance(value, Deferred) else value.hint if isinstance(value, Number) else self.known(value)
+        return "" if isinstance(value, Deferred) else value.hint if isinstance(value, Number) else self.values.known(
+            value)
 
     def formatted(self, value, specification):
         """``format(value, specification)`` of a number that data decide, or of a tensor that holds one."""
         if isinstance(value, TensorValue):
             if value.fake._meta.shape:
                 raise Break("RB003", "formatting a tensor")
-            value = self.run_framework(type(value.fake).item, [value], {})
+            value = self.framework.run_framework(type(value.fake).item, [value], {})
         return self.deferred("format({0}, {1})", [value, Constant(specification)],
                              lambda: format(self.sample_of(value), specification))
 
@@ -72,8 +80,8 @@ class Output(Part):
 
     def percent(self, template, value):
         """``template % value``, None where Python can do it now."""
-        values = self.items_of(value) if getattr(value, "kind", None) is tuple else [value]
-        values = [self.force(v) for v in values]
+        values = self.containers.items_of(value) if getattr(value, "kind", None) is tuple else [value]
+        values = [self.values.force(v) for v in values]
         if not any(map(self.is_deferred, values)):
             return None
         places = ", ".join(f"{{{k + 1}}}" for k in range(len(values)))
@@ -82,7 +90,7 @@ class Output(Part):
 
     def text_format(self, template, arguments, keywords):
         """``template.format(...)``, None where Python can do it now."""
-        given = [self.force(v) for v in (*arguments, *keywords.values())]
+        given = [self.values.force(v) for v in (*arguments, *keywords.values())]
         if not any(map(self.is_deferred, given)):
             return None
         named = [*(f"{{{k + 1}}}" for k in range(len(arguments))),
@@ -99,14 +107,14 @@ class Output(Part):
 
     def as_shown(self, value):
         """An argument of output as it is now."""
-        value = self.force(value)
+        value = self.values.force(value)
         if isinstance(value, TensorValue):
-            if value.fake._needs_grad or self.class_of(value) is not Tensor:
+            if value.fake._needs_grad or self.classes.class_of(value) is not Tensor:
                 raise Break("RB009", "output of a tensor that has a history")
-            return self.run_framework(OPS["clone"], [value], {})
+            return self.framework.run_framework(OPS["clone"], [value], {})
         if isinstance(value, (Constant, Number, Deferred)):
             return value
-        return Constant(str(self.known(value)))
+        return Constant(str(self.values.known(value)))
 
     def reordered(self, function, arguments, keywords):
         """A call of a function that users declared to be output."""
@@ -122,21 +130,22 @@ class Output(Part):
 
     def as_passed(self, value):
         """An argument of such a function as it is now."""
-        value = self.force(value)
+        value = self.values.force(value)
         if isinstance(value, Sequence) and value.kind in (list, tuple):
-            return Sequence(value.kind, [self.as_passed(self.item(value, k)) for k in range(len(value.items))])
+            return Sequence(value.kind, [self.as_passed(self.containers.item(value, k))
+                                         for k in range(len(value.items))])
         if isinstance(value, Object) and isinstance(value.value, LASTING):
             return value
         return self.as_shown(value) if isinstance(value, (TensorValue, Constant, Number,
-                                                          Deferred)) else Object(self.known(value),
-                                                                                 self.constant_source(
-                                                                                     self.known(value)))
+                                                          Deferred)) else Object(self.values.known(value),
+                                                                                 self.guarding.constant_source(
+                                                                                     self.values.known(value)))
 
     @CALLED.by(print)
     def printed(self, *values, sep=Constant(None), end=Constant(None), file=Constant(None), flush=Constant(False)):
         """``print(...)``."""
         shown = [self.as_shown(v) for v in values]
-        options = [self.force(v) for v in (sep, end, file, flush)]
+        options = [self.values.force(v) for v in (sep, end, file, flush)]
         if not all(isinstance(v, Constant) or isinstance(v, Object) and v.value in (sys.stdout, sys.stderr)
                    for v in options):
             raise Break("RB009", "print() into a file")
@@ -147,8 +156,8 @@ class Output(Part):
     @CALLED.by(warnings.warn)
     def warn(self, message, category=Constant(None), stacklevel=Constant(1), source=Constant(None), **others):
         """``warnings.warn(...)``."""
-        kind, level = self.known(category) or UserWarning, self.known(stacklevel)
-        frames = [f for f in self.frames if f.now is not None]
+        kind, level = self.values.known(category) or UserWarning, self.values.known(stacklevel)
+        frames = [f for f in self.machine.frames if f.now is not None]
         if self.quiet:
             if None in self.quiet:
                 raise Break("RB009", "warn() under a filter of its own")
@@ -162,21 +171,21 @@ class Output(Part):
             place = [Constant(v) for v in (frame.code.co_filename, frame.now.line, frame.namespace.get("__name__")
                                            or "<string>")]
             return self.note("WARN({0}, {1}, {2}, {3}, {4}, {5})",
-                             [text, self.from_python(kind), *place, self.from_python(frame.namespace)])
+                             [text, self.values.from_python(kind), *place, self.values.from_python(frame.namespace)])
         raise Break("RB009", "warn() with a warning object")
 
     @CALLED.by(warnings.catch_warnings)
     def catch_warnings(self, **options):
         """``warnings.catch_warnings()``: within it, capture itself knows what is ignored."""
-        if options.keys() - {"record"} or "warnings" in self.rules:
-            return self.instantiate(self.from_python(warnings.catch_warnings), [], options)
-        return self.instantiate(self.from_python(CaughtWarnings), [], options)
+        if options.keys() - {"record"} or "warnings" in self.machine.rules:
+            return self.construction.instantiate(self.values.from_python(warnings.catch_warnings), [], options)
+        return self.construction.instantiate(self.values.from_python(CaughtWarnings), [], options)
 
     @CALLED.by(quiet)
     def filters(self, *filters):
         """The filters that hold, or those that are to hold again."""
         if filters:
-            self.quiet = (*filters[0].value, *map(self.known, filters[1:]))
+            self.quiet = (*filters[0].value, *map(self.values.known, filters[1:]))
         else:
             before, self.quiet = self.quiet, (*self.quiet, ())
             return Constant(before)
@@ -187,19 +196,22 @@ class Output(Part):
         """``simplefilter`` and ``filterwarnings``: a category more that is ignored, or (None) a filter that nothing is
         known of."""
         if not self.quiet:
-            return self.inline(self.as_function(self.from_python(function)), [action, *rest], options)
+            return self.calls.inline(self.calls.as_function(self.values.from_python(function)), [action, *rest],
+                                     options)
         category = options.pop("category", rest[0] if rest and function is warnings.simplefilter else Constant(Warning))
-        whole = self.known(action) == "ignore" and not options and len(rest) <= (function is warnings.simplefilter)
-        self.quiet = (*self.quiet[:-1], (*self.quiet[-1], self.known(category)) if whole and self.quiet[-1] is not None
+        whole = self.values.known(action) == "ignore" and not options and len(rest) <= (
+            function is warnings.simplefilter)
+        self.quiet = (*self.quiet[:-1], (*self.quiet[-1], self.values.known(category)) if whole
+                      and self.quiet[-1] is not None
                       else None)
         return Constant(None)
 
     def log(self, logger, level, message=None, *arguments, **others):
         """A message of a Logger."""
-        logger = self.force(logger)
+        logger = self.values.force(logger)
         if message is None or others or not isinstance(logger, Object):
             raise Break("RB009", "logging with options")
-        frame = self.frames[-1]
+        frame = self.machine.frames[-1]
         place = Constant((frame.code.co_filename, frame.now.line, frame.code.co_name))
         operands = [logger, Constant(level), place, *map(self.as_logged, (message, *arguments))]
         return self.note(f"LOG({', '.join(f'{{{k}}}' for k in range(len(operands)))})", operands)
@@ -210,26 +222,26 @@ class Output(Part):
 
     @CALLED.by(*ROOT, told=True)
     def log_to_root(self, function, *arguments, **others):
-        return self.log(self.from_python(logging.root), LEVELS[ROOT[function]], *arguments, **others)
+        return self.log(self.values.from_python(logging.root), LEVELS[ROOT[function]], *arguments, **others)
 
     def as_logged(self, value):
         """An argument of a message, which ``%`` formats later."""
-        value = self.force(value)
+        value = self.values.force(value)
         return value if isinstance(value, Object) and isinstance(value.value, LASTING) else self.as_shown(value)
 
 
     @CALLED.by(logging.Logger.isEnabledFor)
     def log_enabled(self, logger, level):
         """``logger.isEnabledFor(level)``, guarded."""
-        logger, level = self.force(logger), self.known(level)
+        logger, level = self.values.force(logger), self.values.known(level)
         if not isinstance(logger, Object):
             raise Break("RB009", "a logger that is not known")
         enabled = logger.value.isEnabledFor(level)
-        self.guard(f"{{0}}.isEnabledFor({self.literal(level)}) is {enabled}",
-                   logger.source or self.constant_source(logger.value))
+        self.guarding.guard(f"{{0}}.isEnabledFor({self.guarding.literal(level)}) is {enabled}",
+                   logger.source or self.guarding.constant_source(logger.value))
         return Constant(enabled)
 
     @CALLED.by(logging.getLogger)
     def logger_named(self, name=Constant(None)):
         """``logging.getLogger(name)``: there is one for a name."""
-        return self.from_python(logging.getLogger(self.known(name)))
+        return self.values.from_python(logging.getLogger(self.values.known(name)))

@@ -29,7 +29,7 @@ class Table:
         if entry is None:
             return None
         part, method, told = entry
-        found = getattr(owner, method)
+        found = getattr(getattr(owner, part) if part else owner, method)
         return functools.partial(found, key) if told else found
 
 

@@ -6,7 +6,7 @@ import operator
 import types
 
 from . import polyfills
-from .attributes import ABSENT, static
+from .classes import ABSENT, static
 from .errors import Break
 from .parts import CALLED, Part
 from .values import Constant, Deferred, GeneratorValue, Instance, IteratorValue, Number, Object, TensorValue
@@ -34,16 +34,18 @@ def unpacker(count):
     return namespace["unpack"]
 
 
-class Protocols(Part):
+class Protocols(Part, part="protocols"):
     """How the machine asks objects."""
+
+    needs = "arithmetic", "calls", "classes", "numbers", "values"
 
     def has(self, value, name):
         """The special method of a user's class as a Value; None where it has none.  Break for one that is no Python
         function."""
-        cls = self.user_class(value)
+        cls = self.classes.user_class(value)
         if not cls:
             return None
-        found = self.class_attribute(cls, name)
+        found = self.classes.class_attribute(cls, name)
         raw = ABSENT if found else static(cls, name)
         if raw is not ABSENT and not isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
             raise Break("RB004", f"{name} of a {cls.__name__}")
@@ -51,44 +53,52 @@ class Protocols(Part):
 
     def answered(self, name, method, owner, *more):
         """What a builtin makes of the answer of a special method; None where a frame was pushed."""
-        return self.call_python(polyfills.answered, [Constant(name), method, owner, *more])
+        return self.calls.call_python(polyfills.answered, [Constant(name), method, owner, *more])
 
     @CALLED.by(polyfills.conforming)
     def conforming(self, name, cls, answer):
         """An answer of a special method, as the builtin that asked gives it on."""
-        name, cls, answer = self.known(name), self.known(cls), self.force(answer)
+        name, cls, answer = self.values.known(name), self.values.known(cls), self.values.force(answer)
         if name == "__contains__":
-            return Constant(self.truth(answer))
+            return Constant(self.arithmetic.truth(answer))
         if isinstance(answer, TensorValue) and name in ("__len__", "__index__", "__int__"):
-            return self.number_in(answer, int)
+            return self.numbers.number_in(answer, int)
         if isinstance(answer, Number) and name in ("__len__", "__index__", "__int__", "__float__"):
             if type(answer.hint) is FITTING.get(name, int) and not (name == "__len__"
-                                                                    and self.truth(self.compare("<", answer,
-                                                                                                Constant(0)))):
+                                                                    and self.arithmetic.truth(
+                                                                        self.arithmetic.compare("<", answer,
+                                                                          Constant(0)))):
                 return answer
-            answer = Constant(self.known(answer))
+            answer = Constant(self.values.known(answer))
         if isinstance(answer, Deferred) and FITTING.get(name) is str:
             return answer
         if isinstance(answer, Constant) and type(answer.value) is FITTING.get(name) and name != "__hash__":
             return answer
         if name == "__iter__" and self.iterates(answer):
             return answer
-        given = answer.value if isinstance(answer, Constant) else stand_in(self.class_of(answer), "", None)
-        return self.fold(ASKED[name], [Constant(stand_in(cls, name, given))])
+        given = answer.value if isinstance(answer, Constant) else stand_in(self.classes.class_of(answer), "", None)
+        return self.arithmetic.fold(ASKED[name], [Constant(stand_in(cls, name, given))])
 
     def iterates(self, value) -> bool:
         """Whether a Value is an iterator."""
         return isinstance(value, (IteratorValue,
                                   GeneratorValue)) or isinstance(value, (Object, Instance)) and static(
-                                      self.class_of(value), "__next__") is not ABSENT
+                                      self.classes.class_of(value), "__next__") is not ABSENT
 
     def index_of(self, value):
         """A Value that stands where a whole number is wanted: what ``__index__`` of a user's class gives, or the value
         itself."""
-        value = self.force(value)
-        found = self.user_class(value) and self.has(value, "__index__")
+        value = self.values.force(value)
+        found = self.classes.user_class(value) and self.has(value, "__index__")
         return self.now_answered("__index__", found, value) if found else value
 
     def now_answered(self, name, method, owner, *more):
         """As ``answered``, within one instruction."""
-        return self.now(self.from_python(polyfills.answered), [Constant(name), method, owner, *more])
+        return self.machine.now(self.values.from_python(polyfills.answered), [Constant(name), method, owner, *more])
+
+    def slice_bound(self, value):
+        """A bound of a slice: a symbol where it varies."""
+        value = self.values.force(value)
+        if isinstance(value, TensorValue) and not value.fake._meta.shape:
+            value = self.values.force(self.numbers.number_in(value, int))
+        return value.expr if isinstance(value, Number) and value.expr is not None else self.values.known(value)

@@ -21,13 +21,13 @@ class Real:
         self.machine, self.number = machine, number
 
     def __float__(self):
-        return self.machine.known(self.number)
+        return self.machine.values.known(self.number)
 
     def __int__(self):
         return int(float(self))
 
     def __bool__(self):
-        return self.machine.truth(self.number)
+        return self.machine.arithmetic.truth(self.number)
 
     def __hash__(self):
         return hash(float(self))
@@ -49,7 +49,7 @@ def binary(symbol, reflected):
     def method(self, other):
         if not isinstance(other, (Real, *NUMBERS)):
             return NotImplemented
-        return self.machine.real_binary(symbol, *((other, self) if reflected else (self, other)))
+        return self.machine.arithmetic.real_binary(symbol, *((other, self) if reflected else (self, other)))
 
     return method
 
@@ -58,7 +58,7 @@ def comparison(symbol):
     def method(self, other):
         if not isinstance(other, (Real, *NUMBERS)):
             return NotImplemented
-        return self.machine.real_comparison(symbol, self, other)
+        return self.machine.arithmetic.real_comparison(symbol, self, other)
 
     return method
 

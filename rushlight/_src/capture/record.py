@@ -1,252 +1,30 @@
 """Recorder: the interpreter that writes operator calls into a Graph, on tensors without data."""
 from __future__ import annotations
 
-from ..aot.alias import Recording
 from ..autograd.program import leaf
 from ..core.devices import on
 from ..core.dtypes import bool_
-from ..core.expr import INFINITY, Expr, Facts
+from ..core.expr import INFINITY, Expr
 from ..core.interpret import Interpreter, Suspended, precision
-from ..core.meta import Meta, Size, dense_strides
-from ..core.native import Tensor, calls, mine
+from ..core.meta import Size, dense_strides
+from ..core.native import Tensor, mine
 from ..core.op import OPS, body_of
-from ..core.runtime import Conditions, Known
+from ..core.runtime import Conditions
 from ..core.tensor import blank, empty_of
-from ..eager.plan import NUMBER_METAS, alias_of
+from ..eager.plan import NUMBER_METAS
 from ..graph.graph import Graph, Node, nodes_in
-from ..transforms.trace import Traced, ValueNeeded
+from ..transforms.trace import ValueNeeded
 from .errors import Break
+from .fake import Fake, Leaf, as_fixed, as_hinted, fakes_in
+from .inference import infer
 from .reals import Real
 from .unbacked import (ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Effect, Reading, between,
                        in_stages, measured)
 
-
-def needs_data(what: str, code="RB003", method=None):
-    """What refuses, for a tensor without data, a method that reads them; ``method``: unless the value is known, which
-    then answers."""
-    def refuse(self, *args, **kwargs):
-        known = self.recorder.value_of(self) if method else None
-        if known is None:
-            raise Break(code, what)
-        return getattr(known, method)(*args)
-    refuse.__name__ = what
-    return refuse
-
-
-class Fake(Tensor):
-    """A tensor without data.  ``inputs``: the graph inputs whose sizes it depends on; ``like`` is the class it stands
-    for."""
-
-    weak = False
-    like = Tensor
-    stands_for = None  # the Real that a number stands for
-
-    concrete = needs_data("reading elements to decide a size", "RB012")
-    __int__, __float__, __complex__, __index__ = (needs_data(what, method=name) for what, name in (
-        ("int()", "__int__"), ("float()", "__float__"), ("complex()", "__complex__"), ("an index", "__index__")))
-    __bool__ = needs_data("bool() of a tensor", "RB002", "__bool__")
-    numpy, __array__, data_ptr, untyped_storage = (needs_data(n, "RB015")
-                                                   for n in ("numpy()", "__array__()", "data_ptr()",
-                                                             "untyped_storage()"))
-    backward, register_hook, retain_grad = (needs_data(n, "RB011")
-                                            for n in ("backward()", "register_hook()", "retain_grad()"))
-
-    def read(self):
-        self.recorder.sizes_read.update(self.inputs)
-        return self._meta
-
-    shape = property(lambda self: self.read().shape)
-    nbytes = property(lambda self: self.read().numel * self._meta.itemsize)
-    requires_grad = property(lambda self: bool(self._needs_grad),
-                             lambda self, wanted: self.recorder.require_grad(self, wanted))
-    is_leaf = property(lambda self: not self._needs_grad or self.node in self.recorder.leaves)
-    data = property(lambda self: OPS["detach"](self), needs_data("setting .data", "RB011"))
-    grad = property(needs_data("reading .grad", "RB011"), needs_data("setting .grad", "RB011"))
-    grad_fn = property(needs_data("reading .grad_fn", "RB011"))
-    _version = property(needs_data("reading ._version", "RB011"))
-    is_inference = needs_data("is_inference()", "RB011")
-
-    def item(self):
-        known = self.recorder.value_of(self)
-        return self.recorder.item(self) if known is None else known.item()
-
-    def refuse(self, error):
-        """The program raises the error where this holds for an element."""
-        if self.recorder.facts is None or self.recorder.within_try():
-            raise Break("RB002", "a check of all elements within a try")
-        nowhere = OPS["logical_not"](OPS["any"](self))
-        self.recorder.require(self.recorder.reading(ITEM, (nowhere.node,), bool), error)
-
-    def tolist(self):
-        """The elements as nested lists of numbers that data decide."""
-        if self.numel() > MOST_ITEMS:
-            raise Break("RB003", f"tolist() of more than {MOST_ITEMS} elements")
-        return [row.tolist() for row in self.unbind(0)] if self.dim() else self.item()
-
-    def size(self, dim=None):
-        self.read()
-        return Tensor.size(self, dim)
-
-    def numel(self):
-        return self.read().numel
-
-    nelement = numel
-
-    def stride(self, dim=None):
-        self.read()
-        return Tensor.stride(self, dim)
-
-    def storage_offset(self):
-        return self.recorder.start_of(self.node)
-
-    def is_contiguous(self, memory_format=None):
-        if memory_format is not None:
-            self.read()
-        return Tensor.is_contiguous(self, memory_format)
-
-    def __len__(self):
-        self.read()
-        return Tensor.__len__(self)
-
-    def detach_(self):
-        if self.node.op is None or self.node in self.recorder.bases or self.node in self.recorder.leaves:
-            raise Break("RB011", "detach_() of a view, a leaf, or a tensor from outside")
-        self._become(OPS["detach"](self))
-        return self
-
-    def __repr__(self):
-        return f"Fake({self.node.name}: {self._meta})"
-
-    def __reduce_ex__(self, protocol):
-        raise Break("RB001", "a tensor is copied or pickled")
-
-    def _become(self, view):
-        if self.node.op is None:
-            raise Break("RB011", "a tensor from outside changes its shape in place")
-        self.node, self._meta, self.inputs, self._needs_grad = view.node, view._meta, view.inputs, view._needs_grad
-
-    __hash__ = Tensor.__hash__
-
-
 # views that begin where their base does
 WHOLE = frozenset(("view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "detach", "expand",
                    "flatten", "unflatten", "alias"))
-MOST_ITEMS = 32  # numbers that one tolist() makes
 FORBIDDEN_INPLACE = frozenset(("resize_", "resize_as_", "set_", "detach_", "requires_grad_"))
-_inferred: dict = {}
-
-
-def as_fixed(value):
-    """Floats that vary as they are now, which is assumed from here on; within tuples too."""
-    if type(value) in (tuple, list):
-        return type(value)(map(as_fixed, value))
-    return float(value.stands_for) if isinstance(value, Fake) and value.stands_for is not None else value
-
-
-def as_hinted(value):
-    """Floats that vary as they are now, within tuples too."""
-    if type(value) in (tuple, list):
-        return type(value)(map(as_hinted, value))
-    return value.stands_for.number.hint if isinstance(value, Fake) and value.stands_for is not None else value
-
-
-class Leaf:
-    """A tensor made here that wants a gradient: with the node whose memory it shares if it does, the node that it was
-    made of, and its place in the program."""
-
-    def __init__(self, fake, shares, origin, place):
-        self.fake, self.shares, self.origin, self.place = fake, shares, origin, place
-
-
-class Inference:
-    """What a call gives: Metas, whether several; and positions among its tensor arguments: ``same`` for each result
-    that is an argument as it is (None for others), ``base`` of the one whose memory the result shares, ``writes`` of
-    those that are written to."""
-
-    def __init__(self, metas, several, same, base, writes):
-        self.metas, self.several, self.same, self.base, self.writes = metas, several, same, base, writes
-
-
-def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:
-    """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be
-    noted, or ``conditions`` are wanted that floats have to meet which are known at run time."""
-    if symbolic:
-        facts = Facts.current()
-        before, facts.estimating = facts.estimating, True
-        try:
-            return inference(op, args, kwargs, conditions)
-        finally:
-            facts.estimating = before
-    if conditions is not None:
-        return inference(op, args, kwargs, conditions)
-    tensors: list = []
-
-    def key_of(value):
-        if isinstance(value, Tensor):
-            tensors.append(value)
-            return value._meta, getattr(value, "weak", False)
-        if isinstance(value, (list, tuple)):
-            return type(value), *map(key_of, value)
-        return calls.exact(value)
-
-    key = op, tuple(map(key_of, args)), tuple((k, key_of(v)) for k, v in kwargs.items())
-    try:
-        found = _inferred.get(key)
-    except TypeError:
-        return inference(op, args, kwargs)
-    if found is None:
-        found = _inferred[key] = inference(op, args, kwargs)
-    return found
-
-
-def inference(op, args, kwargs, conditions=None) -> Inference:
-    into = op.facts.get("into")
-    trace, entered = Recording(writes=into is None), []
-
-    def enter(value):
-        if isinstance(value, Tensor):
-            entered.append(trace.input(value._meta, weak=getattr(value, "weak", False),
-                                       number=run_time_number(value, conditions)))
-            return entered[-1]
-        if type(value) in (list, tuple, Size):
-            return tuple(map(enter, value)) if type(value) is not list else list(map(enter, value))
-        return value
-
-    positional = [enter(a) for a in args]
-    keywords = {k: enter(v) for k, v in kwargs.items()}
-    nodes = [e.node for e in entered]
-    with trace, precision(0):
-        results = body_of(op, positional)(*positional, **keywords) if op.kind is None else trace.call(op, positional,
-                                                                                                      keywords)
-    several = isinstance(results, (tuple, list))
-    results = list(results) if several else [results]
-    if any(not isinstance(r, Traced) or not isinstance(r._meta, Meta) for r in results):
-        raise Break("RB012", f"{op.name}() has a result whose size is not known before it runs")
-    if any(isinstance(size, Tensor) for r in results for size in r._meta.shape):
-        raise ValueNeeded(f"{op.name}: a size is a tensor")
-    writes = [nodes.index(node) for node, _ in trace.written()] if into is None else [into]
-    same = [position(result, entered, nodes) for result in results]
-    if into is not None:
-        same = [into]
-    base, metas = None, [r._meta for r in results]
-    if op.facts.get("view") and not several and same == [None]:
-        root, meta, _ = alias_of(results[0].node, nodes) or (None, metas[0], 0)
-        base = nodes.index(root) if root is not None else 0 if op.name == "_pick" else None
-        metas = [metas[0].turning(meta.turned)]
-    return Inference(metas, several, same, base, writes)
-
-
-def run_time_number(value, conditions):
-    """What is known of a float that varies, where ``conditions`` on it are noted; None for other tensors."""
-    real = getattr(value, "stands_for", None)
-    return None if real is None or conditions is None else Known(real.number.hint, real.number.text,
-                                                                 frozenset((value,)), conditions)
-
-
-def position(result, entered, nodes):
-    """Which argument a result is, or None."""
-    return next((k for k, (value, node) in enumerate(zip(entered, nodes)) if value is result or node is result.node),
-                None)
 
 
 class Recorder(Interpreter):
@@ -686,12 +464,3 @@ def expressions_in(value):
     elif type(value) in (list, tuple, Size):
         for item in value:
             yield from expressions_in(item)
-
-
-def fakes_in(value):
-    """The Fakes within nested tuples and lists, in order."""
-    if isinstance(value, Fake):
-        yield value
-    elif type(value) in (list, tuple):
-        for item in value:
-            yield from fakes_in(item)

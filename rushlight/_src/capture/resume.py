@@ -6,7 +6,7 @@ import dis
 import types
 
 from .bytecode import PYTHON, exception_table, listing
-from .emit import Place
+from .segment import Place
 
 OPCODES = dis.opmap
 SHARED = frozenset(("LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", "LOAD_FROM_DICT_OR_DEREF",

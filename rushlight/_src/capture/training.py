@@ -24,22 +24,31 @@ STEPS = [cls.step for cls in vars(lr_scheduler).values()
          if isinstance(cls, type) and issubclass(cls, lr_scheduler.LRScheduler) and "step" in vars(cls)]
 
 
-class Training(Part):
+class Training(Part, part="training"):
     """How the machine records backward passes.  ``used``: the nodes whose history a backward pass has used up."""
 
-    # --- what depends on what -----------------------------------------------------------------------------------------
+    needs = ("arithmetic", "attributes", "calls", "containers", "framework", "guarding", "hooks", "numbers",
+             "output", "outside", "values", "writes")
+
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.used: set = set()  # nodes of backward passes that use their history up
+        self.computed: list = []  # what optimizers compute in Python before the graph runs
+        self.ends_with: list = []  # optimizers without which the segment is of no use
+        self.later: dict = {}  # id -> an object that a call put off to the end will change
+
     def reach(self, starts) -> dict:
         """Node -> those of ``starts`` that a gradient of it flows to."""
         found, owners, nothing = {node: frozenset((node,)) for node in starts}, {}, frozenset()
-        for node in self.recorder.nodes:
+        for node in self.machine.recorder.nodes:
             if detaches(node):
                 continue
-            if node in self.recorder.bases:
-                base = self.recorder.bases[node]
+            if node in self.machine.recorder.bases:
+                base = self.machine.recorder.bases[node]
                 owners[node] = owners.get(base, base)
             arguments = list(nodes_in((node.args, tuple(node.params.values()))))
             reached = nothing.union(*(found.get(n, nothing) | found.get(owners.get(n), nothing) for n in arguments))
-            for target in (node, *self.recorder.targets.get(node, ())):
+            for target in (node, *self.machine.recorder.targets.get(node, ())):
                 found[target] = found.get(target, nothing) | reached
                 if target in owners:
                     found[owners[target]] = found.get(owners[target], nothing) | reached
@@ -47,14 +56,14 @@ class Training(Part):
 
     def inputs(self) -> dict:
         """Graph input node -> its TensorValue."""
-        values = (v for v in self.wrapped.values() if isinstance(v, TensorValue))
+        values = (v for v in self.outside.wrapped.values() if isinstance(v, TensorValue))
         return {v.fake.node: v for v in values if v.fake.node.op is None}
 
     # --- backward -----------------------------------------------------------------------------------------------------
     def leaves_of(self, outputs):
         """The leaves that a backward pass from these nodes reaches, in the order in which they were met."""
         inputs = {node: value for node, value in self.inputs().items() if value.fake._needs_grad}
-        inputs.update((node, self.from_python(made.fake)) for node, made in self.recorder.leaves.items())
+        inputs.update((node, self.values.from_python(made.fake)) for node, made in self.machine.recorder.leaves.items())
         found = self.reach(inputs)
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
         leaves = [value for node, value in inputs.items() if node in reached]
@@ -68,7 +77,7 @@ class Training(Part):
     def check_written(self, leaf, outputs):
         """A Break where a leaf was written after these outputs had read it: the engine would find that its value is
         gone."""
-        recorder, node = self.recorder, leaf.fake.node
+        recorder, node = self.machine.recorder, leaf.fake.node
         writes = [k for k, n in enumerate(recorder.nodes)
                   if any(recorder.root(t) is node for t in recorder.targets.get(n, ()))]
         if writes:
@@ -84,12 +93,13 @@ class Training(Part):
             return (), ()
         real, source = leaf.real, leaf.source
         hooks = tuple((real._hooks or {}).values()), tuple(getattr(real, "_post_accumulate_hooks", {}).values())
-        self.guard(f"{self.constant_name(same_hooks)}({{0}}, {self.constant_name(hooks)})", source)
+        self.guarding.guard(f"{self.guarding.constant_name(same_hooks)}({{0}}, {self.guarding.constant_name(hooks)})",
+                            source)
         return hooks
 
     def derive(self, outputs, weights, inputs, again, recorded):
         """A node of gradients; one TensorValue for each input."""
-        recorder = self.recorder
+        recorder = self.machine.recorder
         arguments = (tuple(o.fake.node for o in outputs), tuple(w and w.fake.node for w in weights),
                      tuple(i.fake.node for i in inputs), again, recorded)
         metas = tuple(i.fake._meta.like(tuple(i.fake._meta.shape)) for i in inputs)
@@ -97,15 +107,15 @@ class Training(Part):
         if not again:
             self.used.add(node)
         depends = frozenset().union(*(v.fake.inputs for v in (*outputs, *inputs)))
-        return [self.from_python(recorder.result(node, k, meta, None, (), recorded, depends, True))
+        return [self.values.from_python(recorder.result(node, k, meta, None, (), recorded, depends, True))
                 for k, meta in enumerate(metas)]
 
     def weights_of(self, outputs, given):
         """Weights of outputs as Values, None for one."""
-        given = self.force(given)
+        given = self.values.force(given)
         given = [given] * len(outputs) if isinstance(given, Constant) else [given] if isinstance(
-            given, TensorValue) else self.expanded(given)
-        weights = [None if isinstance(self.force(w), Constant) else self.force(w) for w in given]
+            given, TensorValue) else self.containers.expanded(given)
+        weights = [None if isinstance(self.values.force(w), Constant) else self.values.force(w) for w in given]
         for output, weight in zip(outputs, weights):
             fake = output.fake
             if not fake._needs_grad or weight is None and fake.numel() != 1 or weight is not None and (
@@ -115,14 +125,15 @@ class Training(Part):
 
     def tensors(self, value):
         """The TensorValues of one argument: a tensor, or a list of them."""
-        value = self.force(value)
-        values = [value] if isinstance(value, TensorValue) else [self.force(v) for v in self.expanded(value)]
+        value = self.values.force(value)
+        values = [value] if isinstance(value, TensorValue) else [self.values.force(v)
+                                                                 for v in self.containers.expanded(value)]
         if not all(isinstance(v, TensorValue) for v in values):
             raise Break("RB011", "a backward pass of something other than tensors")
         return values
 
     def flag(self, value, default=False):
-        found = self.known(value)
+        found = self.values.known(value)
         return default if found is None else bool(found)
 
     @CALLED.by(_tensor_backward)
@@ -138,16 +149,16 @@ class Training(Part):
         outputs, recorded = self.tensors(tensors), self.flag(create_graph)
         weights = self.weights_of(outputs, grad_tensors)
         leaves = self.leaves_of([o.fake.node for o in outputs])
-        if not isinstance(self.force(inputs), Constant):
+        if not isinstance(self.values.force(inputs), Constant):
             chosen = self.tensors(inputs)
             if not all(any(c is one for one in leaves) for c in chosen):
                 raise Break("RB011", "backward() into chosen inputs that are not leaves of the graph")
             leaves = chosen
-        observed = self.observed_by([o.fake.node for o in outputs])
-        before = [self.force(self.getattr(leaf, "grad")) for leaf in leaves]
+        observed = self.hooks.observed_by([o.fake.node for o in outputs])
+        before = [self.values.force(self.attributes.getattr(leaf, "grad")) for leaf in leaves]
         found = self.derive(outputs, weights, [*observed, *leaves], self.flag(retain_graph, recorded), recorded)
         for tensor, gradient in zip(observed, found):
-            self.observed(tensor, gradient)
+            self.hooks.observed(tensor, gradient)
         for leaf, gradient in zip(leaves, found[len(observed):]):
             self.deliver(leaf, gradient, before.pop(0), recorded)
         return Constant(None)
@@ -156,21 +167,21 @@ class Training(Part):
         """Accumulates a gradient into a leaf, as the engine does; hooks of the leaf run."""
         hooks, afterwards = self.check_hooks(leaf)
         for hook in hooks:
-            changed = self.now(self.from_python(hook), [gradient])
+            changed = self.machine.now(self.values.from_python(hook), [gradient])
             gradient = gradient if isinstance(changed, Constant) else changed
         gradient = self.accumulated(before, gradient, recorded)
-        self.put(leaf, "grad", gradient, False)
+        self.writes.put(leaf, "grad", gradient, False)
         for hook in afterwards:
-            self.now(self.from_python(hook), [leaf])
+            self.machine.now(self.values.from_python(hook), [leaf])
 
     def accumulated(self, before, gradient, recorded):
         """A gradient added to what was there before, if anything was."""
         if not isinstance(before, TensorValue):
             return gradient
         if recorded or before.fake._needs_grad:
-            return self.run_framework(OPS["add"], [before, gradient], {})
+            return self.framework.run_framework(OPS["add"], [before, gradient], {})
         with recording(False):
-            return self.run_framework(OPS["add_"], [before, gradient], {})
+            return self.framework.run_framework(OPS["add_"], [before, gradient], {})
 
     @CALLED.by(grad)
     def grad(self, outputs, inputs, grad_outputs=Constant(None), retain_graph=Constant(None),
@@ -181,7 +192,7 @@ class Training(Part):
             raise Break("RB011", "autograd.grad(is_grads_batched=True)")
         outputs, inputs, recorded = self.tensors(outputs), self.tensors(inputs), self.flag(create_graph)
         weights = self.weights_of(outputs, grad_outputs)
-        if self.observed_by([o.fake.node for o in outputs]):
+        if self.hooks.observed_by([o.fake.node for o in outputs]):
             raise Break("RB011", "autograd.grad() of values whose gradients hooks watch")
         used = self.dependent([o.fake.node for o in outputs], inputs)
         if not all(used) and not self.flag(materialize_grads):
@@ -214,15 +225,15 @@ class Training(Part):
     # --- gradients as attributes --------------------------------------------------------------------------------------
     def set_grad(self, owner, value):
         """``tensor.grad = value``."""
-        value = self.force(value)
-        if owner.fake.node not in self.recorder.leaves and (owner.source is None or not owner.real.is_leaf):
+        value = self.values.force(value)
+        if owner.fake.node not in self.machine.recorder.leaves and (owner.source is None or not owner.real.is_leaf):
             raise Break("RB011", "setting .grad of a tensor made here")
         if not isinstance(value, TensorValue) and not (isinstance(value, Constant) and value.value is None):
             raise Break("RB007", "setting .grad to something other than a tensor")
         if isinstance(value, TensorValue) and (tuple(value.fake.shape) != tuple(owner.fake.shape)
                                                or value.fake.dtype is not owner.fake.dtype):
             raise Break("RB007", "setting .grad to a tensor of another shape or dtype")
-        self.put(owner, "grad", value, False)
+        self.writes.put(owner, "grad", value, False)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
     @CALLED.by(checkpoint)
@@ -233,9 +244,9 @@ class Training(Part):
         same places anyway."""
         if context_fn is not None or not self.flag(preserve_rng_state) or keywords and self.flag(use_reentrant, True):
             raise Break("RB001", "a checkpoint with contexts of its own, or other random numbers")
-        recorder = self.recorder
+        recorder = self.machine.recorder
         start = len(recorder.nodes)
-        result = self.now(self.force(function), list(arguments), keywords)
+        result = self.machine.now(self.values.force(function), list(arguments), keywords)
         region = object()
         for node in recorder.nodes[start:]:
             recorder.regions[node] = region  # of nested ones the outermost
@@ -244,14 +255,14 @@ class Training(Part):
     # --- optimizers ---------------------------------------------------------------------------------------------------
     def optimizer_of(self, owner):
         """The optimizer behind a Value, guarded to be as it is."""
-        owner = self.force(owner)
+        owner = self.values.force(owner)
         if not isinstance(owner, Object) or not isinstance(owner.value, Optimizer):
             raise Break("RB004", "an optimizer made in the compiled function")
-        changed = {name for (_, name), (v, _) in self.owners.items() if isinstance(v, Object)
+        changed = {name for (_, name), (v, _) in self.writes.owners.items() if isinstance(v, Object)
                    and v.value is owner.value}
         if not changed <= NOTED:
             raise Break("RB004", "an optimizer that was changed in the compiled function")
-        return owner.value, owner.source or self.constant_source(owner.value)
+        return owner.value, owner.source or self.guarding.constant_source(owner.value)
 
     @CALLED.by(Optimizer.update_all)
     def optimizer_step(self, owner):
@@ -271,17 +282,18 @@ class Training(Part):
         """(group, key, number) for each setting that the program has set."""
         found = []
         for group in filter(self.altered, optimizer.param_groups):
-            known = self.wrapped[id(group)]
+            known = self.outside.wrapped[id(group)]
             if known.items.keys() != group.keys():
                 raise Break("RB004", "the step of an optimizer that got other settings in the compiled function "
                                      "before it")
             for key, value in known.items.items():
-                value = value if isinstance(value, Lazy) else self.force(value)
-                if isinstance(value, Number) and not self.unknown(value) or isinstance(value, Constant) and type(
-                        value.value) in (int, float):
-                    found.append((group, key, value, self.text_of(value)))
+                value = value if isinstance(value, Lazy) else self.values.force(value)
+                if isinstance(value, Number) and not self.numbers.unknown(value) or isinstance(
+                        value, Constant) and type(
+value.value) in (int, float):
+                    found.append((group, key, value, self.guarding.text_of(value)))
                     if key not in FREE:
-                        self.truth(value)
+                        self.arithmetic.truth(value)
                 elif not isinstance(value, Lazy) and not (isinstance(value, (Constant, Object))
                                                           and value.value is group[key]):
                     raise Break("RB004", "the step of an optimizer whose settings were changed in the compiled "
@@ -295,27 +307,27 @@ class Training(Part):
             if group.get("differentiable"):
                 raise Break("RB001", "a differentiable optimizer")
             for p in group["params"]:
-                value = self.wrap(p, self.constant_source(p))
-                gradient = self.force(self.getattr(value, "grad"))
+                value = self.outside.wrap(p, self.guarding.constant_source(p))
+                gradient = self.values.force(self.attributes.getattr(value, "grad"))
                 if isinstance(gradient, TensorValue):
                     due.append((value, gradient, group))
         with recording(False):
             for p, gradient, group in due:
                 if not optimizer.state[p.real]:
-                    with Suspended(self.recorder):
+                    with Suspended(self.machine.recorder):
                         optimizer.state[p.real].update(optimizer.prepare(p.real, p.real, group))
         if any(p.real.is_complex() for p, _, _ in due) or getattr(optimizer, "untouched", ()):
             raise Break("RB001", "the first step of an optimizer with dampening, or complex parameters")
         plan = Numbers(optimizer, [(p.real, group) for p, _, group in due], chosen)
-        self.guard(f"{self.constant_name(plan)}.holds({{0}})", source)
-        numbers = plan.places(len(self.numbers))
+        self.guarding.guard(f"{self.guarding.constant_name(plan)}.holds({{0}})", source)
+        numbers = plan.places(len(self.computed))
         self.updates(optimizer, due, numbers)
-        self.numbers.append((plan, chosen.texts))
+        self.computed.append((plan, chosen.texts))
         self.ends_with.append(optimizer)
 
     def altered(self, container) -> bool:
         """Whether the program has changed a container from outside."""
-        known = self.wrapped.get(id(container))
+        known = self.outside.wrapped.get(id(container))
         return known is not None and known.changed
 
     def updates(self, optimizer, due, places):
@@ -324,13 +336,13 @@ class Training(Part):
 
         def number(text):
             if text not in inputs:
-                inputs[text] = self.recorder.number(float)
-                self.graph_inputs[inputs[text].node] = text, None
+                inputs[text] = self.machine.recorder.number(float)
+                self.outside.graph_inputs[inputs[text].node] = text, None
             return inputs[text]
 
         with recording(False):
             for (p, gradient, group), texts in zip(due, places):
-                state = {k: self.lift(v) if isinstance(v, Tensor) and k not in optimizer.counters else v
+                state = {k: self.outside.lift(v) if isinstance(v, Tensor) and k not in optimizer.counters else v
                          for k, v in optimizer.state[p.real].items()}
                 g = -gradient.fake if group.get("maximize") else gradient.fake
                 optimizer.update(p.fake, g, state, group, *map(number, texts))
@@ -339,16 +351,19 @@ class Training(Part):
     def scheduler_step(self, function, owner, *arguments, **keywords):
         """A schedule's ``step()``, which only sets numbers in Python: it is called when the graph has run, and what it
         changes cannot be read before."""
-        known = self.force(owner)
+        known = self.values.force(owner)
         known = known.value if isinstance(known, Object) else None
         optimizer = getattr(known, "optimizer", None)
-        met = [self.wrapped.get(id(each)) for each in getattr(optimizer, "param_groups", ())]
-        written = any(id(v) in (id(self.wrapped.get(id(known))), *map(id, met)) for v, _ in self.owners.values())
+        met = [self.outside.wrapped.get(id(each)) for each in getattr(optimizer, "param_groups", ())]
+        written = any(id(v) in (id(self.outside.wrapped.get(id(known))), *map(id, met))
+                      for v, _ in self.writes.owners.values())
         if known is None or written or any(isinstance(v, Mapping) for v in met) or not isinstance(optimizer, Optimizer):
-            return self.inline(self.as_function(self.from_python(function)), [owner, *arguments], keywords)
+            return self.calls.inline(self.calls.as_function(self.values.from_python(function)), [owner, *arguments],
+                                     keywords)
         self.later |= {id(known): known, id(optimizer): optimizer}
-        return self.put_off(self.from_python(function), [self.force(owner), *map(self.as_passed, arguments)],
-                            {k: self.as_passed(v) for k, v in keywords.items()})
+        return self.output.put_off(self.values.from_python(function),
+                                   [self.values.force(owner), *map(self.output.as_passed, arguments)],
+                            {k: self.output.as_passed(v) for k, v in keywords.items()})
 
     def check_later(self, value):
         """A Break where an object is looked at that a call put off until the graph has run will change."""
@@ -361,13 +376,13 @@ class Training(Part):
         """``optimizer.zero_grad()``."""
         optimizer, source = self.optimizer_of(owner)
         groups = Groups(optimizer)
-        self.guard(f"{self.constant_name(groups)}.holds({{0}})", source)
+        self.guarding.guard(f"{self.guarding.constant_name(groups)}.holds({{0}})", source)
         for p in groups.parameters:
-            leaf = self.wrap(p, self.constant_source(p))
+            leaf = self.outside.wrap(p, self.guarding.constant_source(p))
             if self.flag(set_to_none):
-                self.put(leaf, "grad", Constant(None), False)
+                self.writes.put(leaf, "grad", Constant(None), False)
             else:
-                self.zero(self.force(self.getattr(leaf, "grad")))
+                self.zero(self.values.force(self.attributes.getattr(leaf, "grad")))
         return Constant(None)
 
     def zero(self, gradient):
@@ -376,7 +391,7 @@ class Training(Part):
             if gradient.fake._needs_grad:
                 raise Break("RB001", "zero_grad(set_to_none=False) of gradients that have a history")
             with recording(False):
-                self.run_framework(OPS["zero_"], [gradient], {})
+                self.framework.run_framework(OPS["zero_"], [gradient], {})
 
 
 def detaches(node) -> bool:

@@ -9,7 +9,7 @@ import types
 
 from ..core.native import Op, Tensor, mine
 from ..transforms.level import Wrapped
-from .attributes import FRAMEWORK
+from .classes import FRAMEWORK
 from .errors import Again, Break
 from .parts import Part
 from .values import ContainerMethod, Function, Instance, Method, Object, Partial, Sequence, TensorValue
@@ -26,17 +26,19 @@ class Transformed(Object):
         self.place, self.reason = place, reason
 
 
-class Transforms(Part):
+class Transforms(Part, part="transforms"):
     """How the machine runs framework code that calls back."""
+
+    needs = "calls", "classes", "containers", "framework", "outside", "values", "writes"
 
     def transform(self, function, arguments, keywords):
         """A call of a transform, or of a function that one made."""
-        self.nested = True
-        frame = self.frames[-1]
+        self.machine.nested = True
+        frame = self.machine.frames[-1]
         target = function.value if isinstance(function, Transformed) else self.rebuilt(function)
         modes = self.modes_set()
         try:
-            made = self.run_framework(target, arguments, keywords, self.passed)
+            made = self.framework.run_framework(target, arguments, keywords, self.passed)
         finally:
             self.restore_modes(modes)
         if isinstance(made, Object) and isinstance(made.value, types.FunctionType):
@@ -49,20 +51,21 @@ class Transforms(Part):
 
     def modes_set(self) -> dict:
         """The modes that the program has set, of all attributes."""
-        return {key: value for key, value in self.attributes.items() if isinstance(self.owners[key][0], Object)
-                and self.owners[key][0].value is mine}
+        return {key: value for key, value in self.writes.set_attributes.items()
+                if isinstance(self.writes.owners[key][0], Object)
+                and self.writes.owners[key][0].value is mine}
 
     def restore_modes(self, before):
         """Forgets what was set since: a transform has put the modes back."""
         for key in self.modes_set():
             if key in before:
-                self.attributes[key] = before[key]
+                self.writes.set_attributes[key] = before[key]
             else:
-                del self.attributes[key], self.owners[key]
+                del self.writes.set_attributes[key], self.writes.owners[key]
 
     def passed(self, value):
         """A Value as a transform gets it: functions of the program as callbacks into the machine."""
-        value = self.force(value)
+        value = self.values.force(value)
         if isinstance(value, Transformed):
             return value.value
         if isinstance(value, Object) and isinstance(value.value,
@@ -73,23 +76,23 @@ class Transforms(Part):
                               ContainerMethod)) or isinstance(value, (Object, Instance)) and self.calls_back(value):
             return self.callback(value)
         if isinstance(value, Sequence) and value.kind in (tuple, list):
-            return value.kind(self.passed(self.item(value, k)) for k in range(len(value.items)))
-        return self.concrete(value)
+            return value.kind(self.passed(self.containers.item(value, k)) for k in range(len(value.items)))
+        return self.values.concrete(value)
 
     def calls_back(self, value) -> bool:
         """Whether an object is called by running code of the program."""
         if isinstance(value, Instance):
-            return self.class_attribute(value.cls, "__call__") is not None
+            return self.classes.class_attribute(value.cls, "__call__") is not None
         return callable(value.value) and not isinstance(value.value, (Op, type))
 
     def callback(self, value):
         """A Python function that has the machine run a function of the program."""
         def run(*args, **kwargs):
-            result = self.now(value, [self.from_python(a) for a in args],
-                              {k: self.from_python(v) for k, v in kwargs.items()})
+            result = self.machine.now(value, [self.values.from_python(a) for a in args],
+                              {k: self.values.from_python(v) for k, v in kwargs.items()})
             return self.passed(result)
 
-        run.__name__ = run.__qualname__ = self.describe(value)
+        run.__name__ = run.__qualname__ = self.values.describe(value)
         return run
 
     def rebuilt(self, function):
@@ -98,7 +101,7 @@ class Transforms(Part):
         if not target.__closure__:
             return target
         cells = []
-        for name, cell in zip(target.__code__.co_freevars, self.as_function(function).closure):
+        for name, cell in zip(target.__code__.co_freevars, self.calls.as_function(function).closure):
             if cell.content is None:
                 raise Break("RB004", f"a transform whose variable {name!r} has no value")
             cells.append(types.CellType(self.passed(cell.content)))
@@ -109,10 +112,10 @@ class Transforms(Part):
 
     def of_level(self, tensor: Wrapped):
         """A tensor of a transform that is active as a Value."""
-        known = self.wrapped.get(id(tensor))
+        known = self.outside.wrapped.get(id(tensor))
         if known is None:
-            known = self.wrapped[id(tensor)] = TensorValue(tensor)
-            self.alive.append(tensor)
+            known = self.outside.wrapped[id(tensor)] = TensorValue(tensor)
+            self.outside.alive.append(tensor)
         return known
 
 

@@ -13,17 +13,19 @@ from .values import Constant, Number, Object, TensorValue
 CONDITIONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">": lambda a, b: lt(b, a), ">=": lambda a, b: le(b, a)}
 
 
-class Unknown(Part):
+class Unknown(Part, part="numbers"):
     """How the machine computes with numbers that data decide: ints as symbols, all others in the graph."""
+
+    needs = "arithmetic", "calls", "framework", "output", "values", "writes"
 
     def unknown(self, value) -> bool:
         """Whether a number depends on data."""
-        return isinstance(value, Number) and (value.fake is not None or self.facts.unknown(value.expr))
+        return isinstance(value, Number) and (value.fake is not None or self.machine.facts.unknown(value.expr))
 
     def unknown_binary(self, symbol, a, b):
         """Arithmetic and comparisons of numbers that data decide."""
         if symbol in ("/", "//", "%") and not (isinstance(b, Constant) and b.value):
-            self.truth(self.compare("!=", b, Constant(0)))
+            self.arithmetic.truth(self.arithmetic.compare("!=", b, Constant(0)))
         kind = type((BINARY.get(symbol) or COMPARE[symbol])(*(v.hint if isinstance(v, Number) else v.value or 1
                                                               for v in (a, b))))
         if symbol != "/" and whole(a) and whole(b):
@@ -31,50 +33,51 @@ class Unknown(Part):
             return Number(kind(3), found) if isinstance(found, Expr) else Constant(found)  # 0 * n is known
         if symbol in ("//", "%"):
             raise Break("RB003", f"{symbol} of a float that depends on data")
-        return Number(kind(3), fake=self.recorder.compute(symbol, self.operand(a), self.operand(b), kind))
+        return Number(kind(3), fake=self.machine.recorder.compute(symbol, self.operand(a), self.operand(b), kind))
 
     def ratio(self, symbol, a, b):
         """A float of sizes that framework code computes, as it gets it: a run-time number."""
-        values = [self.from_python(v) for v in (a, b)]
-        return self.run_time_number(self.number_binary(symbol, *values)).fake
+        values = [self.values.from_python(v) for v in (a, b)]
+        return self.arithmetic.run_time_number(self.arithmetic.number_binary(symbol, *values)).fake
 
     def operand(self, number):
         """A number as an argument of what Python computes between programs."""
         if isinstance(number, Constant):
             return number.value
-        return number.expr if whole(number) else self.run_time_number(number).fake
+        return number.expr if whole(number) else self.arithmetic.run_time_number(number).fake
 
     def unknown_comparison(self, symbol, a, b):
         """A comparison of numbers that data decide: a bool that does too, unless it is proven."""
         if not (whole(a) and whole(b)):
             return self.unknown_binary(symbol, a, b)
         condition = CONDITIONS[symbol](exact(a), exact(b))
-        found = self.facts.proven(condition)
+        found = self.machine.facts.proven(condition)
         return Number(True, condition) if found is None else Constant(found)
 
     def number_in(self, tensor, kind):
         """``int(tensor)`` or ``float(tensor)``."""
         dtype = tensor.fake.dtype
         if kind is float and not dtype.is_inexact:
-            tensor = self.run_framework(Tensor.double, [tensor], {})
+            tensor = self.framework.run_framework(Tensor.double, [tensor], {})
         elif kind is not (float if dtype.is_floating_point else int):
             raise Break("RB003", f"{kind.__name__}() of a {dtype.name} tensor")
-        return self.run_framework(type(tensor.fake).item, [tensor], {})
+        return self.framework.run_framework(type(tensor.fake).item, [tensor], {})
 
     @CALLED.by(_check_with)
     def check(self, error, condition, message):
         """``torch._check`` and its kin: what holds from here on is known, and what data decide is checked when the
         graph runs."""
-        condition = self.force(condition)
+        condition = self.values.force(condition)
         if not self.unknown(condition):
-            return self.inline(self.as_function(self.from_python(_check_with)), [error, condition, message], {})
-        self.require_now(condition, self.force(error).value(self.text_now(message)))
+            return self.calls.inline(self.calls.as_function(self.values.from_python(_check_with)),
+                                     [error, condition, message], {})
+        self.require_now(condition, self.values.force(error).value(self.text_now(message)))
         return Constant(None)
 
     def asserted(self, frame, value, place) -> bool:
         """Whether what follows raises an AssertionError unless a value holds, which data decide: then the graph checks
         it, and it holds from here on."""
-        value = self.force(value)
+        value = self.values.force(value)
         unknown = self.unknown(value) or isinstance(value, TensorValue) and not value.fake._meta.shape
         steps = [one for one in frame.listing.instructions[place:place + 5] if one.op != "NOP"]
         if not unknown or steps[0].arg is not AssertionError or self.effects_pending() or self.within_try():
@@ -95,26 +98,27 @@ class Unknown(Part):
         """Whether effects on what is outside wait for the end of the segment: they would be lost if the graph
         raised."""
         outside = any(isinstance(owner, TensorValue) or isinstance(owner, Object) and owner.value is not mine
-                      for owner, _ in self.owners.values())
-        return bool(self.changed or outside or self.stores or self.notes)
+                      for owner, _ in self.writes.owners.values())
+        return bool(self.writes.changed or outside or self.writes.set_globals or self.output.notes)
 
     def within_try(self) -> bool:
         """Whether the program may catch an error of the instruction at hand, which the graph would raise later."""
-        return any(f.listing.caught(f.now.offset) for f in self.frames)
+        return any(f.listing.caught(f.now.offset) for f in self.machine.frames)
 
     def require_now(self, condition, error):
         """The graph raises unless a condition holds, which is known from here on."""
         if condition.expr is not None:
-            self.facts.assume(condition.expr)
-        self.recorder.require(condition.fake if condition.expr is None else condition.expr, error)
+            self.machine.facts.assume(condition.expr)
+        self.machine.recorder.require(condition.fake if condition.expr is None else condition.expr, error)
 
     def text_now(self, message) -> str:
         """What a function that makes a message says; it cannot name numbers that are not known."""
-        depth = len(self.frames)
+        depth = len(self.machine.frames)
         try:
-            found = self.now(message, []) if not isinstance(self.force(message), Constant) else Constant(None)
+            found = self.machine.now(message, []) if not isinstance(self.values.force(message),
+                                                                    Constant) else Constant(None)
         except Break:
-            del self.frames[depth:]
+            del self.machine.frames[depth:]
             found = Constant(None)
         return (found.value if isinstance(found, Constant) and isinstance(found.value, str)
                 else "a condition that was to hold does not: data decide it")

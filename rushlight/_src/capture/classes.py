@@ -1,0 +1,115 @@
+"""Classes of values, and what is found in them."""
+from __future__ import annotations
+
+import functools
+import types
+
+import numpy as np
+
+from ..core.native import Tensor
+from .errors import Raised
+from .parts import Part
+from .values import (IDENTITIES, ArrayValue, Constant, Deferred, ExceptionValue, Function, GeneratorValue, Identity,
+                     Instance, IteratorValue, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
+                     TensorValue, View)
+
+ABSENT = object()
+HEAP, IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; without attributes that can be set
+
+
+def static(cls, name):
+    """The raw class attribute, or ABSENT."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return ABSENT
+
+
+def is_data_descriptor(raw) -> bool:
+    return raw is not ABSENT and hasattr(type(raw), "__set__")
+
+
+class Classes(Part, part="classes"):
+    """How the machine looks at classes."""
+
+    needs = "guarding", "iterators", "values"
+
+    def class_of(self, value):
+        """The Python class of a Value."""
+        value = self.values.force(value)
+        if isinstance(value, (Constant, Object)):
+            return type(value.value)
+        if isinstance(value, Number):
+            return type(value.hint)
+        if isinstance(value, Deferred):
+            return str
+        if isinstance(value, ArrayValue):
+            return value.array.dtype.type if value.array.scalar else np.ndarray
+        if isinstance(value, TensorValue):
+            return getattr(value.fake, "like", Tensor)
+        if isinstance(value, (Sequence, Mapping, SetValue)):
+            return value.kind
+        if isinstance(value, (Instance, ExceptionValue)):
+            return value.cls
+        if isinstance(value, Function):
+            return types.FunctionType
+        if isinstance(value, Partial):
+            return functools.partial
+        if isinstance(value, Identity):
+            return int
+        if isinstance(value, View):
+            return type(getattr({}, value.part)())
+        if isinstance(value, GeneratorValue):
+            return value.kind or types.GeneratorType
+        if isinstance(value, IteratorValue):
+            return self.iterators.class_of_iterator(value)
+        return types.MethodType if isinstance(value, Method) else types.BuiltinMethodType
+
+    def user_class(self, value):
+        """The class of a Value if it was written in Python and may define operators; else None."""
+        if isinstance(value, Instance):
+            return value.cls
+        if isinstance(value, Object) and not isinstance(value.value, IDENTITIES) and type(value.value).__flags__ & HEAP:
+            return type(value.value)
+        return None
+
+    def class_attribute(self, cls, name):
+        """A Python function found in a class, as a Value; None where there is none."""
+        raw = static(cls, name)
+        if not isinstance(raw, types.FunctionType):
+            return None
+        self.guarding.rely(cls, name, raw)
+        return Object(raw, self.guarding.constant_source(raw))
+
+    def python_class(self, cls) -> bool:
+        """Whether a class was written in Python."""
+        return bool(cls.__flags__ & HEAP) and cls.__module__ != "builtins"
+
+    def missing(self, owner, name):
+        return Raised(ExceptionValue(AttributeError,
+                                     [Constant(f"{self.class_of(owner).__name__!r} object has no attribute {name!r}")]))
+
+    def is_class(self, value):
+        return isinstance(value, Object) and isinstance(value.value, type)
+
+
+def is_framework(name) -> bool:
+    """Whether a module of this name is the framework's own, whose globals do not change."""
+    return isinstance(name, str) and name.split(".")[0] == FRAMEWORK
+
+
+FRAMEWORK = __name__.split(".")[0]
+PLAIN_CODE: dict = {}  # (file, code) -> whether it names nothing of the framework
+
+
+def plain_code(code, namespace) -> bool:
+    """Whether a function names nothing of the framework."""
+    key = code.co_filename, code
+    known = PLAIN_CODE.get(key)
+    if known is None:
+        found = (namespace.get(name) for name in code.co_names)
+        named = any(is_framework(getattr(v, "__name__" if isinstance(v, types.ModuleType) else "__module__", None))
+                    for v in found)
+        known = PLAIN_CODE[key] = not named and all(plain_code(c, namespace) for c in code.co_consts
+                                                    if isinstance(c, types.CodeType))
+    return known

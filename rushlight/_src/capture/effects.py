@@ -1,0 +1,85 @@
+"""What the Python of a segment calls to carry out what a program did."""
+from __future__ import annotations
+
+import functools
+import types
+
+from ...nn.parameter import Parameter
+from ..autograd.program import ended, spent
+from ..core.interpret import recording
+from .arithmetic import INPLACE
+from .output import logged, warned
+from .protocols import unpacker
+
+END = object()
+
+
+def iterator_at(items, position, turned=False):
+    """An iterator over something iterable that stands at a position."""
+    made = reversed(items) if turned else iter(items)
+    for _ in range(position):
+        next(made)
+    return made
+
+
+def place(iterator, items, position):
+    """Puts a list's iterator to a position, which may lie behind the end of a list that has become shorter."""
+    short = max(0, position + 1 - len(items))
+    items.extend([None] * short)  # what it is set to is clamped to the length
+    iterator.__setstate__(position)
+    del items[len(items) - short:]
+
+
+def unpacked(value, count):
+    """``a, b, c = value`` for ``count`` targets, as a list."""
+    return unpacker(count)(value)
+
+
+def traced(error):
+    """Gives an exception a traceback, without which CPython's handlers cannot do."""
+    try:
+        raise error
+    except BaseException as caught:
+        caught.__context__ = None
+
+
+def store_item(owner, index, value):
+    owner[index] = value
+
+
+def delete_item(owner, index):
+    del owner[index]
+
+
+def refill(mapping, items):
+    """Gives a dict from outside its new contents."""
+    dict.clear(mapping)
+    dict.update(mapping, items)
+
+
+def reset(container, gone, new):
+    """Takes from and adds to a set from outside."""
+    container.difference_update(gone)
+    container.update(new)
+
+
+def remove_attribute(owner, name):
+    """Deletes an attribute that was there before the program ran."""
+    if hasattr(owner, name):
+        object.__delattr__(owner, name)
+
+
+def made(cls, new, attributes):
+    """Attributes of an object that the program made."""
+    for name, value in attributes.items():
+        object.__setattr__(new, name, value)
+    return new
+
+
+NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType,
+         "Partial": functools.partial,
+         "ITERATOR": iterator_at, "PLACE": place, "UNPACK": unpacked, "TRACED": traced, "SET": store_item,
+         "DELETE": delete_item, "REFILL": refill, "RESET": reset,
+         "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": recording,
+         "SETATTR": object.__setattr__,
+         "SPENT": spent, "ENDED": ended, "PARAMETER": Parameter, "LOG": logged, "WARN": warned}

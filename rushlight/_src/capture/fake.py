@@ -1,0 +1,148 @@
+"""Tensors without data, which stand for what a graph computes."""
+from __future__ import annotations
+
+from ..core.native import Tensor
+from ..core.op import OPS
+from .errors import Break
+from .unbacked import ITEM
+
+
+def needs_data(what: str, code="RB003", method=None):
+    """What refuses, for a tensor without data, a method that reads them; ``method``: unless the value is known, which
+    then answers."""
+    def refuse(self, *args, **kwargs):
+        known = self.recorder.value_of(self) if method else None
+        if known is None:
+            raise Break(code, what)
+        return getattr(known, method)(*args)
+    refuse.__name__ = what
+    return refuse
+
+
+class Fake(Tensor):
+    """A tensor without data.  ``inputs``: the graph inputs whose sizes it depends on; ``like`` is the class it stands
+    for."""
+
+    weak = False
+    like = Tensor
+    stands_for = None  # the Real that a number stands for
+
+    concrete = needs_data("reading elements to decide a size", "RB012")
+    __int__, __float__, __complex__, __index__ = (needs_data(what, method=name) for what, name in (
+        ("int()", "__int__"), ("float()", "__float__"), ("complex()", "__complex__"), ("an index", "__index__")))
+    __bool__ = needs_data("bool() of a tensor", "RB002", "__bool__")
+    numpy, __array__, data_ptr, untyped_storage = (needs_data(n, "RB015")
+                                                   for n in ("numpy()", "__array__()", "data_ptr()",
+                                                             "untyped_storage()"))
+    backward, register_hook, retain_grad = (needs_data(n, "RB011")
+                                            for n in ("backward()", "register_hook()", "retain_grad()"))
+
+    def read(self):
+        self.recorder.sizes_read.update(self.inputs)
+        return self._meta
+
+    shape = property(lambda self: self.read().shape)
+    nbytes = property(lambda self: self.read().numel * self._meta.itemsize)
+    requires_grad = property(lambda self: bool(self._needs_grad),
+                             lambda self, wanted: self.recorder.require_grad(self, wanted))
+    is_leaf = property(lambda self: not self._needs_grad or self.node in self.recorder.leaves)
+    data = property(lambda self: OPS["detach"](self), needs_data("setting .data", "RB011"))
+    grad = property(needs_data("reading .grad", "RB011"), needs_data("setting .grad", "RB011"))
+    grad_fn = property(needs_data("reading .grad_fn", "RB011"))
+    _version = property(needs_data("reading ._version", "RB011"))
+    is_inference = needs_data("is_inference()", "RB011")
+
+    def item(self):
+        known = self.recorder.value_of(self)
+        return self.recorder.item(self) if known is None else known.item()
+
+    def refuse(self, error):
+        """The program raises the error where this holds for an element."""
+        if self.recorder.facts is None or self.recorder.within_try():
+            raise Break("RB002", "a check of all elements within a try")
+        nowhere = OPS["logical_not"](OPS["any"](self))
+        self.recorder.require(self.recorder.reading(ITEM, (nowhere.node,), bool), error)
+
+    def tolist(self):
+        """The elements as nested lists of numbers that data decide."""
+        if self.numel() > MOST_ITEMS:
+            raise Break("RB003", f"tolist() of more than {MOST_ITEMS} elements")
+        return [row.tolist() for row in self.unbind(0)] if self.dim() else self.item()
+
+    def size(self, dim=None):
+        self.read()
+        return Tensor.size(self, dim)
+
+    def numel(self):
+        return self.read().numel
+
+    nelement = numel
+
+    def stride(self, dim=None):
+        self.read()
+        return Tensor.stride(self, dim)
+
+    def storage_offset(self):
+        return self.recorder.start_of(self.node)
+
+    def is_contiguous(self, memory_format=None):
+        if memory_format is not None:
+            self.read()
+        return Tensor.is_contiguous(self, memory_format)
+
+    def __len__(self):
+        self.read()
+        return Tensor.__len__(self)
+
+    def detach_(self):
+        if self.node.op is None or self.node in self.recorder.bases or self.node in self.recorder.leaves:
+            raise Break("RB011", "detach_() of a view, a leaf, or a tensor from outside")
+        self._become(OPS["detach"](self))
+        return self
+
+    def __repr__(self):
+        return f"Fake({self.node.name}: {self._meta})"
+
+    def __reduce_ex__(self, protocol):
+        raise Break("RB001", "a tensor is copied or pickled")
+
+    def _become(self, view):
+        if self.node.op is None:
+            raise Break("RB011", "a tensor from outside changes its shape in place")
+        self.node, self._meta, self.inputs, self._needs_grad = view.node, view._meta, view.inputs, view._needs_grad
+
+    __hash__ = Tensor.__hash__
+
+
+MOST_ITEMS = 32  # numbers that one tolist() makes
+
+
+def as_fixed(value):
+    """Floats that vary as they are now, which is assumed from here on; within tuples too."""
+    if type(value) in (tuple, list):
+        return type(value)(map(as_fixed, value))
+    return float(value.stands_for) if isinstance(value, Fake) and value.stands_for is not None else value
+
+
+def as_hinted(value):
+    """Floats that vary as they are now, within tuples too."""
+    if type(value) in (tuple, list):
+        return type(value)(map(as_hinted, value))
+    return value.stands_for.number.hint if isinstance(value, Fake) and value.stands_for is not None else value
+
+
+class Leaf:
+    """A tensor made here that wants a gradient: with the node whose memory it shares if it does, the node that it was
+    made of, and its place in the program."""
+
+    def __init__(self, fake, shares, origin, place):
+        self.fake, self.shares, self.origin, self.place = fake, shares, origin, place
+
+
+def fakes_in(value):
+    """The Fakes within nested tuples and lists, in order."""
+    if isinstance(value, Fake):
+        yield value
+    elif type(value) in (list, tuple):
+        for item in value:
+            yield from fakes_in(item)

@@ -1,0 +1,278 @@
+"""Framework code: run on tensors without data, with numbers that vary in the forms it can take."""
+from __future__ import annotations
+
+import types
+
+from ...nn.modules.container import ModuleList, Sequential
+from ...nn.modules.lazy import LazyModuleMixin
+from ...nn.modules.module import Module
+from ...nn.parameter import Parameter
+from ...overrides import is_tensor_like
+from ..core.dtypes import category_of, default_of
+from ..core.epoch import changed
+from ..core.interpret import Unwatched, recording, top
+from ..core.meta import Size
+from ..core.native import Op, Tensor, mine
+from ..core.op import OPS, declared_scalars
+from ..core.pytree import tree_flatten, tree_unflatten
+from . import custom, polyfills
+from .errors import Again, Break, Raised
+from .parts import CALLED, Part
+from .reals import Real
+from .unbacked import Effect
+from .values import IDENTITIES, PLAIN, Constant, Instance, Mapping, Number, Object, Sequence, TensorValue
+
+
+class Framework(Part, part="framework"):
+    """How the machine runs framework code."""
+
+    needs = ("arithmetic", "attributes", "calls", "classes", "containers", "control", "guarding", "instructions",
+             "mappings", "numbers", "outside", "random", "values")
+
+    @CALLED.by(LazyModuleMixin._infer_parameters)
+    def initialise(self, owner, module, arguments, keywords=Constant(None)):
+        """Gives a module the parameters that it makes of its first arguments; capture begins anew."""
+        module = self.values.force(module)
+        if not isinstance(module, Object):
+            raise Break("RB001", "a module made here, whose parameters are made of its first arguments")
+        module = module.value
+        leaves, spec = tree_flatten((self.values.concrete(arguments), self.values.concrete(keywords) or {}))
+        with Unwatched():  # each element of what stands for a tensor is the same number
+            leaves = [OPS["empty"]((), dtype=leaf.dtype).expand(tuple(leaf._meta.shape)) if isinstance(leaf, Tensor)
+                      else leaf for leaf in leaves]
+            args, kwargs = tree_unflatten(leaves, spec)
+            module._infer_parameters(module, args, kwargs)
+        raise Again(("initialised", id(module)))
+
+    def allowed(self, function, arguments, keywords):
+        """A function that users allow in graphs: one node, which calls it.  Where it writes, or draws random numbers,
+        what it does is recorded."""
+        recorder = self.machine.recorder
+        start, drawn = len(recorder.nodes), self.random.drawn
+        result, leaves = self.run_framework(function, arguments, keywords), []
+        if not isinstance(function, types.FunctionType) or any(map(self.varies, (*arguments, *keywords.values()))):
+            return result
+        spec = self.control.flattened(result, leaves)
+        if not leaves:
+            return self.call_in_place(function, arguments, keywords, result)
+        inside = recorder.nodes[start:]
+        if self.random.drawn != drawn or any(n in recorder.writers for n in inside) or any(leaf.fake.node not in inside
+                                                                                    for leaf in leaves):
+            return result
+        del recorder.nodes[start:]
+        given, named = [self.values.concrete(a) for a in arguments], {k: self.values.concrete(v)
+                                                                      for k, v in keywords.items()}
+        operator_of_call, tensors = custom.allowed(function, given, named)
+        made = self.containers.items_of(self.run_framework(operator_of_call,
+                                                           list(map(self.values.from_python, tensors)), {}))
+        for one, leaf in zip(made, leaves):
+            one.fake._needs_grad = leaf.fake._needs_grad
+        return self.control.tree_of(spec, iter(made))
+
+    def call_in_place(self, function, arguments, keywords, result):
+        """A function without tensors in its result, as a node that Python calls between programs, in the mode of its
+        place."""
+        recorder, grad = self.machine.recorder, mine.grad
+        leaves, spec = tree_flatten(([self.values.concrete(a) for a in arguments],
+                                     {k: self.values.concrete(v) for k, v in keywords.items()}))
+
+        def call(*values):
+            args, kwargs = tree_unflatten(list(values), spec)
+            with recording(grad):
+                function(*args, **kwargs)
+
+        node = recorder.node(Effect(function.__name__, call), tuple(map(recorder.lowered, leaves)), None)
+        recorder.writers.add(node)
+        return result
+
+    def setting(self, target):
+        """What a function of the framework without arguments says: a setting, which is guarded."""
+        found = target()
+        if type(found) not in PLAIN and not isinstance(found, IDENTITIES):
+            raise Break("RB001", f"{target.__name__}()")
+        self.guarding.guard(f"{self.guarding.constant_name(target)}() == {self.guarding.constant_name(found)}")
+        return self.values.from_python(found)
+
+    def custom_function(self, function, arguments):
+        """``autograd.Function.apply``: one node; what the user's functions read from outside is guarded."""
+        for written in custom.functions_of(function):
+            self.calls.as_function(Object(written, self.guarding.constant_source(written)))
+            for name in custom.globals_of(written):
+                self.instructions.load_global(written.__globals__, name)
+        given = [self.values.concrete(a) for a in arguments]
+        operator_of_call = custom.operator(function, given)
+        made = self.run_framework(operator_of_call,
+                                  [self.values.from_python(g) for g in given if isinstance(g, Tensor)], {})
+        for k in operator_of_call.facts["constant"]:
+            self.containers.item(made, k).fake._needs_grad = 0
+        return made
+
+    # --- the framework ------------------------------------------------------------------------------------------------
+    def run_framework(self, function, arguments, keywords, concrete=None):
+        """Runs framework code on fakes, which ``concrete`` makes of arguments; the operators it calls are recorded."""
+        if isinstance(function, Op) and declared_scalars(function):
+            arguments, keywords = self.with_numbers(function, arguments, keywords)
+        frame = self.machine.frames[-1]
+        fixed, varying = ("fixed", frame.code,
+                          frame.now.offset), any(map(self.varies, (*arguments, *keywords.values())))
+        concrete = concrete or (self.fixed if fixed in self.machine.rules else self.passed_on)
+        given = [concrete(a) for a in arguments]
+        named = {k: concrete(v) for k, v in keywords.items()}
+        try:
+            return self.values.from_python(function(*given, **named))
+        except Raised:
+            raise
+        except Exception as error:
+            if varying and fixed not in self.machine.rules:
+                raise Again(fixed) from error  # its numbers are as they are now
+            if isinstance(error, Break):
+                raise
+            if self.guarding.symbols and "static" not in self.machine.rules:
+                raise Again("static") from error
+            name = getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)
+            raise Break("RB007", f"{name}: {type(error).__name__}: {error}") from error
+
+    def tensor_of(self, function, arguments, keywords):
+        """``torch.tensor(data)``: numbers that vary are filled in one by one when the graph runs."""
+        options = {"data": Constant(None), "dtype": Constant(None), "device": Constant("cpu"),
+                   **dict(zip(("data", "dtype"), arguments)), **keywords}
+        if len(options) > 3 or not self.numbers_in(options["data"]) or str(
+                self.values.known(options["device"])) not in (
+"cpu", "None"):
+            return self.run_framework(function, arguments, keywords)
+        numbers, shape = self.nested_numbers(options["data"])
+        chosen = self.values.known(options["dtype"]) or default_of(max(category_of(v.hint if isinstance(v, Number)
+                                                                            else v.value) for v in numbers))
+        filled = [self.run_framework(OPS["_filled"],
+                                     [self.arithmetic.run_time_number(v) if isinstance(v, Number) else v,
+                                      Constant(()), self.values.from_python(chosen)], {}) for v in numbers]
+        return self.run_framework(Tensor.view, [self.run_framework(OPS["stack"], [Sequence(list, filled)], {}),
+                                                Constant(shape)], {})
+
+    def nested_numbers(self, data):
+        """(the numbers in nested lists, row by row; their shape); a Break where they have none."""
+        data = self.values.force(data)
+        if isinstance(data, Sequence):
+            rows = [self.nested_numbers(self.containers.item(data, k)) for k in range(len(data.items))]
+            if len({shape for _, shape in rows}) != 1:
+                raise Break("RB007", "torch.tensor() of rows that differ in length")
+            return [v for numbers, _ in rows for v in numbers], (len(rows), *rows[0][1])
+        if not isinstance(data, Number) and not (isinstance(data, Constant) and type(data.value) in (bool, int, float)):
+            raise Break("RB004", "torch.tensor() of numbers that vary and something else")
+        return [data], ()
+
+    def vary(self, values) -> bool:
+        """Whether these are numbers, of which some vary from call to call."""
+        values = list(map(self.values.force, values))
+        return any(map(self.varies, values)) and all(isinstance(v, Number) and not self.numbers.unknown(v)
+                                                     or isinstance(v, Constant) and type(v.value) in (int, float)
+                                                     for v in values)
+
+    def varies(self, value) -> bool:
+        """Whether a value is a number that varies from call to call, or holds one."""
+        value = self.values.force(value)
+        if isinstance(value, Sequence) and issubclass(value.kind, (list, tuple)):
+            return any(map(self.varies, value.items))
+        return isinstance(value, Number) and not self.numbers.unknown(value)
+
+    def numbers_in(self, value) -> bool:
+        """Whether a value is a number that is not known now, or a list that holds one."""
+        value = self.values.force(value)
+        if isinstance(value, Sequence) and issubclass(value.kind, (list, tuple)):
+            return any(map(self.numbers_in, value.items))
+        return isinstance(value, Number)
+
+    def passed_on(self, value):
+        """The Python value that framework code gets: floats that vary as Reals."""
+        value = self.values.force(value)
+        if isinstance(value, Number) and value.text is not None and top() is self.machine.recorder:
+            return Real(self.machine, value)
+        if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
+            return value.kind([self.passed_on(self.containers.item(value, k)) for k in range(len(value.items))])
+        return self.values.concrete(value)
+
+    def fixed(self, value):
+        """The Python value that framework code gets: numbers that vary as they are now."""
+        value = self.values.force(value)
+        if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
+            return value.kind([self.fixed(self.containers.item(value, k)) for k in range(len(value.items))])
+        return self.values.known(value) if isinstance(value, Number) and not self.numbers.unknown(
+            value) else self.values.concrete(value)
+
+    def with_numbers(self, operator, arguments, keywords):
+        """The arguments with floats that vary as inputs of the graph, where the operator takes them at run time."""
+        names = list(operator.signature.parameters)
+
+        def entered(value, place):
+            value = self.values.force(value)
+            varies = isinstance(value, Number) and value.text is not None and declared_scalars(operator) >> place & 1
+            return self.arithmetic.run_time_number(value) if varies else value
+
+        return [entered(v, k) for k, v in enumerate(arguments)], {n: entered(v, names.index(n)) if n in names else v
+                                                                  for n, v in keywords.items()}
+
+    @CALLED.by(polyfills.tensor_copied)
+    def tensor_copied(self, tensor):
+        """``copy.deepcopy`` of a tensor: another one, with the same elements."""
+        tensor = self.values.force(tensor)
+        if tensor.fake._needs_grad or self.classes.class_of(tensor) is not Tensor:
+            raise Break("RB001", "a copy of a parameter, or of a tensor with a history")
+        return self.run_framework(OPS["clone"], [tensor], {})
+
+    @CALLED.by(ModuleList.__getitem__, Sequential.__getitem__, told=True)
+    def part_of_row(self, read, owner, index):
+        """An item of a row of modules; a part (``layers[:n]``) is such a row again, the same one at every call, since
+        the modules are."""
+        owner, index = self.values.force(owner), self.values.force(index)
+        if not (isinstance(owner, Object) and type(owner.value).__getitem__ is read and isinstance(index, Constant)
+                and isinstance(index.value, slice) and type(owner.value) in (ModuleList, Sequential)):
+            return self.calls.call_python_function(self.values.from_python(read), [owner, index], {})
+        modules = self.attributes.attribute_now(owner, "_modules")
+        for name in modules.items:
+            self.mappings.lookup(modules, name)  # what is there now is assumed
+        return self.values.from_python(owner.value[index.value])
+
+    @CALLED.by(Parameter)
+    def new_parameter(self, data=None, requires_grad=Constant(True)):
+        """``Parameter(data)``: a leaf over what was made here; memory from outside would be shared."""
+        data = self.run_framework(OPS["empty"], [Constant(0)], {}) if data is None else self.values.force(data)
+        if not isinstance(data, TensorValue) or self.machine.recorder.root(data.fake.node).op is None:
+            raise Break("RB001", "a Parameter over memory from outside: make it there, once")
+        return self.values.from_python(self.machine.recorder.parameter(data.fake, Parameter,
+                                                                       self.arithmetic.truth(requires_grad)))
+
+    @CALLED.by(changed)
+    def module_changed(self, module):
+        """A module's attributes are set by its own code: nothing is assumed yet of one that is made here."""
+        if not isinstance(self.values.force(module), Instance):
+            raise Break("RB004", "changing the parameters or modules of a module from outside")
+        return Constant(None)
+
+    @CALLED.by(Module.__getattr__)
+    def module_attribute(self, owner, name):
+        return self.part_of_network(self.values.force(owner), self.values.known(name))
+
+    @CALLED.by(is_tensor_like)
+    def tensor_like(self, value):
+        return Constant(isinstance(self.values.force(value), TensorValue)
+                        or hasattr(self.classes.class_of(value), "__torch_function__"))
+
+    def part_of_network(self, owner, name):
+        """A parameter, buffer or module of a module: what ``Module.__getattr__`` finds."""
+        if not isinstance(owner, Object):
+            return self.calls.inline(self.calls.as_function(self.values.from_python(Module.__getattr__)),
+                                     [owner, Constant(name)], {})
+        place = owner.value.__dict__
+        for where in PLACES:
+            changed = self.outside.wrapped.get(id(place.get(where)))
+            if isinstance(changed, Mapping) and changed.changed:
+                if name in changed.items:
+                    return self.mappings.lookup(changed, name)
+                continue
+            if name in place.get(where, ()):
+                return self.outside.wrap(place[where][name], owner.source.attribute(where, True).item(repr(name), True))
+            self.guarding.guard(f"{name!r} not in {{0}}", owner.source.attribute(where, True))
+        raise self.classes.missing(owner, name)
+
+
+PLACES = ("_parameters", "_buffers", "_modules")

@@ -1,0 +1,106 @@
+"""What an operator gives for tensors without data: metadata, views, writes."""
+from __future__ import annotations
+
+from ..aot.alias import Recording
+from ..core.expr import Facts
+from ..core.interpret import precision
+from ..core.meta import Meta, Size
+from ..core.native import Tensor, calls
+from ..core.op import body_of
+from ..core.runtime import Known
+from ..eager.plan import alias_of
+from ..transforms.trace import Traced, ValueNeeded
+from .errors import Break
+
+_inferred: dict = {}
+
+
+class Inference:
+    """What a call gives: Metas, whether several; and positions among its tensor arguments: ``same`` for each result
+    that is an argument as it is (None for others), ``base`` of the one whose memory the result shares, ``writes`` of
+    those that are written to."""
+
+    def __init__(self, metas, several, same, base, writes):
+        self.metas, self.several, self.same, self.base, self.writes = metas, several, same, base, writes
+
+
+def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:
+    """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be
+    noted, or ``conditions`` are wanted that floats have to meet which are known at run time."""
+    if symbolic:
+        facts = Facts.current()
+        before, facts.estimating = facts.estimating, True
+        try:
+            return inference(op, args, kwargs, conditions)
+        finally:
+            facts.estimating = before
+    if conditions is not None:
+        return inference(op, args, kwargs, conditions)
+    tensors: list = []
+
+    def key_of(value):
+        if isinstance(value, Tensor):
+            tensors.append(value)
+            return value._meta, getattr(value, "weak", False)
+        if isinstance(value, (list, tuple)):
+            return type(value), *map(key_of, value)
+        return calls.exact(value)
+
+    key = op, tuple(map(key_of, args)), tuple((k, key_of(v)) for k, v in kwargs.items())
+    try:
+        found = _inferred.get(key)
+    except TypeError:
+        return inference(op, args, kwargs)
+    if found is None:
+        found = _inferred[key] = inference(op, args, kwargs)
+    return found
+
+
+def inference(op, args, kwargs, conditions=None) -> Inference:
+    into = op.facts.get("into")
+    trace, entered = Recording(writes=into is None), []
+
+    def enter(value):
+        if isinstance(value, Tensor):
+            entered.append(trace.input(value._meta, weak=getattr(value, "weak", False),
+                                       number=run_time_number(value, conditions)))
+            return entered[-1]
+        if type(value) in (list, tuple, Size):
+            return tuple(map(enter, value)) if type(value) is not list else list(map(enter, value))
+        return value
+
+    positional = [enter(a) for a in args]
+    keywords = {k: enter(v) for k, v in kwargs.items()}
+    nodes = [e.node for e in entered]
+    with trace, precision(0):
+        results = body_of(op, positional)(*positional, **keywords) if op.kind is None else trace.call(op, positional,
+                                                                                                      keywords)
+    several = isinstance(results, (tuple, list))
+    results = list(results) if several else [results]
+    if any(not isinstance(r, Traced) or not isinstance(r._meta, Meta) for r in results):
+        raise Break("RB012", f"{op.name}() has a result whose size is not known before it runs")
+    if any(isinstance(size, Tensor) for r in results for size in r._meta.shape):
+        raise ValueNeeded(f"{op.name}: a size is a tensor")
+    writes = [nodes.index(node) for node, _ in trace.written()] if into is None else [into]
+    same = [position(result, entered, nodes) for result in results]
+    if into is not None:
+        same = [into]
+    base, metas = None, [r._meta for r in results]
+    if op.facts.get("view") and not several and same == [None]:
+        root, meta, _ = alias_of(results[0].node, nodes) or (None, metas[0], 0)
+        base = nodes.index(root) if root is not None else 0 if op.name == "_pick" else None
+        metas = [metas[0].turning(meta.turned)]
+    return Inference(metas, several, same, base, writes)
+
+
+def run_time_number(value, conditions):
+    """What is known of a float that varies, where ``conditions`` on it are noted; None for other tensors."""
+    real = getattr(value, "stands_for", None)
+    return None if real is None or conditions is None else Known(real.number.hint, real.number.text,
+                                                                 frozenset((value,)), conditions)
+
+
+def position(result, entered, nodes):
+    """Which argument a result is, or None."""
+    return next((k for k, (value, node) in enumerate(zip(entered, nodes)) if value is result or node is result.node),
+                None)

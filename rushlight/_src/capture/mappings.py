@@ -1,0 +1,197 @@
+"""Methods of dicts and their views."""
+from __future__ import annotations
+
+import collections
+import operator
+
+from .containers import raised
+from .parts import METHODS, Part
+from .values import (Constant, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Object, Sequence,
+                     TensorValue, View)
+
+
+class Mappings(Part, part="mappings"):
+    """How the machine models dicts."""
+
+    needs = ("arithmetic", "classes", "containers", "guarding", "iterators", "outside", "protocols", "sets",
+             "values", "writes")
+
+    def lookup(self, mapping, key):
+        found = mapping.items[key]
+        if type(found) is Lazy:
+            found = mapping.items[key] = self.values.force(found)
+        return found
+
+    def key(self, value):
+        """A dict key: a known value, or an object that is its own key."""
+        value = self.values.force(value)
+        self.outside.pin(value)
+        if isinstance(value, Object) and type(value.value).__hash__ is object.__hash__:
+            if value.source is not None and not value.source.covered:
+                self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.value)}", value.source)
+            return value.value
+        if isinstance(value, Sequence) and value.kind is tuple:
+            return tuple(map(self.key, self.containers.items_of(value)))
+        if isinstance(value, TensorValue) and value.source is not None and "tensors as keys" in self.machine.rules:
+            if not value.source.covered:
+                self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.real)}", value.source)
+            return value.real
+        if isinstance(value, TensorValue):
+            return Key(value, id(value), operator.is_)
+        if isinstance(value, Identity):
+            return Key(value, id(value.of), lambda a, b: a.of is b.of)
+        if isinstance(value, Instance):
+            found = self.classes.class_attribute(value.cls, "__hash__")
+            if found:
+                return Key(value, self.values.known(self.protocols.now_answered("__hash__", found, value)),
+                           self.arithmetic.matches)
+            if value.cls.__hash__ is object.__hash__:
+                return Key(value, id(value), operator.is_)
+        return self.values.known(value)
+
+    def subscript_mapping(self, owner, key):
+        if key in owner.items:
+            return self.lookup(owner, key)
+        if owner.kind is collections.defaultdict and owner.factory is not None:
+            made = self.machine.now(owner.factory, [])
+            self.writes.mark(owner)
+            owner.items[key] = made
+            return made
+        raise raised(KeyError, key)
+
+    @METHODS.by((Mapping, "__len__"))
+    def dict_len(self, owner):
+        return Constant(len(owner.items))
+
+    @METHODS.by((Mapping, "__getitem__"))
+    def dict_getitem(self, owner, key):
+        return self.subscript_mapping(owner, self.key(key))
+
+    @METHODS.by((Mapping, "__setitem__"))
+    def dict_setitem(self, owner, key, value):
+        self.containers.store_subscript(owner, key, value)
+        return Constant(None)
+
+    @METHODS.by((Mapping, "__delitem__"))
+    def dict_delitem(self, owner, key):
+        self.containers.delete_subscript(owner, key)
+        return Constant(None)
+
+    @METHODS.by((Mapping, "__contains__"))
+    def dict_contains(self, owner, key):
+        return Constant(self.key(key) in owner.items)
+
+    @METHODS.by((Mapping, "__iter__"))
+    def dict_iter(self, owner):
+        return self.iterators.iterator(owner)
+
+    @METHODS.by((Mapping, "__reversed__"))
+    def dict_reversed(self, owner):
+        return IteratorValue(Sequence(list, self.containers.listed(owner)[::-1]), 0, owner, True)
+
+    @METHODS.by((Mapping, "keys"))
+    def dict_keys(self, owner):
+        return View(owner, "keys")
+
+    @METHODS.by((Mapping, "values"))
+    def dict_values(self, owner):
+        return View(owner, "values")
+
+    @METHODS.by((Mapping, "items"))
+    def dict_items(self, owner):
+        return View(owner, "items")
+
+    def viewed(self, view):
+        """What a view of a dict shows."""
+        mapping, part = view.mapping, view.part
+        if part == "keys":
+            return [self.values.from_python(k) for k in mapping.items]
+        values = [self.lookup(mapping, k) for k in mapping.items]
+        return values if part == "values" else [Sequence(tuple, [self.values.from_python(k), v])
+                                                for k, v in zip(mapping.items, values)]
+
+    @METHODS.by((View, "__len__"))
+    def view_len(self, owner):
+        return Constant(len(owner.mapping.items))
+
+    @METHODS.by((View, "__iter__"))
+    def view_iter(self, owner):
+        return self.iterators.iterator(owner)
+
+    @METHODS.by((View, "__contains__"))
+    def view_contains(self, owner, item):
+        return self.containers.contains(owner, item)
+
+    @METHODS.by((View, "isdisjoint"))
+    def view_isdisjoint(self, owner, other):
+        return self.sets.set_isdisjoint(self.sets.set_of(owner), other)
+
+    @METHODS.by((Mapping, "get"))
+    def dict_get(self, owner, key, default=Constant(None)):
+        key = self.key(key)
+        return self.lookup(owner, key) if key in owner.items else default
+
+    @METHODS.by((Mapping, "pop"))
+    def dict_pop(self, owner, key, default=None):
+        key = self.key(key)
+        if key not in owner.items:
+            if default is None:
+                raise raised(KeyError, key)
+            return default
+        found = self.lookup(owner, key)
+        self.writes.mark(owner)
+        del owner.items[key]
+        return found
+
+    @METHODS.by((Mapping, "popitem"))
+    def dict_popitem(self, owner, last=Constant(True)):
+        if not owner.items:
+            return self.arithmetic.fold(owner.kind.popitem, [Constant(owner.kind())])
+        key = list(owner.items)[-1 if self.values.known(last) else 0]
+        return Sequence(tuple, [self.values.from_python(key), self.dict_pop(owner, self.values.from_python(key))])
+
+    @METHODS.by((Mapping, "setdefault"))
+    def dict_setdefault(self, owner, key, default=Constant(None)):
+        key = self.key(key)
+        if key not in owner.items:
+            self.writes.mark(owner)
+            owner.items[key] = default
+        return self.lookup(owner, key)
+
+    @METHODS.by((Mapping, "update"))
+    def dict_update(self, owner, other=None, /, **named):
+        added = dict(named)
+        if other is not None:
+            other = self.containers.as_container(other)
+            if isinstance(other, Mapping):
+                added = {**{k: self.lookup(other, k) for k in other.items}, **added}
+            else:
+                pairs = [self.containers.expanded(pair) for pair in self.containers.expanded(other)]
+                added = {**{self.key(k): v for k, v in pairs}, **added}
+        if isinstance(owner, Namespace):
+            for name, value in added.items():
+                self.writes.put(owner.owner, name, value, True)
+        else:
+            self.writes.mark(owner)
+        owner.items.update(added)
+        return Constant(None)
+
+    @METHODS.by((Mapping, "clear"))
+    def dict_clear(self, owner):
+        self.writes.mark(owner)
+        owner.items.clear()
+        return Constant(None)
+
+    @METHODS.by((Mapping, "copy"))
+    def dict_copy(self, owner):
+        return Mapping(dict(owner.items), None, owner.kind, owner.factory)
+
+    @METHODS.by((Mapping, "move_to_end"))
+    def dict_move_to_end(self, owner, key, last=Constant(True)):
+        key, last = self.key(key), self.values.known(last)
+        self.writes.mark(owner)
+        found = owner.items.pop(key)
+        items = {**owner.items, key: found} if last else {key: found, **owner.items}
+        owner.items.clear()
+        owner.items.update(items)
+        return Constant(None)

@@ -1,0 +1,262 @@
+"""Values from outside: what is looked at, with the guards that make this safe."""
+from __future__ import annotations
+
+import re
+import types
+
+import numpy as np
+
+from ...nn.modules.module import Module
+from ..core import overriding
+from ..core.expr import INFINITY
+from ..core.native import Op, Tensor, mine
+from . import marks
+from .classes import FRAMEWORK, is_framework
+from .constraints import constraints_of
+from .containers import DICTS, LISTS
+from .errors import Again, Break
+from .fake import Fake
+from .guards import TensorCheck
+from .parts import Part
+from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Lazy, Mapping, Number, Object, Sequence,
+                     SetValue, Source, TensorValue)
+
+
+class Outside(Part, part="outside"):
+    """Wraps what a program gets from outside as Values."""
+
+    needs = "arrays", "builtins", "calls", "guarding", "values"
+
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.wrapped: dict = {}  # id of an outside object -> its Value
+        self.alive: list = []
+        self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
+        self.roots: list = []  # (source, module) of modules that are values of the entry
+        self.real: dict = {}  # graph input node -> the tensor it stands for now
+        self.checks: dict = {}  # graph input node -> TensorCheck
+
+    def wrap(self, value, source: Source):
+        """An outside value as a Value, with the guards that make this safe."""
+        kind = type(value)
+        if kind in PLAIN:
+            return self.wrap_plain(value, source)
+        known = self.wrapped.get(id(value))
+        if known is not None:
+            return self.again(known, value, source)
+        made = self.wrap_new(value, kind, source)
+        self.wrapped[id(value)] = made
+        self.alive.append(value)  # while its id is a key
+        return made
+
+    def wrap_plain(self, value, source):
+        kind = type(value)
+        if value is None or kind is bool or value is ... or value is NotImplemented:
+            self.guarding.guard(f"{{0}} is {value!r}", source)
+        elif kind in (int, float) and "static" not in self.machine.rules and self.machine.entry.varies(source, value):
+            self.guarding.guard(f"type({{0}}) is {kind.__name__}", source)
+            return Number(value, self.guarding.symbol(value, str(source),
+                                             -INFINITY)) if kind is int else Number(value, text=str(source))
+        else:
+            self.guarding.guard(
+                f"type({{0}}) is {self.guarding.type_name(kind)} and {self.guarding.equality('{0}', value)}", source)
+        return Constant(value, source)
+
+    def again(self, known, value, source):
+        """An object that was met before, elsewhere."""
+        if getattr(known, "loose", False):
+            if known.source != source:
+                self.guarding.guard("{0} is {1}", source, known.source)
+        elif isinstance(value, IDENTITIES) or isinstance(value, Module):
+            if source.parent is not None or source.suffix.startswith("V"):
+                self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value)}", source)
+        elif known.source is not None and known.source != source:
+            self.guarding.guard("{0} is {1}", source, known.source)
+        return known
+
+    def wrap_new(self, value, kind, source):
+        if isinstance(value, np.generic):
+            self.guarding.guard(
+                f"type({{0}}) is {self.guarding.constant_name(kind)} and {self.guarding.equality('{0}', value)}",
+                source)
+            return Constant(value, source)
+        if isinstance(value, Tensor):
+            return self.wrap_tensor(value, source)
+        if isinstance(value, Module):
+            self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value)}", source)
+            place = self.guarding.constant_source(value)
+            self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(kind)}", place)
+            if source.parent is None:
+                self.roots.append((source, value))
+            return Object(value, place)
+        if kind is types.FunctionType and not source.covered and not value.__dict__ and not is_framework(
+                value.__module__) and marks.of(value) is None:
+            return self.wrap_function(value, source)
+        if kind is np.ndarray:
+            return self.arrays.wrap_array(value, source)
+        if kind is slice:
+            self.guarding.guard("type({0}) is slice", source)
+            return self.builtins.builtin_slice(*(Lazy(getattr(value, name), source.attribute(name))
+                                        for name in ("start", "stop", "step")))
+        if isinstance(value, (*IDENTITIES, Op)) or value is mine:
+            self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value)}", source)
+            return Object(value, source if not isinstance(value, (type, types.ModuleType))
+                          else self.guarding.constant_source(value))
+        if kind is types.CellType:
+            return self.wrap_cell(value, source)
+        wrapped = self.wrap_container(value, kind, source)
+        if wrapped is not None:
+            return wrapped
+        if isinstance(value, types.MethodType):
+            self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(kind)}", source)
+            return self.calls.bound_method(value, source)
+        if immutable(value):
+            self.guarding.guard(f"{{0}} == {self.guarding.constant_name(value)}", source)
+            return Object(value, source)
+        self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(kind)}", source)
+        if isinstance(value, NUMBERS_AND_TEXT):
+            base = next(b for b in NUMBERS_AND_TEXT if isinstance(value, b))
+            self.guarding.guard(f"{base.__name__}({{0}}) == {self.guarding.literal(base(value))}", source)
+        return Object(value, source)
+
+    def wrap_function(self, value, source):
+        """A function of the program's: one made anew from the same code does as well, until it matters which it is."""
+        code, space = self.guarding.constant_name(value.__code__), self.guarding.constant_name(value.__globals__)
+        self.guarding.guard(
+            f"type({{0}}) is {self.guarding.constant_name(types.FunctionType)} and {{0}}.__code__ is {code} and "
+            f"{{0}}.__globals__ is {space} and "
+            f"len({{0}}.__defaults__ or ()) == {len(value.__defaults__ or ())} and list({{0}}.__kwdefaults__ "
+            f"or ()) == {list(value.__kwdefaults__ or ())}", source)
+        made = Object(value, source)
+        made.loose = True
+        return made
+
+    def pin(self, value):
+        """Assumes that a function from outside is this very one."""
+        if type(value) is Object and value.loose:
+            value.loose = False
+            self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.value)}", value.source)
+
+    def wrap_cell(self, value, source):
+        self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(types.CellType)}", source)
+        content = source.attribute("cell_contents")
+        try:
+            return Cell(Lazy(value.cell_contents, content), source)
+        except ValueError:
+            self.guarding.guard(f"{self.guarding.constant_name(empty_cell)}({{0}})", source)
+            return Cell(None, source)
+
+    def wrap_tensor(self, value, source):
+        if overriding.kind_of(type(value)) != overriding.PLAIN:
+            raise Break("RB014", f"{type(value).__name__}")
+        self.guarding.guard(
+            f"type({{0}}) is {self.guarding.constant_name(type(value))} and {{0}}._needs_grad == {value._needs_grad}",
+            source)
+        free = self.machine.entry.free_sizes(source, value) if "static" not in self.machine.rules else frozenset()
+        fake = self.machine.recorder.input(self.guarding.symbolic(value._meta, free, source, constraints_of(value)),
+                                           value._needs_grad,
+                                   type(value))
+        node = fake.node
+        self.graph_inputs[node], self.real[node] = (str(source), source), value
+        check = self.checks[node] = TensorCheck(value._meta, free)
+        name = self.guarding.constant_name(check)
+        self.guarding.guard(f"{{0}}._meta in {name}.seen or {name}({{0}}._meta)", source)
+        made = fake.value = TensorValue(fake, source)
+        made.real = value
+        return made
+
+    def lift(self, tensor) -> Fake:
+        """A tensor that framework code met: an input that is the same at every call."""
+        known = self.wrapped.get(id(tensor))
+        if known is None:
+            source = self.guarding.constant_source(tensor)
+            fake = self.machine.recorder.input(tensor._meta, tensor._needs_grad, type(tensor))
+            self.graph_inputs[fake.node] = str(source), source
+            known = fake.value = self.wrapped[id(tensor)] = TensorValue(fake, source)
+            known.real = tensor
+        return known.fake
+
+    def start_of_input(self, node) -> int:
+        """``storage_offset()`` of the tensor behind an input of the graph, guarded."""
+        source, found = self.graph_inputs[node][1], self.real.get(node)
+        if found is None or source is None:
+            raise Break("RB015", "storage_offset()")
+        start = found.storage_offset()
+        self.guarding.guard(f"{{0}}.storage_offset() == {start}", source)
+        return start
+
+    def wrap_container(self, value, kind, source):
+        """A container from outside, its items lazy; None for another kind of object."""
+        covered = source.covered
+        if kind in LISTS or isinstance(value, tuple) and hasattr(kind, "_fields"):
+            self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and len({{0}}) == {len(value)}",
+                                source)
+            # which are read by name: the class may have a __getitem__ of its own
+            fields = getattr(kind, "_fields", None)
+            items = tuple.__iter__(value) if fields else value
+            made = Sequence(kind, [Lazy(v, source.attribute(fields[k], covered) if fields
+                                        else source.item(str(k), covered)) for k, v in enumerate(items)], source)
+            made.outer = value if fields and hasattr(value, "__dict__") else None
+            made.limit = getattr(value, "maxlen", None)
+            return made
+        if kind in DICTS or kind is types.MappingProxyType:
+            if not all(isinstance(k, (str, bytes, int, float, bool, type(None), tuple, type, Tensor))
+                       or type(k).__hash__ is object.__hash__ for k in value):
+                return None
+            keys, order = self.guarding.constant_name(tuple(value)), [k for k, key in enumerate(value)
+                                                             if isinstance(key, Tensor)]
+            if order and "tensors as keys" not in self.machine.rules:
+                raise Again("tensors as keys")
+            # tensors are keys by what they are
+            same = f"tuple({{0}}) == {keys}" if not order else f"list(map(id, {{0}})) == {list(map(id, value))}"
+            self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and {same}", source)
+            factory = getattr(value, "default_factory", None)
+            items = {k: Lazy(v, source.item(self.guarding.literal(k), covered)) for k, v in value.items()}
+            return Mapping(items, source, kind, None if factory is None else self.values.from_python(factory))
+        for base in (list, dict):
+            if issubclass(kind, base) and not is_framework(kind.__module__) and kind.__getitem__ is base.__getitem__:
+                return self.wrap_extended(value, kind, source, base)
+        if kind in (set, frozenset):
+            if not all(isinstance(k, (str, int, float, bool, type(None), tuple, type)) for k in value):
+                return None
+            self.guarding.guard(
+                f"type({{0}}) is {self.guarding.type_name(kind)} and list({{0}}) == "
+                f"{self.guarding.constant_name(list(value))}",
+                source)
+            return SetValue({k: self.values.from_python(k) for k in value}, source, kind, value.copy())
+        return None
+
+    def wrap_extended(self, value, kind, source, base):
+        """An object of a user's class that extends list or dict: the container is its payload."""
+        if not all(isinstance(k, (str, int, float, bool, type(None))) for k in (value if base is dict else ())):
+            return None
+        self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)}", source)
+        made = Object(value, source)
+        if base is list:
+            self.guarding.guard(f"list.__len__({{0}}) == {list.__len__(value)}", source)
+            made.payload = Sequence(list, [Lazy(list.__getitem__(value, k), source.item(str(k)))
+                                           for k in range(list.__len__(value))], source)
+        else:
+            self.guarding.guard(f"list(dict.keys({{0}})) == {self.guarding.constant_name(list(dict.keys(value)))}",
+                                source)
+            made.payload = Mapping({k: Lazy(dict.__getitem__(value, k), source.item(repr(k)))
+                                    for k in dict.keys(value)}, source)
+        return made
+
+
+def empty_cell(cell) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+def immutable(value) -> bool:
+    """Whether an object's identity says all about it: enum members, layouts, memory formats."""
+    import enum
+    kind = type(value)
+    if isinstance(value, (enum.Enum, types.UnionType, types.GenericAlias, re.Pattern,
+                          re.Match)) or kind.__module__ == "typing":
+        return True
+    return kind.__module__ == f"{FRAMEWORK}._src.core.convert" or value is NotImplemented

@@ -1,0 +1,38 @@
+"""What capture makes: a guard, a graph, and the Python around it."""
+from __future__ import annotations
+
+import collections
+import weakref
+
+
+class Place(collections.namedtuple("Place", "code offset locals cells stack discard calling")):
+    """Where a frame goes on, and which of its variables come along.
+
+    ``stack`` has for each slot "V" (a value comes along), "H" (while an exception is handled: the one handled before
+    and this one come along), "N" (CPython's NULL), or the offset of the instruction that raised.
+    """
+
+
+class Segment:
+    """Compiled code from an entry to the next break: ``guard(V)`` says whether it applies, ``run(V, P)`` runs it."""
+
+    def __init__(self, guard, arming, run, graph, guards, source, roots, varying):
+        self.guard, self.arming, self.run, self.graph, self.guards, self.source = (guard, arming, run, graph, guards,
+                                                                                   source)
+        self.values = None  # what it was captured for, where a program is exported
+        self.varying = varying  # text of a size that was said to vary -> whether it may
+        self.roots = [(int(str(place)[2:-1]), module) for place, module in roots if str(place).startswith("V")]
+
+    def end_with(self, optimizers, entry):
+        """Has the entry forget this as soon as one of these is gone, whose state it holds."""
+        ours, its = weakref.ref(self), weakref.ref(entry)
+
+        def ended(_):
+            if its() is not None:
+                its().segments = [segment for segment in its().segments if segment is not ours()]
+
+        self.ends = [weakref.ref(optimizer, ended) for optimizer in optimizers]
+
+    def concerns(self, values) -> bool:
+        """Whether this was captured for the same modules."""
+        return all(values[k] is module for k, module in self.roots)
