@@ -15,7 +15,7 @@ from rushlight._src.devices.cpu.templates.conv import Convolution, plan_pixels, 
 from rushlight._src.devices.cpu.templates.pixels_plan import pays  # noqa: E402
 from rushlight._src.core.kinds import P  # noqa: E402
 
-from .contractions import Runner  # noqa: E402
+from .contractions import Runner, bias_epilogue  # noqa: E402
 from .test_conv import CASES, TOLERANCE, close, reference  # noqa: E402
 
 
@@ -69,13 +69,52 @@ def test_gradients_of_images(name, dtype):
         close(got, wanted, dtype)
 
 
+# batch, channels, size, kernel, stride, padding, dilation
+ALONE = [(2, 16, (9, 11), (3, 3), (1, 1), (1, 1), (1, 1)), (1, 40, (14, 20), (7, 7), (1, 1), (3, 3), (1, 1)),
+         (2, 33, (13, 30), (5, 3), (2, 2), (2, 1), (1, 1)), (1, 21, (17, 17), (3, 5), (1, 2), (4, 0), (2, 3)),
+         (1, 16, (5, 3), (3, 3), (1, 1), (2, 2), (1, 1)), (3, 18, (8, 8), (1, 1), (1, 1), (0, 0), (1, 1)),
+         (1, 16, (9, 9), (1, 1), (2, 2), (0, 0), (1, 1)), (1, 64, (12, 12), (9, 9), (1, 1), (4, 4), (1, 1)),
+         (1, 17, (11, 12), (4, 2), (3, 3), (1, 1), (1, 1)),
+         (1, 20, (19, 14), (17, 9), (2, 1), (5, 4), (1, 1))]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float16"])
+@pytest.mark.parametrize("case", ALONE, ids=str)
+def test_channels_alone(case, dtype):
+    batch, channels, size, *rest = case
+    whole = batch, channels, channels, size, *rest, channels
+    x, weight, bias, grad, y, wanted, _ = reference(whole, dtype)
+    if not pays(dtype, 1, 1, channels):
+        pytest.skip("such images have channels in front")
+    (x_last, x_strides), (grad_last, y_strides) = channels_last(x), channels_last(grad)
+    for w in (weight, channels_last(weight)[0], weight.permute(2, 3, 0, 1).contiguous().permute(2, 3, 0, 1)):
+        problem = Convolution(*whole, dtype, x_strides, y_strides, w=w.stride())
+        got = torch.full_like(grad_last, float("nan"))
+        Runner(plan_pixels(problem, bias_epilogue(dtype, "column", "y")), x=x_last.data_ptr(), weight=w.data_ptr(),
+               y=got.data_ptr(), bias=bias.data_ptr())()
+        close(got, y, dtype)
+        back = torch.full_like(x_last, float("nan"))
+        Runner(plan_pixels_input_grad(problem), x=back.data_ptr(), weight=w.data_ptr(), y=grad_last.data_ptr())()
+        close(back, wanted, dtype)
+
+
+def test_infinite_pixels_of_channels_alone_stay_in_their_windows():
+    x, strides = channels_last(torch.ones(1, 20, 9, 30))
+    x[:, 3, 4, 20] = float("inf")
+    weight, (got, y_strides) = torch.ones(20, 1, 3, 3), channels_last(torch.zeros(1, 20, 9, 30))
+    Runner(plan_pixels(Convolution(1, 20, 20, (9, 30), (3, 3), (1, 1), (1, 1), (1, 1), 20, "float32", strides,
+                                   y_strides)),
+           x=x.data_ptr(), weight=weight.data_ptr(), y=got.data_ptr())()
+    assert got.isinf().sum() == 9 and got[0, 3, 3:6, 19:22].isinf().all()
+
+
 def model(lib, last):
     """Two convolutions with what stands around them in networks, and an image; the same in either library."""
     lib.manual_seed(0)
     nn, form = lib.nn, {"memory_format": lib.channels_last}
     made = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
                          nn.Conv2d(16, 16, 3, 2, 1, bias=False), nn.GELU(), nn.MaxPool2d(3, 1, 1),
-                         nn.Conv2d(16, 16, 5, padding=2, groups=4))
+                         nn.Conv2d(16, 16, 5, padding=2, groups=4), nn.Conv2d(16, 16, 3, padding=1, groups=16))
     with lib.no_grad():
         for number, one in enumerate(made.parameters()):
             one.copy_(lib.linspace(-1, 1, one.numel()).cos().mul(0.2 + number % 3 * 0.1).reshape(one.shape))
@@ -168,7 +207,7 @@ def test_bytes_are_requantised_where_they_are_stored(caplog):
 
 @pytest.mark.parametrize("cpu", ["generic", "avx2", "amx-model"])
 def test_other_cpus(cpu):
-    some = "strided or stem or grouped or bytes or neighbours or lanes or networks or padding"
+    some = "strided or stem or grouped or bytes or neighbours or lanes or networks or padding or alone"
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k",
                f"({some}) and not other_cpus and not float32"]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)

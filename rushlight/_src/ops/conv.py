@@ -73,8 +73,14 @@ def with_bias(out, bias, rank):
     return out if bias is None else P.add(out, P.reshape(bias, shape=(1, bias.shape[0]) + (1,) * rank))
 
 
-# channels of a group, below which results have channels in front: rows of pixels fill vectors, groups do not
+# channels of a group, below which results have channels in front: rows of pixels fill vectors, groups do not, unless
+# each is one channel
 NARROW = 4
+
+
+def narrow(weight, groups):
+    """Whether groups are too narrow for results with channels last."""
+    return groups != 1 and weight.shape[1] < NARROW and not (weight.shape[1] == 1 and weight.shape[0] == groups)
 
 
 def lying_as(x, out):
@@ -121,7 +127,7 @@ def convolution_of(rank):
         check(name, x, weight, bias, rank, stride, padding, dilation, groups)
         out = P.conv(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
         out = with_bias(out, bias, rank)
-        return rebatched(lying_as(x, out) if groups == 1 or weight.shape[1] >= NARROW else out, single)
+        return rebatched(out if narrow(weight, groups) else lying_as(x, out), single)
 
     body.__name__, body.__doc__ = (
         name, f"Cross-correlation over {rank} dimension(s): [n, c, *space], [o, c / groups, *kernel] -> [n, o, *out].")

@@ -15,7 +15,7 @@ from ..llvm import pool
 from .channels_plan import ChannelPlan
 from .channels_weight import ChannelWeights
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers, tile_numbers
-from .depthwise_plan import Depthwise
+from .depthwise_plan import Depthwise, DepthwiseLast
 from .elements import Prologue
 from .image import Geometry, is_contiguous, spacing
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
@@ -128,8 +128,15 @@ def _forward_pixels(c, threads):
     geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
     weights = Weights(c.w[0], c.w[1], group_out * c.w[0], c.w[2:])
-    return PixelPlan(c, threads, geometry, ("x", c.x), group_in, group_out, [PixelProduct(taps, c.out, "y", c.y, 0)],
-                     weights)
+    return _pixel_plan(c, threads, geometry, ("x", c.x), group_in, group_out,
+                       [PixelProduct(taps, c.out, "y", c.y, 0)], weights)
+
+
+def _pixel_plan(c, threads, geometry, image, channels, lanes, products, weights):
+    """What plans a convolution with channels last: without products where groups are single channels."""
+    alone = DepthwiseLast(c, threads, geometry, image, products)
+    return alone if alone.suits and pick("straight from memory", (True, False)) else PixelPlan(
+        c, threads, geometry, image, channels, lanes, products, weights)
 
 
 def _input_pixels(c, threads):
@@ -143,7 +150,7 @@ def _input_pixels(c, threads):
         starts, out, taps = zip(*phase)
         products.append(PixelProduct(taps, out, "x", strides,
                                      sum(start * stride for start, stride in zip(starts, c.x[2:]))))
-    return PixelPlan(c, threads, geometry, ("y", c.y), group_out, group_in, products, weights)
+    return _pixel_plan(c, threads, geometry, ("y", c.y), group_out, group_in, products, weights)
 
 
 def _run_on(c):

@@ -1,7 +1,7 @@
 """The step of a depthwise convolution, forward or of a gradient."""
 
 from ..llvm.features import host
-from . import depthwise
+from . import depthwise, depthwise_last
 from .contraction import ELEMENTS, Contraction, Step, numbers, written_slots
 
 MOST_TAPS = 49   # written out one by one
@@ -80,3 +80,57 @@ class Depthwise:
         outputs = slots["out_height"] * slots["out_width"] * planes
         grain = max(1, min(16384 // outputs, units // (4 * self.threads)))
         return Contraction((Step(kernel, units, grain, written_slots(depthwise.SLOTS, slots, sources) + extra),), {})
+
+
+def pays_with_channels_last(dtype, channels):
+    """Whether images of so many channels are read with channels last rather than in front."""
+    return dtype in ("float32", "bfloat16", "float16") and host().registers == 32 and channels >= host().lanes(4)
+
+
+class DepthwiseLast:
+    """A depthwise convolution of images whose channels are neighbours, or its gradient of the input; `geometry`,
+    `image` and `products` are those of a PixelPlan (pixels_plan.py)."""
+
+    def __init__(self, c, threads, geometry, image, products):
+        self.c, self.threads, self.geometry, self.products = c, threads, geometry, products
+        self.operand, self.strides = image
+        self.element, self.numbers = ELEMENTS[c.dtype], numbers("float32")
+
+    @property
+    def suits(self):
+        """Whether each output channel looks at one channel."""
+        c, written = self.c, [one.strides for one in self.products]
+        return (c.groups == c.in_channels == c.out_channels and pays_with_channels_last(c.dtype, c.groups)
+                and not c.b_dtype
+                and c.out_dtype in ("", c.dtype) and c.size[0] == c.kernel[0] == 1 and c.pad[0] == 0
+                and c.kernel[2] <= MOST_TAPS and self.strides[1] == 1
+                and all(strides[1] == 1 for strides in written) and all(all(one.taps) for one in self.products))
+
+    def plan(self, epilogue):
+        """The finished Contraction."""
+        c, lanes, size = self.c, self.numbers.lanes, self.element.bytes
+        blocks = -(-c.groups // lanes)
+        own = {"channels": c.groups, "channel": c.w[0] * size, "row": c.w[3] * size, "column": c.w[4] * size}
+        packed = {"weights": ("pointer", "weight", 0), "packed": ("temp", "packed", 0)}
+        steps = [Step(depthwise_last.pack_kernel(self.element, c.kernel[1:], lanes), blocks, blocks,
+                      written_slots(depthwise_last.PACK_SLOTS, own, packed), fills="packed")]
+        steps += [self.step(one, epilogue) for one in self.products]
+        return Contraction(tuple(steps), {"packed": blocks * c.kernel[1] * c.kernel[2] * lanes * 4})
+
+    def step(self, one, epilogue):
+        """The step that computes a product."""
+        c, size, geometry = self.c, self.element.bytes, self.geometry
+        taps = depthwise_last.Taps(c.kernel[1:], one.taps[1:], geometry.step[1:])
+        kernel = depthwise_last.last_kernel(self.numbers, self.element, taps, epilogue)
+        blocks = -(-one.out[1] // taps.height)
+        slots = {"channels": c.groups, "x_batch": self.strides[0] * size, "x_row": self.strides[3] * size,
+                 "x_pixel": self.strides[4] * size, "y_batch": one.strides[0] * size, "y_row": one.strides[3] * size,
+                 "y_pixel": one.strides[4] * size, "height": geometry.size[1], "width": geometry.size[2],
+                 "out_height": one.out[1], "out_width": one.out[2], "pad_height": geometry.pad[1],
+                 "pad_width": geometry.pad[2], "row_blocks": blocks}
+        sources = {"x": ("pointer", self.operand, 0), "weights": ("temp", "packed", 0),
+                   "y": ("pointer", one.operand, one.first * size)}
+        units = c.batch * blocks
+        work = one.out[2] * c.groups * taps.height
+        grain = max(1, min(-(-65536 // work), -(-units // (4 * self.threads))))
+        return Step(kernel, units, grain, written_slots(depthwise_last.SLOTS, slots, sources) + epilogue.slots)

@@ -24,11 +24,11 @@ WHERE = ("out", "number", "channel", "left", "skipped")  # where a tile's finish
 UNROLLED = 4
 
 
-def pixel_kernel(numbers, out, rows, vectors, words, epilogue):
+def pixel_kernel(numbers, out, rows, vectors, words, epilogue, passing=""):
     """The kernel that computes blocks of a convolution over pixels, `words` along k a step, by one register tile;
-    returns its address."""
-    key = f"pixels {numbers} {out} {rows} {vectors} {words} {epilogue.key}"
-    return jit.build(key, lambda: _text(numbers, out, rows, vectors, words, epilogue), ["pixels"])["pixels"]
+    returns its address.  `passing`: "b" where weights shall not push pixels out of the first cache."""
+    key = f"pixels {numbers} {out} {rows} {vectors} {words} {epilogue.key} {passing}"
+    return jit.build(key, lambda: _text(numbers, out, rows, vectors, words, epilogue, passing), ["pixels"])["pixels"]
 
 
 def shapes(numbers, rows, vectors, words):
@@ -44,12 +44,12 @@ def shapes(numbers, rows, vectors, words):
     return tuple(heights), tuple(widths)
 
 
-def _text(numbers, out, rows, vectors, words, epilogue):
+def _text(numbers, out, rows, vectors, words, epilogue, passing):
     kernel = Units("pixels", SLOTS, ("weights", "image", "out", "places", "out_offsets"),
                    Module(many_streams=not numbers.tiles))
     f, s = kernel.f, kernel.s
     tile = (_Tiled if numbers.tiles else _Vectors)(kernel.module, numbers, rows, vectors, words,
-                                                   Store(numbers, out, epilogue, len(SLOTS)))
+                                                   Store(numbers, out, epilogue, len(SLOTS)), passing)
     tile.prepare(f)
     width = vectors * numbers.lanes
 
@@ -90,7 +90,8 @@ class _Tile:
     more = ()     # parameters of the tile's function, besides those of all
     further = ()  # what a kernel gives for them
 
-    def __init__(self, module, numbers, rows, vectors, words, store):
+    def __init__(self, module, numbers, rows, vectors, words, store, passing):
+        self.passing = passing
         self.numbers, self.rows, self.vectors, self.words, self.store = numbers, rows, vectors, words, store
         where = [("out", ptr), ("number", i64), ("channel", i64), ("left", i64), ("skipped", i64)]
         self.finish = f = module.function("finish", [("args", ptr), ("sums", ptr), ("begin", i64), ("end", i64),
@@ -178,7 +179,7 @@ class _Tiled(tiled.WaitingTile, _Tile):
             self.fetch(f, args, out, number, f.minimum(begin, there), f.minimum(end, there))
 
         tiled.multiply(f, registers, waiting, image, panel, s.steps, finisher, rest, fetch, a_row=s.pixel_bytes,
-                       a_places=s.places, words=self.words)
+                       a_places=s.places, words=self.words, passing=self.passing)
         sums = waiting.buffer()
         for register in squares:
             at = (register // vectors * tiles.ROWS * vectors + register % vectors) * tiles.ROW_BYTES

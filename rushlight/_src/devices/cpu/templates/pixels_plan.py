@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from ..llvm.features import host
-from . import pixels, pixels_image, pixels_weights, tiled
+from . import depthwise_plan, pixels, pixels_image, pixels_weights, tiled
 from .contraction import ELEMENTS, Contraction, Step, numbers, table, tile_numbers, written_slots
 from .portions import round_up
 from .registers import register_tile
@@ -19,6 +19,7 @@ SLACK = 8192               # bytes that tiles may read past the last image
 _WASTE = 1.2               # numbers for each output, up to which an image is read as it lies
 _IMAGE_BYTES = 256 << 10  # copies of images made at a time: they are read again before they leave the second cache
 _WEIGHT_BYTES = 768 << 10  # a block of weights, which stays in it while pixels pass by
+_PASSING_BYTES = 96 << 10  # of weights, from which on they push pixels out of the first cache
 _TOGETHER = 2              # steps along the channels of a tap before the next tap
 _LEAST = 64                # numbers of an image that is read as it lies: the rows of the highest tile
 # what a sum takes in a tile of (rows, vectors), as measured: pixels come from the first cache, where taps meet them
@@ -78,6 +79,8 @@ def steps_along_k(channels, taps, per_word):
 def pays(dtype, channels, lanes, groups=1):
     """Whether groups of so many channels by so many output channels are computed in this way, rather than with channels
     in front."""
+    if channels == lanes == 1 < groups:
+        return depthwise_plan.pays_with_channels_last(dtype, groups)
     fast = tile_numbers(dtype) is not None or dtype == "float32" and host().registers == 32
     return fast and (groups == 1 or min(channels, lanes) >= 4)
 
@@ -405,7 +408,8 @@ class PixelPlan:
 
     def _product_step(self, number, one, slots, start, images, epilogue):
         """The step that multiplies so many images."""
-        kernel = pixels.pixel_kernel(self.kind, self.out, *self.tile, self.words, epilogue)
+        passing = "b" if self.kind.tiles and self.panels * self.panel_bytes > _PASSING_BYTES else ""
+        kernel = pixels.pixel_kernel(self.kind, self.out, *self.tile, self.words, epilogue, passing)
         tiles = images * slots["image_tiles"]
         wanted = 1 if self.threads == 1 else 6 * self.threads
         blocks = min(tiles, max(1, -(-wanted // (self.c.groups * slots["panel_blocks"]))))
