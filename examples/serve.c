@@ -1,6 +1,6 @@
-/* Classifies pictures with a packaged model, without Python: serve model.so picture.raw ...
+/* Classifies pictures with a packaged model, without Python: serve model.so model.pt2 picture.raw ...
  *
- * Each picture is a file of the first input's bytes.  Build: cc -O2 -I include serve.c -o serve -ldl -lpthread
+ * The shared object is what lies in the package as model.so; large weights are mapped from the package.  Each picture is a file of the first input's bytes.  Build: cc -O2 -I include serve.c -o serve -ldl -lpthread
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -45,10 +45,10 @@ static void *work(void *unused) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2 || !(library = dlopen(argv[1], RTLD_NOW))) { fprintf(stderr, "usage: serve model.so picture...\n%s\n", argc > 1 ? dlerror() : ""); return 2; }
-    LOOK_UP(rl_create); LOOK_UP(rl_destroy);
-    if (!(model = p_rl_create())) { fprintf(stderr, "this machine cannot run the model\n"); return 1; }
-    pictures = argv + 2, count = argc - 2;
+    if (argc < 3 || !(library = dlopen(argv[1], RTLD_NOW))) { fprintf(stderr, "usage: serve model.so model.pt2 picture...\n%s\n", argc > 2 ? dlerror() : ""); return 2; }
+    LOOK_UP(rl_create_from); LOOK_UP(rl_destroy);
+    if (!(model = p_rl_create_from(argv[2]))) { fprintf(stderr, "this machine cannot run the model, or the weights are not its own\n"); return 1; }
+    pictures = argv + 3, count = argc - 3;
     pthread_t threads[THREADS];
     for (int k = 0; k < THREADS; k++) pthread_create(&threads[k], NULL, work, NULL);
     for (int k = 0; k < THREADS; k++) pthread_join(threads[k], NULL);

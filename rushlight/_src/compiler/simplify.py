@@ -12,7 +12,7 @@ import math
 from ..core.dtypes import bool_, float64, int64
 from ..core.expr import Expr
 from ..core.kinds import P
-from ..core.meta import is_one, product
+from ..core.meta import is_one, product, same
 from ..core.narrow import as_held
 from ..graph.graph import Graph, Node, Store, map_nodes
 from ..graph.views import is_part
@@ -261,9 +261,14 @@ def from_pixels(x: Node, steps: int) -> bool:
         if x.op in (P.conv_last, P.conv_last_input) or is_turned(x):
             return True
         if x.op is not None and x.op.kind.name == "elementwise":
-            waiting += [a for a in x.used if a not in seen and a.op is not None and tuple(a.shape) == tuple(x.shape)]
+            waiting += [a for a in x.used if a not in seen and a.op is not None and of_one_shape(a, x)]
             seen.update(waiting)
     return False
+
+
+def of_one_shape(a: Node, b: Node) -> bool:
+    """Whether two values surely have the same shape."""
+    return len(a.shape) == len(b.shape) and all(map(same, a.shape, b.shape))
 
 
 def is_turned(x: Node) -> bool:
@@ -274,10 +279,9 @@ def is_turned(x: Node) -> bool:
 
 def with_channels_last(node, args, params, make):
     """What is done element by element with a view of channels in front is done with channels last, and viewed."""
-    large = [a for a in args if isinstance(a, Node) and tuple(a.shape) == tuple(node.shape)]
-    if len(node.shape) not in (4, 5) or not any(map(lasting, large)):
-        return None
     rank = len(node.shape)
+    if rank not in (4, 5) or not any(lasting(a) for a in args if isinstance(a, Node) and of_one_shape(a, node)):
+        return None
 
     def turned(a):
         if not isinstance(a, Node) or not a.shape:

@@ -133,16 +133,18 @@ class Expr:
         return not decide(eq(self, other)) if isinstance(other, (int, Expr)) else NotImplemented
 
     def __lt__(self, other):
-        return decide(lt(self, other))
+        return decide(lt(self, other)) if type(other) is not float else not self >= other
 
     def __le__(self, other):
-        return decide(le(self, other))
+        return decide(le(self, other)) if type(other) is not float else other == INFINITY or (
+            other != -INFINITY and self <= math.floor(other))
 
     def __gt__(self, other):
-        return decide(lt(other, self))
+        return decide(lt(other, self)) if type(other) is not float else not self <= other
 
     def __ge__(self, other):
-        return decide(le(other, self))
+        return decide(le(other, self)) if type(other) is not float else other == -INFINITY or (
+            other != INFINITY and self >= math.ceil(other))
 
     def __bool__(self):
         return decide(ne(self, 0)) if self.dtype is None else decide(self)

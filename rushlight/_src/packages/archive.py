@@ -6,14 +6,20 @@ import hashlib
 import io
 import json
 import os
+import struct
 import zipfile
 from pathlib import Path
+
+from .entry import HEADER_BYTES
 
 
 ROOT, FORMAT, VERSION = "package", "pt2", "0"
 FOLDER = "data/aotinductor"
 HEADER = Path(__file__).with_name("rushlight.h")
 MOST = 1 << 40  # bytes of a package
+PAGE, PADDING = 4096, 0xD935  # where weights begin; the field that a zip's entry is filled up with
+CHECKED = 1 << 24  # bytes of weights that are compared with their hash whenever a model is loaded
+DAMAGED = (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, OSError)
 
 
 class BadPackage(RuntimeError):
@@ -23,30 +29,56 @@ class BadPackage(RuntimeError):
 def write(target, models: dict):
     """Writes a package.  ``models``: {name: Model}; ``target``: a path or a file open for writing.  A file at the path
     is replaced once the new one is whole."""
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_STORED) as file:
-        def put(name: str, data):
-            file.writestr(zipfile.ZipInfo(f"{ROOT}/{name}", (1980, 1, 1, 0, 0, 0)), data)
-
-        put("archive_format", FORMAT)
-        put("archive_version", VERSION)
-        put("include/rushlight.h", HEADER.read_text())
-        for name, model in models.items():
-            image = model.shared_object()
-            manifest = {**model.manifest(), "sha256": hashlib.sha256(image).hexdigest()}
-            put(f"{FOLDER}/{name}/{name}.json", json.dumps(manifest, indent=1))
-            put(f"{FOLDER}/{name}/{name}.so", image)
     if hasattr(target, "write"):
+        held = io.BytesIO()
+        write_to(held, models)
         target.write(held.getvalue())
         return target
     path = Path(os.fspath(target))
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_bytes(held.getvalue())
+        with open(partial, "wb") as file:
+            write_to(file, models)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
     return str(path)
+
+
+def write_to(target, models: dict):
+    """Writes a package to a file that can seek."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as file:
+        def put(name: str, data):
+            file.writestr(entry_of(name), data)
+
+        put("archive_format", FORMAT)
+        put("archive_version", VERSION)
+        put("include/rushlight.h", HEADER.read_text())
+        for name, model in models.items():
+            place = put_weights(file, f"{FOLDER}/{name}/{name}.weights", model.weights) if model.weights else 0
+            image = model.shared_object(place)
+            manifest = {**model.manifest(), "sha256": hashlib.sha256(image).hexdigest()}
+            put(f"{FOLDER}/{name}/{name}.json", json.dumps(manifest, indent=1))
+            put(f"{FOLDER}/{name}/{name}.so", image)
+
+
+def entry_of(name: str) -> zipfile.ZipInfo:
+    return zipfile.ZipInfo(f"{ROOT}/{name}", (1980, 1, 1, 0, 0, 0))
+
+
+def put_weights(file: zipfile.ZipFile, name: str, weights) -> int:
+    """Writes weights so that they begin on a page of the package; where that is."""
+    info, begin = entry_of(name), file.fp.tell()
+    info.file_size = len(weights.header) + weights.nbytes
+    large = info.file_size > zipfile.ZIP64_LIMIT // 2
+    head = 30 + len(info.filename.encode()) + 4 + 20 * large
+    place = -(-(begin + head) // PAGE) * PAGE
+    info.extra = struct.pack("<HH", PADDING, place - begin - head) + bytes(place - begin - head)
+    with file.open(info, "w", force_zip64=large) as entry:
+        entry.write(weights.header)
+        for block in weights.blocks():
+            entry.write(block)
+    return place
 
 
 class Package:
@@ -57,6 +89,7 @@ class Package:
     """
 
     def __init__(self, source):
+        self.path = None if hasattr(source, "read") else os.fspath(source)
         try:
             self.file = zipfile.ZipFile(source)
             names = self.file.namelist()
@@ -76,15 +109,43 @@ class Package:
         return self.file.read(f"{ROOT}/{name}").decode()
 
     def image(self, name: str) -> bytes:
+        """The shared object of a model, as it was written."""
         if name not in self.manifests:
             raise BadPackage(f"the package has no model {name!r}; there are {', '.join(self.manifests)}")
         try:
             data = self.file.read(f"{ROOT}/{FOLDER}/{name}/{name}.so")
-        except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, OSError) as reason:
+        except DAMAGED as reason:
             raise BadPackage(f"the model {name!r} is damaged: {reason}") from None
         if hashlib.sha256(data).hexdigest() != self.manifests[name]["sha256"]:
             raise BadPackage(f"the model {name!r} is damaged: its hash is not that of the manifest")
         return data
+
+    def verify(self, name: str):
+        """Compares the weights of a model with their hash; BadPackage where they differ.  It reads all of them, a
+        second for 2 GB, so it is done where it is asked for, or they are few."""
+        told = self.manifests[name].get("weights")
+        if told is None:
+            return
+        made = hashlib.sha256()
+        try:
+            with self.file.open(self.weights_entry(name)) as entry:
+                entry.read(HEADER_BYTES)
+                while block := entry.read(1 << 22):
+                    made.update(block)
+        except DAMAGED as reason:
+            raise BadPackage(f"the weights of {name!r} are damaged: {reason}") from None
+        if made.hexdigest() != told["sha256"]:
+            raise BadPackage(f"the weights of {name!r} are damaged: their hash is not that of the manifest")
+
+    def weights(self, name: str) -> bytes:
+        """The weights of a model, with their header, for a package that is no file of the system."""
+        try:
+            return self.file.read(self.weights_entry(name))
+        except DAMAGED as reason:
+            raise BadPackage(f"the weights of {name!r} are damaged: {reason}") from None
+
+    def weights_entry(self, name: str) -> str:
+        return f"{ROOT}/{FOLDER}/{name}/{name}.weights"
 
 
 def check_manifest(name: str, manifest):
@@ -95,9 +156,19 @@ def check_manifest(name: str, manifest):
     if not isinstance(manifest, dict):
         refuse("no object")
     for key, kind in (("version", int), ("target", str), ("sha256", str), ("instructions", list), ("inputs", list),
-                      ("outputs", list), ("constants", list), ("threads", int)):
+                      ("outputs", list), ("constants", list), ("varying", list), ("threads", int)):
         if not isinstance(manifest.get(key), kind):
             refuse(f"{key} is {manifest.get(key)!r}")
+    told = manifest.get("weights")
+    if told is not None and not (isinstance(told, dict) and type(told.get("bytes")) is int and isinstance(
+            told.get("sha256"), str)):
+        refuse(f"weights are {told!r}")
+    for row in manifest["varying"]:
+        if not (isinstance(row, dict) and isinstance(row.get("name"), str) and type(row.get("low")) is int
+                and type(row.get("high")) is int and isinstance(row.get("source"), list) and len(row["source"]) == 4
+                and all(type(n) is int for n in row["source"])
+                and 0 <= row["source"][0] < len(manifest["inputs"]) and row["source"][2] > 0):
+            refuse(f"{row!r} is no size")
     for row in (*manifest["inputs"], *manifest["outputs"], *manifest["constants"]):
         if not (isinstance(row, dict) and isinstance(row.get("name"), str) and isinstance(row.get("dtype"), str)):
             refuse(f"{row!r} is no tensor")

@@ -3,45 +3,57 @@ from __future__ import annotations
 
 from ..devices.cpu.llvm.builder import Module, Value, constant
 from ..devices.cpu.llvm.types import i32, i64, ptr
+from .sizes import UNPLANNED, WRONG_SIZES
 
-PUBLIC = ("rl_version", "rl_manifest", "rl_input_count", "rl_output_count", "rl_constant_count", "rl_input",
-          "rl_output", "rl_constant", "rl_supported", "rl_create",
-          "rl_run", "rl_error", "rl_set_constant", "rl_threads", "rl_destroy")
-VERSION = 1
-TENSOR_BYTES = 48  # of an rl_tensor
+PUBLIC = ("rl_version", "rl_manifest", "rl_input_count", "rl_output_count", "rl_constant_count", "rl_size_count",
+          "rl_input", "rl_output", "rl_constant", "rl_size", "rl_supported", "rl_create", "rl_create_with",
+          "rl_create_from", "rl_verify", "rl_run", "rl_run_sized", "rl_output_sizes", "rl_error", "rl_set_constant",
+          "rl_threads", "rl_destroy")
+VERSION = 2
+TENSOR_BYTES, SIZE_BYTES = 48, 24  # of an rl_tensor, of an rl_size_range
 PROCESSORS = 84    # _SC_NPROCESSORS_ONLN
 NO_MEMORY, UNSUPPORTED = -1, -2
 ASKED, TILES = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+READ, PRIVATE, END = 1, 2, 2  # PROT_READ, MAP_PRIVATE, SEEK_END
+HEADER_BYTES = 64  # before weights
+LANES = 8  # sums of the checksum
 
-# A model: the address of its arena, whether a call uses that now, then the addresses of its constants.
-ARENA, BUSY, CONSTANTS = 0, 8, 16
+# A model: its arena, whether a call uses that now, the file that is mapped and its bytes, the weights, the words of its
+# program where sizes vary, the room of both, whether they are filled, and for which sizes; then where constants lie.
+ARENA, BUSY, MAPPED, MAPPED_BYTES, WEIGHTS, WORDS, ROOM, WORD_ROOM, FILLED, SIZES = range(0, 80, 8)
 
 
 class Interface:
     """``given``: for each value of the program that is given, ("input", k) or ("constant", k); ``threads``: most that
-    its scratch is made for;
+    its scratch is made for; ``sizes``: how many sizes vary;
     ``required``: (leaf, register 0 to 3 of eax ebx ecx edx, bits) of what ``cpuid`` has to answer; ``tiles``: whether
-      tile registers must be asked for."""
+      tile registers must be asked for; ``weights``: (bytes, place in the package) of those that lie beside, with their
+      header, or None."""
 
     def __init__(self, given, inputs: int, outputs: int, constants: int, arena: int, threads: int, required,
-                 tiles: bool):
+                 tiles: bool, sizes=0, weights=None):
         self.given, self.inputs, self.outputs, self.constants = given, inputs, outputs, constants
         self.arena, self.threads, self.required, self.tiles = arena, threads, required, tiles
+        self.sizes, self.weights, self.own_constants = sizes, weights, SIZES + 8 * sizes
         self.module = Module()
 
     def text(self) -> str:
-        for name in ("manifest", "inputs", "outputs", "constants", "default_constants", "words", "errors"):
+        for name in ("manifest", "inputs", "outputs", "constants", "sizes_told", "default_constants", "constant_places",
+                     "errors", "weights_header", "input_shapes" if self.sizes else "words"):
             self.module.outside(f"model_{name}")
         for name, value in (("version", VERSION), ("input_count", self.inputs), ("output_count", self.outputs),
-                            ("constant_count", self.constants)):
+                            ("constant_count", self.constants), ("size_count", self.sizes)):
             self.module.function(f"rl_{name}", [], i64).ret(constant(i64, value))
         self.module.function("rl_manifest", [], ptr).ret(Value("@model_manifest", ptr))
         for name, count in (("input", self.inputs), ("output", self.outputs), ("constant", self.constants)):
             self.lookup(f"rl_{name}", f"@model_{name}s", count, TENSOR_BYTES)
-        self.lookup("rl_error_text", "@model_errors", 4, 256)
-        for write in (self.supported, self.begin, self.end, self.thread_count, self.create, self.destroy,
-                      self.set_constant, self.run, self.error):
+        self.lookup("rl_size", "@model_sizes_told", self.sizes, SIZE_BYTES)
+        self.lookup("rl_error_text", "@model_errors", len(ERRORS), 256)
+        write_checksum(self.module)
+        for write in (self.supported, self.begin, self.end, self.thread_count, self.create_with, self.create,
+                      self.create_from, self.verify, self.destroy, self.set_constant, self.output_sizes, self.error):
             write()
+        (self.run_for_sizes if self.sizes else self.run)()
         return self.module.text()
 
     def lookup(self, name: str, table: str, count: int, nbytes: int):
@@ -89,42 +101,111 @@ class Interface:
         """64-byte aligned memory; null where there is none."""
         return f.call("aligned_alloc", [constant(i64, 64), constant(i64, -(-max(nbytes, 64) // 64) * 64)], ptr)
 
-    def create(self):
-        f = self.module.function("rl_create", [], ptr)
+    def create_with(self):
+        """A model whose weights lie at an address: what follows their header."""
+        f = self.module.function("rl_create_with", [("weights", ptr)], ptr)
+        weights = f.parameters[0]
         refused, fine, failed, made = (f.new_block(n) for n in ("refused", "fine", "failed", "made"))
-        f.branch_if(f.compare("==", f.call("rl_supported", [], i64), 0), refused, fine)
+        ready = f.compare("!=", f.call("rl_supported", [], i64), 0)
+        if self.weights is not None:
+            ready = f.and_(ready, there(f, weights))
+        f.branch_if(ready, fine, refused)
         f.at(refused)
         f.ret(constant(ptr, 0))
         f.at(fine)
-        model = self.memory(f, CONSTANTS + 8 * self.constants)
-        arena = self.memory(f, self.arena)
-        both = f.and_(f.compare("!=", f.cast("ptrtoint", model, i64), 0),
-                      f.compare("!=", f.cast("ptrtoint", arena, i64), 0))
-        f.branch_if(both, made, failed)
+        nbytes = self.own_constants + 8 * self.constants
+        model, arena = self.memory(f, nbytes), self.memory(f, self.arena)
+        f.branch_if(f.and_(there(f, model), there(f, arena)), made, failed)
         f.at(failed)
         f.call("free", [model])
         f.call("free", [arena])
         f.ret(constant(ptr, 0))
         f.at(made)
+        f.fill_bytes(model, 0, nbytes)
         f.store(arena, f.offset(model, ARENA))
-        f.store(constant(i64, 0), f.offset(model, BUSY))
+        f.store(weights, f.offset(model, WEIGHTS))
 
-        def default(k, _):
-            f.store(f.load(i64, f.offset(Value("@model_default_constants", ptr), k, i64)),
-                    f.offset(f.offset(model, CONSTANTS), k, i64))
+        def place(k, _):
+            at = f.load(i64, f.offset(Value("@model_constant_places", ptr), k, i64))
+            own = f.load(i64, f.offset(Value("@model_default_constants", ptr), k, i64))
+            beside = f.add(f.cast("ptrtoint", weights, i64), at)
+            f.store(f.select(f.compare("<", at, 0), own, beside),
+                    f.offset(f.offset(model, self.own_constants), k, i64))
 
-        f.loop(0, self.constants, 1, [], default)
+        f.loop(0, self.constants, 1, [], place)
         f.ret(model)
+
+    def create(self):
+        """A model that has its weights in itself."""
+        f = self.module.function("rl_create", [], ptr)
+        f.ret(f.call("rl_create_with", [constant(ptr, 0)], ptr))
+
+    def create_from(self):
+        """A model whose weights are mapped from a file: the package, or what lies in it as weights."""
+        f = self.module.function("rl_create_from", [("path", ptr)], ptr)
+        if self.weights is None:
+            f.ret(f.call("rl_create", [], ptr))
+            return
+        nbytes, at = self.weights
+        file = f.call("open", [f.parameters[0], constant(i32, 0)], i32, variadic=2)
+        self.refuse(f, f.compare("<", file, 0))
+        length = f.call("lseek", [file, constant(i64, 0), constant(i32, END)], i64)
+        base = f.call("mmap", [constant(ptr, 0), length, constant(i32, READ), constant(i32, PRIVATE), file,
+                               constant(i64, 0)], ptr)
+        f.call("close", [file], i32)
+        self.refuse(f, f.compare("==", f.cast("ptrtoint", base, i64), -1))
+        found = constant(i64, -1)
+        for place in (at, 0):
+            inside = f.compare(">=", length, place + nbytes)
+            start = f.select(inside, f.offset(base, place), Value("@model_weights_header", ptr))
+            same = f.compare("==", f.call("memcmp", [start, Value("@model_weights_header", ptr),
+                                                     constant(i64, HEADER_BYTES)], i32), 0)
+            found = f.select(f.and_(inside, same), constant(i64, place), found)
+
+        def unmap():
+            f.call("munmap", [base, length], i32)
+
+        self.refuse(f, f.compare("<", found, 0), unmap)
+        model = f.call("rl_create_with", [f.offset(base, f.add(found, HEADER_BYTES))], ptr)
+        self.refuse(f, f.not_(there(f, model)), unmap)
+        f.store(base, f.offset(model, MAPPED))
+        f.store(length, f.offset(model, MAPPED_BYTES))
+        f.ret(model)
+
+    def refuse(self, f, condition, before=None):
+        """Returns null where a condition holds."""
+        bad, fine = f.new_block("refused"), f.new_block("fine")
+        f.branch_if(condition, bad, fine)
+        f.at(bad)
+        if before is not None:
+            before()
+        f.ret(constant(ptr, 0))
+        f.at(fine)
+
+    def verify(self):
+        """Whether the weights are those that were packaged; reads all of them."""
+        f = self.module.function("rl_verify", [("model", ptr)], i64)
+        if self.weights is None:
+            f.ret(constant(i64, 1))
+            return
+        weights = f.load(ptr, f.offset(f.parameters[0], WEIGHTS))
+        found = f.call("weights_sum", [weights, constant(i64, self.weights[0] - HEADER_BYTES)], i64)
+        wanted = f.load(i64, f.offset(Value("@model_weights_header", ptr), 16))
+        f.ret(f.cast("zext", f.compare("==", found, wanted), i64))
 
     def destroy(self):
         f = self.module.function("rl_destroy", [("model", ptr)])
         model = f.parameters[0]
 
         def release():
+            mapped = f.load(ptr, f.offset(model, MAPPED))
+            f.when(there(f, mapped),
+                   lambda: f.call("munmap", [mapped, f.load(i64, f.offset(model, MAPPED_BYTES))], i32) and None)
             f.call("free", [f.load(ptr, f.offset(model, ARENA))])
+            f.call("free", [f.load(ptr, f.offset(model, WORDS))])
             f.call("free", [model])
 
-        f.when(f.compare("!=", f.cast("ptrtoint", model, i64), 0), release)
+        f.when(there(f, model), release)
         f.ret()
 
     def set_constant(self):
@@ -132,30 +213,31 @@ class Interface:
         f = self.module.function("rl_set_constant", [("model", ptr), ("k", i64), ("data", ptr)])
         model, k, data = f.parameters
         f.when(f.compare("<", k, constant(i64, self.constants), signed=False),
-               lambda: [f.store(data, f.offset(f.offset(model, CONSTANTS), k, i64))] and None)
+               lambda: [f.store(data, f.offset(f.offset(model, self.own_constants), k, i64))] and None)
         f.ret()
+
+    def values(self, f, model, inputs, outputs):
+        """What a program's values are: inputs, constants and outputs; room for its arena and flag.  (values, flag, the
+        number of the arena)."""
+        values, flag = f.alloca(i64, len(self.given) + self.outputs + 3), f.alloca(i64, 8)
+        f.store(constant(i64, 0), flag)
+        for k, (kind, number) in enumerate(self.given):
+            source = f.offset(inputs, 8 * number) if kind == "input" else f.offset(model,
+                                                                                   self.own_constants + 8 * number)
+            f.store(f.load(i64, source), f.offset(values, 8 * k))
+        at = len(self.given)
+        for k in range(self.outputs):
+            f.store(f.load(i64, f.offset(outputs, 8 * k)), f.offset(values, 8 * (at + k)))
+        return values, flag, at + self.outputs
 
     def run(self):
         """Runs the program.  A call that finds the arena in use by another thread takes one of its own."""
         f = self.module.function("rl_run", [("model", ptr), ("inputs", ptr), ("outputs", ptr)], i64)
         model, inputs, outputs = f.parameters
-        values = f.alloca(i64, len(self.given) + self.outputs + 3)
-        flag = f.alloca(i64, 8)
-        f.store(constant(i64, 0), flag)
-        for k, (kind, number) in enumerate(self.given):
-            source = f.offset(inputs, 8 * number) if kind == "input" else f.offset(model, CONSTANTS + 8 * number)
-            f.store(f.load(i64, source), f.offset(values, 8 * k))
-        at = len(self.given)
-        for k in range(self.outputs):
-            f.store(f.load(i64, f.offset(outputs, 8 * k)), f.offset(values, 8 * (at + k)))
-        at += self.outputs
+        values, flag, at = self.values(f, model, inputs, outputs)
         _, own = f.compare_exchange(f.offset(model, BUSY), constant(i64, 0), constant(i64, 1))
         arena, = f.when(own, lambda: [f.load(ptr, f.offset(model, ARENA))], lambda: [self.memory(f, self.arena)])
-        missing, there = f.new_block("missing"), f.new_block("there")
-        f.branch_if(f.compare("==", f.cast("ptrtoint", arena, i64), 0), missing, there)
-        f.at(missing)
-        f.ret(constant(i64, NO_MEMORY))
-        f.at(there)
+        self.leave(f, f.not_(there(f, arena)), constant(i64, NO_MEMORY))
         if self.arena:
             f.store(arena, f.offset(values, 8 * at))
             at += 1
@@ -164,16 +246,149 @@ class Interface:
         f.when(own, lambda: [f.atomic_store(constant(i64, 0), f.offset(model, BUSY), "seq_cst")] and None,
                lambda: [f.call("free", [arena])] and None)
         f.ret(f.load(i64, flag))
+        f = self.module.function("rl_run_sized", [("model", ptr), ("inputs", ptr), ("shapes", ptr), ("outputs", ptr)],
+                                 i64)
+        model, inputs, shapes, outputs = f.parameters
+        wrong = f.call("sizes_of", [shapes, f.alloca(i64, 1)], i64)
+        self.leave(f, f.compare("!=", wrong, 0), wrong)
+        f.ret(f.call("rl_run", [model, inputs, outputs], i64))
+
+    def leave(self, f, condition, code):
+        """Returns a code where a condition holds."""
+        bad, fine = f.new_block("leave"), f.new_block("fine")
+        f.branch_if(condition, bad, fine)
+        f.at(bad)
+        f.ret(code)
+        f.at(fine)
+
+    def run_for_sizes(self):
+        """Runs the program for the sizes of its inputs, with the words and the arena of the last call where sizes are
+        the same.  A call that finds these in use by another thread makes its own."""
+        f = self.module.function("rl_run_sized", [("model", ptr), ("inputs", ptr), ("shapes", ptr), ("outputs", ptr)],
+                                 i64)
+        model, inputs, shapes, outputs = f.parameters
+        sizes, need = f.alloca(i64, self.sizes), f.alloca(i64, 2)
+        wrong = f.call("sizes_of", [shapes, sizes], i64)
+        self.leave(f, f.compare("!=", wrong, 0), wrong)
+        values, flag, at = self.values(f, model, inputs, outputs)
+        _, own = f.compare_exchange(f.offset(model, BUSY), constant(i64, 0), constant(i64, 1))
+        state, = f.when(own, lambda: [model], lambda: [self.passing(f)])
+        self.leave(f, f.not_(there(f, state)), constant(i64, NO_MEMORY))
+        filled = f.compare("!=", f.load(i64, f.offset(state, FILLED)), 0)
+        for k in range(self.sizes):
+            filled = f.and_(filled, f.compare("==", f.load(i64, f.offset(sizes, 8 * k)),
+                                              f.load(i64, f.offset(state, SIZES + 8 * k))))
+        code, = f.when(filled, lambda: [constant(i64, 0)], lambda: [f.call("model_ready", [state, sizes, need], i64)])
+
+        def compute():
+            f.store(f.load(ptr, f.offset(state, ARENA)), f.offset(values, 8 * at))
+            f.store(flag, f.offset(values, 8 * at + 8))
+            f.call("program_run", [f.load(ptr, f.offset(state, WORDS)), values])
+            return [f.load(i64, flag)]
+
+        result, = f.when(f.compare("==", code, 0), compute, lambda: [code])
+
+        def release():
+            f.call("free", [f.load(ptr, f.offset(state, ARENA))])
+            f.call("free", [f.load(ptr, f.offset(state, WORDS))])
+            f.call("free", [state])
+
+        f.when(own, lambda: [f.atomic_store(constant(i64, 0), f.offset(model, BUSY), "seq_cst")] and None, release)
+        f.ret(result)
+        self.ready()
+        f = self.module.function("rl_run", [("model", ptr), ("inputs", ptr), ("outputs", ptr)], i64)
+        model, inputs, outputs = f.parameters
+        f.ret(f.call("rl_run_sized", [model, inputs, Value("@model_input_shapes", ptr), outputs], i64))
+
+    def passing(self, f):
+        """What a call keeps that finds the model's own in use; null where there is no memory."""
+        state = self.memory(f, self.own_constants)
+        f.when(there(f, state), lambda: f.fill_bytes(state, 0, self.own_constants))
+        return state
+
+    def ready(self):
+        """model_ready(state, sizes, need): has words and arena filled for these sizes; 0 or an error."""
+        f = self.module.function("model_ready", [("state", ptr), ("sizes", ptr), ("need", ptr)], i64, internal=True)
+        state, sizes, need = f.parameters
+        f.store(constant(i64, 0), f.offset(state, FILLED))
+        code = f.call("sizes_need", [sizes, need], i64)
+        self.leave(f, f.compare("!=", code, 0), code)
+        words = f.mul(f.load(i64, f.offset(need, 8)), 8)
+        for place, room, nbytes in ((ARENA, ROOM, f.load(i64, need)), (WORDS, WORD_ROOM, words)):
+            self.grow(f, f.offset(state, place), f.offset(state, room), nbytes)
+        f.call("sizes_fill", [sizes, f.load(ptr, f.offset(state, WORDS))])
+        f.copy_bytes(f.offset(state, SIZES), sizes, 8 * self.sizes)
+        f.store(constant(i64, 1), f.offset(state, FILLED))
+        f.ret(constant(i64, 0))
+
+    def grow(self, f, place, room, nbytes):
+        """Has memory at a place of at least so many bytes."""
+        small, enough, none, done = (f.new_block(n) for n in ("small", "enough", "none", "done"))
+        f.branch_if(f.or_(f.compare("<", f.load(i64, room), nbytes), f.not_(there(f, f.load(ptr, place)))), small, enough)
+        f.at(small)
+        f.call("free", [f.load(ptr, place)])
+        wanted = f.and_(f.add(f.maximum(nbytes, 64), 63), -64)
+        made = f.call("aligned_alloc", [constant(i64, 64), wanted], ptr)
+        f.store(made, place)
+        f.store(f.select(there(f, made), wanted, constant(i64, 0)), room)
+        f.branch_if(there(f, made), done, none)
+        f.at(none)
+        f.ret(constant(i64, NO_MEMORY))
+        f.at(done)
+        f.branch(enough)
+        f.at(enough)
+
+    def output_sizes(self):
+        """Sizes and strides of all outputs, one after another, for these shapes of inputs."""
+        f = self.module.function("rl_output_sizes", [("shapes", ptr), ("to", ptr)], i64)
+        shapes, to = f.parameters
+        sizes = f.alloca(i64, max(1, self.sizes))
+        wrong = f.call("sizes_of", [shapes, sizes], i64)
+        self.leave(f, f.compare("!=", wrong, 0), wrong)
+        f.call("sizes_outputs", [sizes, to])
+        f.ret(constant(i64, 0))
 
     def error(self):
         """The text of what ``rl_run`` returned."""
         f = self.module.function("rl_error", [("code", i64)], ptr)
         code = f.parameters[0]
-        kind = constant(i64, 3)
-        for number, value in ((2, NO_MEMORY), (1, 1), (0, 0)):
+        kind = f.select(f.compare("<=", code, WRONG_SIZES), constant(i64, 4), constant(i64, 3))
+        for number, value in ((5, UNPLANNED), (2, NO_MEMORY), (1, 1), (0, 0)):
             kind = f.select(f.compare("==", code, value), constant(i64, number), kind)
         f.ret(f.call("rl_error_text", [kind], ptr))
 
 
+def there(f, pointer) -> Value:
+    """Whether an address is not null."""
+    return f.compare("!=", f.cast("ptrtoint", pointer, i64), 0)
+
+
+def write_checksum(module):
+    """weights_part(data, bytes, sums) takes more bytes, a multiple of 64, into the sums of a checksum, which tells
+    damage, not intent; weights_sum(data, bytes) is that of all bytes."""
+    f = module.function("weights_part", [("data", ptr), ("bytes", i64), ("sums", ptr)])
+    data, nbytes, sums = f.parameters
+
+    def block(at, lanes):
+        return [f.mul(f.add(one, f.load(i64, f.offset(data, f.add(at, 8 * k)))), FACTOR)
+                for k, one in enumerate(lanes)]
+
+    found = f.loop(0, nbytes, 8 * LANES, [f.load(i64, f.offset(sums, 8 * k)) for k in range(LANES)], block)
+    for k, one in enumerate(found):
+        f.store(one, f.offset(sums, 8 * k))
+    f.ret()
+    f = module.function("weights_sum", [("data", ptr), ("bytes", i64)], i64)
+    sums, total = f.alloca(i64, LANES), constant(i64, 0)
+    for k in range(LANES):
+        f.store(constant(i64, k + 1), f.offset(sums, 8 * k))
+    f.call("weights_part", [*f.parameters, sums])
+    for k in range(LANES):
+        total = f.mul(f.xor(total, f.load(i64, f.offset(sums, 8 * k))), FACTOR)
+    f.ret(total)
+
+
+FACTOR = 0x2545F4914F6CDD1D  # odd, so that no word is lost
 ERRORS = ("", "an index is out of range", "there is no memory for the temporaries of a call",
-          "a computation has no result: whole numbers divided by 0, or a matrix without an inverse")
+          "a computation has no result: whole numbers divided by 0, or a matrix without an inverse",
+          "the sizes of an input are not among those that the model was packaged for",
+          "the model was not planned for these sizes")

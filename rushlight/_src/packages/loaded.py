@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import tempfile
+
+import numpy as np
 
 from ..devices.cpu.llvm.features import host
 from ..core import dtypes
@@ -11,11 +14,15 @@ from ..core.native import Tensor
 from ..core.pytree import tree_flatten
 from ..core.tensor import address, empty_of
 from ..core.meta import Meta
-from .archive import BadPackage, Package
-from .entry import VERSION
+from .archive import CHECKED, BadPackage, Package
+from .entry import HEADER_BYTES, VERSION
 
 WORD, NUMBER = ctypes.c_void_p, ctypes.c_int64
-SIGNATURES = {"rl_create": (WORD,), "rl_run": (NUMBER, WORD, WORD, WORD), "rl_error": (ctypes.c_char_p, NUMBER),
+MOST_SHAPES = 256  # whose sizes are remembered
+SIGNATURES = {"rl_create": (WORD,), "rl_create_from": (WORD, ctypes.c_char_p), "rl_create_with": (WORD, WORD),
+              "rl_verify": (NUMBER, WORD), "rl_manifest": (ctypes.c_char_p,), "rl_run": (NUMBER, WORD, WORD, WORD),
+              "rl_run_sized": (NUMBER, WORD, WORD, WORD, WORD), "rl_output_sizes": (NUMBER, WORD, WORD),
+              "rl_error": (ctypes.c_char_p, NUMBER),
               "rl_set_constant": (None, WORD, NUMBER, WORD),
               "rl_threads": (None, NUMBER), "rl_destroy": (None, WORD)}
 
@@ -25,10 +32,11 @@ class Loaded:
 
     Inputs are tensors of the shapes and dtypes that the program was exported for, one after another as its pytree of
     arguments has them; the result is one tensor, or a list of them.  BadPackage where this processor cannot run it,
-    ValueError and TypeError for inputs that do not fit.
+    ValueError and TypeError for inputs that do not fit.  ``verify``: large weights are compared with their hash, too;
+    small ones always are.
     """
 
-    def __init__(self, package: Package, name: str = ""):
+    def __init__(self, package: Package, name: str = "", verify=False):
         name = name or next(iter(package.manifests), "")
         image = package.image(name)
         self.manifest = manifest = package.manifests[name]
@@ -46,13 +54,31 @@ class Loaded:
         for function, (result, *arguments) in SIGNATURES.items():
             found = getattr(library, function)
             found.restype, found.argtypes = result, arguments
-        self.library, self.inputs, self.outputs = library, *([meta_of(row) for row in manifest[kind]]
-                                                             for kind in ("inputs", "outputs"))
+        self.library, self.model, self.weights = library, None, None
+        if json.loads(library.rl_manifest()) != {key: value for key, value in manifest.items() if key != "sha256"}:
+            raise BadPackage(f"the manifest of {name!r} is not that of its shared object")
+        self.inputs, self.outputs = ([meta_of(row) for row in manifest[kind]] for kind in ("inputs", "outputs"))
+        self.varying, self.known = manifest["varying"], {}
         self.constants, self.held = [row["name"] for row in manifest["constants"]], {}
-        self.model = library.rl_create()
+        self.model = self.created(package, name)
         if not self.model:
             raise BadPackage(
-                f"the model {name!r} cannot be created: the processor lacks instructions, or there is no memory")
+                f"the model {name!r} cannot be created: its weights are damaged, or there is no memory")
+        told = manifest.get("weights")
+        if verify:
+            package.verify(name)
+        if told and (verify or told["bytes"] <= CHECKED) and not library.rl_verify(self.model):
+            raise BadPackage(f"the weights of {name!r} are damaged: their checksum is another")
+
+    def created(self, package: Package, name: str):
+        """The library's model, with weights mapped from the package."""
+        if "weights" not in self.manifest:
+            return self.library.rl_create()
+        if package.path is not None:
+            return self.library.rl_create_from(os.fsencode(package.path))
+        self.weights = data = np.frombuffer(package.weights(name), np.uint8)
+        return self.library.rl_create_with(data.ctypes.data + HEADER_BYTES) if len(
+            data) == HEADER_BYTES + self.manifest["weights"]["bytes"] else None
 
     def __del__(self):
         if getattr(self, "model", None):
@@ -64,13 +90,54 @@ class Loaded:
         given = [value for value in given if isinstance(value, Tensor)]
         if len(given) != len(self.inputs):
             raise TypeError(f"the model takes {len(self.inputs)} tensors, but got {len(given)}")
-        values = [fitted(value, meta, k) for k, (value, meta) in enumerate(zip(given, self.inputs))]
-        results = [empty_of(meta) for meta in self.outputs]
-        code = self.library.rl_run(self.model, (WORD * max(1, len(values)))(*map(address, values)),
-                                   (WORD * max(1, len(results)))(*map(address, results)))
+        inputs, outputs, shapes = self.inputs, self.outputs, None
+        if self.varying:
+            key = tuple([tuple(value.shape) for value in given])
+            inputs, outputs, shapes = self.known.get(key) or self.sized(key)
+        values = [fitted(value, meta, k) for k, (value, meta) in enumerate(zip(given, inputs))]
+        results = [empty_of(meta) for meta in outputs]
+        before, after = (WORD * max(1, len(values)))(*map(address, values)), (WORD * max(1, len(results)))(
+            *map(address, results))
+        code = (self.library.rl_run_sized(self.model, before, shapes[0], after) if shapes
+                else self.library.rl_run(self.model, before, after))
         if code:
             raise (IndexError if code == 1 else RuntimeError)(self.library.rl_error(code).decode())
         return results[0] if len(results) == 1 else results
+
+    def sized(self, key):
+        """(Metas of inputs, of outputs, (the shapes as the library takes them, what keeps these)) for shapes of inputs;
+        ValueError for those that the model was not packaged for."""
+        self.check_sizes(key)
+        arrays = [(NUMBER * max(1, len(shape)))(*shape) for shape in key]
+        shapes = (WORD * max(1, len(key)))(*map(ctypes.addressof, arrays))
+        told = (NUMBER * max(1, sum(2 * len(meta.shape) for meta in self.outputs)))()
+        code = self.library.rl_output_sizes(shapes, told)
+        if code:
+            raise ValueError(f"inputs of the shapes {', '.join(map(str, key))}: "
+                             f"{self.library.rl_error(code).decode()}")
+        outputs, at = [], 0
+        for meta in self.outputs:
+            rank = len(meta.shape)
+            outputs.append(meta.like(tuple(told[at:at + rank]), tuple(told[at + rank:at + 2 * rank])))
+            at += 2 * rank
+        inputs = [meta if tuple(meta.shape) == shape else meta.like(shape) for meta, shape in zip(self.inputs, key)]
+        if len(self.known) >= MOST_SHAPES:
+            self.known.pop(next(iter(self.known)))
+        self.known[key] = inputs, outputs, (shapes, arrays)
+        return self.known[key]
+
+    def check_sizes(self, key):
+        """ValueError for a shape that the model was not packaged for."""
+        for k, (shape, meta, row) in enumerate(zip(key, self.inputs, self.manifest["inputs"])):
+            sizes = row.get("sizes", row["shape"])
+            if len(shape) != len(meta.shape) or any(type(n) is int and n != m for n, m in zip(sizes, shape)):
+                raise ValueError(f"input {k} has the shape {shape}; the model was compiled for {sizes}")
+        for one in self.varying:
+            number, dim, factor, offset = one["source"]
+            size = (key[number][dim] - offset) // factor
+            if not one["low"] <= size <= one["high"]:
+                raise ValueError(f"{one['name']} is {size} (dimension {dim} of input {number}); the model was packaged "
+                                 f"for {one['low']} to {one['high']}")
 
     def get_metadata(self) -> dict:
         """The manifest."""

@@ -1,20 +1,24 @@
 """From an exported program to the shared object of a model."""
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 
 from ..compiler.launch import encode, starts
+from ..compiler.pipeline import code_of
+from ..core import cache
+from ..core.expr import Expr, evaluate
+from ..core.meta import Meta, settled
+from ..core.native import Tensor
+from ..core.tensor import address
 from ..devices.cpu.llvm import jit, pool
 from ..devices.cpu.llvm.features import host
-from ..compiler.pipeline import DERIVING, Compilation, code_of, outlined, run
-from ..core import cache
-from ..core.interpret import recording, unwound
-from ..core.meta import Meta
-from ..core.random import default_generator
-from ..core.tensor import address
 from . import entry
 from .elf import SharedObject
+from .sizes import Sized
+from .tracing import Domain, NotPackable, programs
+from .weights import Weights
 
 NUMBERS = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4, "int8": 5, "uint8": 6, "int16": 7, "int32": 8,
            "int64": 9, "bool": 10, "complex64": 11, "complex128": 12}
@@ -26,93 +30,124 @@ LEVELS = (("avx2", (7, 0), 1, 1 << 5), ("fma", (1, 0), 2, 1 << 12), ("f16c", (1,
 """Instructions: where ``cpuid`` tells of them (leaf, register, bits)."""
 
 
-class NotPackable(RuntimeError):
-    """A program that cannot run without Python."""
+BESIDE = 1 << 20  # bytes of constants from which on they lie beside the shared object
 
 
 class Model:
-    """The program of an ExportedProgram for its example's sizes.
+    """The program of an ExportedProgram, for its example's sizes or for all within the bounds of its dimensions.
 
-    ``inputs``, ``outputs``: (name, Meta) each; ``constants``: (name, tensor, whether the program writes into it);
-    ``given``: what each input of the program is, as ``entry.Interface`` takes it; ``code``: its launches, compiled for
-    this processor.
+    ``inputs``, ``outputs``: (name, Meta) each, with symbols for sizes that vary; ``constants``: (name, tensor, whether
+    the program writes into it); ``given``: what each input of the program is, as ``entry.Interface`` takes it;
+    ``code``: its launches, compiled for this processor, where no size varies; ``weights``: the constants that may lie
+    beside the shared object, None where they lie in it.
     """
 
     def __init__(self, program, name: str):
         self.name = name
-        found = program.given()
-        specs = program.graph_signature.input_specs
-        if any(varying for _, (_, _, varying) in found):
-            raise NotPackable("sizes that vary are not packaged yet: export the program for fixed sizes")
-        from ..aot.alias import Recording
-        from ..core.native import Tensor
-        from ..eager.plan import own
-        from ..graph.graph import Store
-
-        trace, drawn = Recording(), default_generator.place
-        with unwound(), recording(0):
-            entered = [trace.input(value._meta) if isinstance(value, Tensor) else value for value, _ in found]
-            nodes = [getattr(one, "node", None) for one in entered]  # before anything is written into them
-            with trace:
-                results = list(zip(program.graph_signature.output_specs, program.graph_module(*entered)))
-                homes = {spec.target: node for spec, node in zip(specs, nodes) if spec.kind.name != "USER_INPUT"}
-                stores = [Store(own(value), node) for node, value in trace.written()]
-                stores += [Store(own(r.node), homes[spec.target]) for spec, r in results if spec.kind.name
-                           == "BUFFER_MUTATION"]
-                kept = [(spec.arg.name, r) for spec, r in results if spec.kind.name == "USER_OUTPUT"
-                        and isinstance(r, Tensor)]
-                outputs = [own(r.node) for _, r in kept]
-                if len(set(outputs)) < len(outputs):
-                    raise NotPackable("a result is returned twice")
-                if trace.drawn or tuple(default_generator.place) != tuple(drawn):
-                    raise NotPackable("the program draws random numbers")
-                made = run(DERIVING, Compilation(name, trace, outputs, stores=stores))
-                self.code = code_of(outlined(made))
+        found = [(value, varying) for value, (_, _, varying) in program.given()]
+        self.domain = Domain(found)
+        self.programs = programs(program, found, self.domain, name)
+        first = self.programs[0]
+        self.code = None if self.domain.varying else code_of(first.outline)
         jit.settle()
-        if self.code.callbacks:
-            part, *_ = next(iter(self.code.callbacks.values()))
-            raise NotPackable(
-                f"{', '.join(dict.fromkeys(n.op.name for n in part.nodes))} has no kernel: it would be computed by "
-                "NumPy")
-        written = {store.into for store in stores}
+        self.check_kernels()
         self.inputs, self.constants, self.given = [], [], []
-        for spec, (value, _), node in zip(specs, found, nodes):
+        written = [any(flags) for flags in zip(*(one.written for one in self.programs))]
+        numbers = {}
+        for k, (spec, (value, _), writes) in enumerate(zip(program.graph_signature.input_specs, found, written)):
             if not isinstance(value, Tensor):
                 continue
             if spec.kind.name == "USER_INPUT":
+                numbers[k] = len(self.inputs)
                 self.given.append(("input", len(self.inputs)))
-                self.inputs.append((spec.arg.name, value._meta))
+                self.inputs.append((spec.arg.name, Meta.of(self.domain.shape(k, value, {}), value.dtype)
+                                    if k in self.domain.forms else value._meta))
             else:
                 self.given.append(("constant", len(self.constants)))
-                self.constants.append((spec.target, value.detach(), node in written))
-        self.outputs = [(name, meta) for (name, _), meta in zip(kept, self.code.outputs)]
+                self.constants.append((spec.target, value.detach(), writes))
+        self.varying = [v._replace(source=(numbers[v.source[0]], *v.source[1:])) for v in self.domain.varying]
+        self.example = {s: v.example for v in self.varying for s in (v.symbol, v.wide)}
+        self.outputs = list(zip(first.kept, first.outline.outputs))
+        kept = [(k, value) for k, (_, value, writes) in enumerate(self.constants) if not writes]
+        self.weights = Weights(kept) if sum(v._meta.nbytes for _, v in kept) >= BESIDE else None
+
+    def check_kernels(self):
+        """NotPackable where a step would be computed by NumPy."""
+        for one in self.programs:
+            for item in one.outline.items:
+                part = getattr(item, "part", None)
+                if part is not None:
+                    raise NotPackable(f"{', '.join(dict.fromkeys(n.op.name for n in part.nodes))} has no kernel: it "
+                                      "would be computed by NumPy")
 
     def manifest(self) -> dict:
-        """What the model is, for people and programs: nothing in it is executed."""
+        """What the model is, for people and programs: nothing in it is executed.  Shapes that vary are those of the
+        example; ``sizes`` beside them tells what they are."""
         def told(name, meta: Meta):
-            return {"name": name, "dtype": meta.dtype.name, "shape": list(meta.shape), "strides": list(meta.strides)}
+            own = settled(meta, self.example) if self.varying else meta
+            row = {"name": name, "dtype": meta.dtype.name, "shape": list(own.shape), "strides": list(own.strides)}
+            if any(isinstance(n, Expr) for n in meta.shape):
+                row["sizes"] = [n if type(n) is int else self.spelled(n) for n in meta.shape]
+            return row
 
-        return {"name": self.name, "version": entry.VERSION, "target": "x86_64-linux-gnu", "processor": host().cpu,
-                "instructions": self.required(), "threads": pool.get_num_threads(),
-                "arena": sum(self.code.temporaries), "inputs": [told(*x) for x in self.inputs],
-                "outputs": [told(*x) for x in self.outputs],
+        made = {"name": self.name, "version": entry.VERSION, "target": "x86_64-linux-gnu", "processor": host().cpu,
+                "instructions": self.required(), "threads": pool.get_num_threads(), "arena": self.arena(),
+                "varying": [{"name": v.name, "low": v.low, "high": v.high, "source": list(v.source)}
+                            for v in self.varying],
+                "inputs": [told(*x) for x in self.inputs], "outputs": [told(*x) for x in self.outputs],
                 "constants": [told(name, value._meta) for name, value, _ in self.constants],
-                "steps": list(self.code.labels)}
+                "steps": list(self.code.labels) if self.code else [item.label for item in self.programs[0].outline.items]}
+        if self.weights is not None:
+            made["weights"] = {"bytes": self.weights.nbytes, "sha256": self.weights.sha256}
+        return made
+
+    def spelled(self, e: Expr) -> str:
+        """A size by the names of those that vary."""
+        from ..core.expr import Printer
+        return Printer({v.symbol: v.name for v in self.varying}).text(e)
+
+    def arena(self) -> int:
+        return sum(self.code.temporaries) if self.code else 0
 
     def required(self) -> list[str]:
         had = host().text.split(",")
         return [name for name, *_ in LEVELS if f"+{name}" in had]
 
-    def shared_object(self) -> bytes:
-        """The file: kernels, pool, program, constants and interface."""
-        out = SharedObject()
-        launches, names = self.code.launches, {}
-        for launch in launches:
-            if launch.kernel not in names:
-                names[launch.kernel] = f"kernel{len(names)}"
+    def shared_object(self, weights_at=0) -> bytes:
+        """The file: kernels, pool, program, constants and interface.  ``weights_at``: where in the package the weights
+        lie that are beside it."""
+        out, names = SharedObject(), {}
+        for name in ("program_run",):
+            digest, _ = jit.origin(pool.addresses()[name])
+            out.add_object(cache.get("object", digest))
+
+        def kernel(address_of) -> str:
+            return names.setdefault(address_of, f"kernel{len(names)}")
+
+        sized = Sized(out, self.varying, kernel)
+        if self.code:
+            self.add_program(out, self.code.launches, kernel)
+            sized.settled(meta for _, meta in self.outputs)
+        else:
+            for one in self.programs:
+                sized.add(one.outline, one.conditions)
+        out.add_object(jit.compile_object(sized.finish([meta for _, meta in self.inputs])))
+        self.add_kernels(out, names)
+        wanted = self.required()
+        required = [(leaf, register, bits - (1 << 32) if bits >> 31 else bits) for name, leaf, register, bits in LEVELS
+                    if name in wanted]
+        beside = None if self.weights is None else (entry.HEADER_BYTES + self.weights.nbytes, weights_at)
+        face = entry.Interface(self.given, len(self.inputs), len(self.outputs), len(self.constants), self.arena(),
+                               pool.get_num_threads(), required, host().tiles == "amx", len(self.varying), beside)
+        out.add_object(jit.compile_object(face.text()))
+        self.add_tables(out)
+        return out.image(entry.PUBLIC, f"{self.name}.so", ["model_begin"], ["model_end"])
+
+    def add_kernels(self, out: SharedObject, names: dict):
+        """The objects of kernels, by the names that they have here."""
         groups: dict = {}
-        for kernel, name in names.items():
-            digest, symbol = jit.origin(kernel) or (None, None)
+        for address_of, name in names.items():
+            digest, symbol = jit.origin(address_of) or (None, None)
             image = digest and cache.get("object", digest)
             if image is None:
                 raise NotPackable(
@@ -120,25 +155,13 @@ class Model:
             groups.setdefault(digest, (image, {}))[1][symbol] = name
         for image, renamed in groups.values():
             out.add_object(image, renamed)
-        digest, _ = jit.origin(pool.addresses()["program_run"])
-        out.add_object(cache.get("object", digest))
-        wanted = self.required()
-        required = [(leaf, register, bits - (1 << 32) if bits >> 31 else bits) for name, leaf, register, bits in LEVELS
-                    if name in wanted]
-        face = entry.Interface(self.given, len(self.inputs), len(self.outputs), len(self.constants),
-                               sum(self.code.temporaries), pool.get_num_threads(), required,
-                               host().tiles == "amx")
-        out.add_object(jit.compile_object(face.text()))
-        self.add_program(out, launches, names)
-        self.add_tables(out)
-        return out.image(entry.PUBLIC, f"{self.name}.so", ["model_begin"], ["model_end"])
 
-    def add_program(self, out: SharedObject, launches, names: dict):
+    def add_program(self, out: SharedObject, launches, kernel):
         """The words, in which kernels and tables are addresses."""
         words = encode(launches)
         pointers = {}
         for at, launch in zip(starts(words), launches):
-            pointers[8 * at] = names[launch.kernel], 0
+            pointers[8 * at] = kernel(launch.kernel), 0
             words[at] = 0
         for number, (place, array) in enumerate(self.code.tables.items()):
             out.add_data(f"table{number}", array.tobytes())
@@ -152,27 +175,47 @@ class Model:
         out.add_data("model_errors", b"".join(text.encode().ljust(256, b"\0") for text in entry.ERRORS))
         for kind, rows in (("inputs", self.inputs), ("outputs", self.outputs),
                            ("constants", [(name, value._meta) for name, value, _ in self.constants])):
-            add_rows(out, kind, rows)
-        pointers = {}
+            starts_of = add_rows(out, kind, [(name, settled(meta, self.example)) for name, meta in rows])
+            if kind == "inputs":
+                out.add_data("model_input_shapes", bytes(8 * max(1, len(rows))),
+                             pointers={8 * k: ("model_inputs_sizes", at) for k, at in enumerate(starts_of)})
+        text, table, pointers = bytearray(), bytearray(), {}
+        for k, v in enumerate(self.varying):
+            pointers[24 * k] = "model_size_names", len(text)
+            text += v.name.encode() + b"\0"
+            table += struct.pack("<3q", 0, v.low, v.high)
+        out.add_data("model_size_names", bytes(text) or b"\0")
+        out.add_data("model_sizes_told", bytes(table) or bytes(24), pointers=pointers)
+        self.add_constants(out)
+
+    def add_constants(self, out: SharedObject):
+        """Constants that lie in the object, and where in the weights the others are."""
+        pointers, places = {}, self.weights.places if self.weights else {}
         for k, (_, value, written) in enumerate(self.constants):
-            out.add_data(f"constant{k}", contents(value), 64, written)
-            pointers[8 * k] = f"constant{k}", 0
-        out.add_data("model_default_constants", bytes(8 * max(1, len(self.constants))), pointers=pointers)
+            if k not in places:
+                out.add_data(f"constant{k}", contents(value), 64, written)
+                pointers[8 * k] = f"constant{k}", 0
+        count = max(1, len(self.constants))
+        out.add_data("model_default_constants", bytes(8 * count), pointers=pointers)
+        out.add_data("model_constant_places", struct.pack(f"<{count}q", *(places.get(k, -1) for k in range(count))))
+        out.add_data("model_weights_header", self.weights.header if self.weights else bytes(entry.HEADER_BYTES))
 
 
 def add_rows(out: SharedObject, kind: str, rows):
-    """An array of ``rl_tensor``."""
-    text, numbers, pointers, table = bytearray(), bytearray(), {}, bytearray()
+    """An array of ``rl_tensor``; where the shape of each begins among the sizes."""
+    text, numbers, pointers, table, starts_of = bytearray(), bytearray(), {}, bytearray(), []
     for name, meta in rows:
         at = len(table)
         pointers |= {at: (f"model_{kind}_names", len(text)), at + 24: (f"model_{kind}_sizes", len(numbers)),
                      at + 32: (f"model_{kind}_sizes", len(numbers) + 8 * len(meta.shape))}
         text += name.encode() + b"\0"
+        starts_of.append(len(numbers))
         numbers += struct.pack(f"<{2 * len(meta.shape)}q", *meta.shape, *meta.strides)
         table += struct.pack("<6q", 0, NUMBERS[meta.dtype.name], len(meta.shape), 0, 0, meta.nbytes)
     out.add_data(f"model_{kind}_names", bytes(text) or b"\0")
     out.add_data(f"model_{kind}_sizes", bytes(numbers) or bytes(8))
     out.add_data(f"model_{kind}", bytes(table) or bytes(8), pointers=pointers)
+    return starts_of
 
 
 def contents(value) -> bytes:

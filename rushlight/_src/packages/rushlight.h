@@ -1,7 +1,9 @@
 /* Models packaged by Rushlight: what each shared object exports.  C99 and C++.
  *
- * A model is created once and run by any number of threads; calls at the same time compute side by side.  Inputs and outputs are dense arrays of the
- * shapes, strides (in elements) and dtypes that rl_input and rl_output tell; outputs do not overlap inputs.  Nothing is printed, and nothing aborts.
+ * A model is created once and run by any number of threads; calls at the same time compute side by side.  Inputs and
+ * outputs are dense arrays of the shapes, strides (in elements) and dtypes that rl_input and rl_output tell; outputs do
+ * not overlap inputs.  Where sizes vary these are an example's: rl_run_sized takes the shapes of its inputs, which are
+ * dense in row-major order, and rl_output_sizes tells those of its outputs.  Nothing is printed, and nothing aborts.
  */
 #ifndef RUSHLIGHT_H
 #define RUSHLIGHT_H
@@ -21,7 +23,12 @@ typedef struct {
     int64_t nbytes;
 } rl_tensor;
 
-int64_t rl_version(void);                 /* of this interface: 1 */
+typedef struct {
+    const char *name;
+    int64_t low, high; /* both included */
+} rl_size_range;
+
+int64_t rl_version(void);                 /* of this interface: 2 */
 const char *rl_manifest(void);            /* what the model is, as JSON */
 int64_t rl_input_count(void);
 int64_t rl_output_count(void);
@@ -29,10 +36,17 @@ int64_t rl_constant_count(void);
 const rl_tensor *rl_input(int64_t k);     /* NULL where there is no such number */
 const rl_tensor *rl_output(int64_t k);
 const rl_tensor *rl_constant(int64_t k);  /* weights and buffers, by the names they had */
+int64_t rl_size_count(void);              /* sizes that vary */
+const rl_size_range *rl_size(int64_t k);
 int64_t rl_supported(void);               /* 0: this processor lacks instructions that the model was compiled for */
-rl_model *rl_create(void);                /* NULL: not supported, or no memory */
+rl_model *rl_create(void);                /* NULL: not supported, no memory, or the weights lie beside */
+rl_model *rl_create_from(const char *path); /* weights are mapped from the package, or from what lies in it as weights; NULL also where these are not the model's */
+rl_model *rl_create_with(const void *weights); /* that the caller has in memory, 64-byte aligned: what follows their header of 64 bytes */
+int64_t rl_verify(const rl_model *model); /* 1: the mapped weights have their checksum; reads all of them */
 int64_t rl_run(rl_model *model, const void *const *inputs, void *const *outputs); /* 0, or what rl_error puts into words */
-const char *rl_error(int64_t code);
+int64_t rl_run_sized(rl_model *model, const void *const *inputs, const int64_t *const *shapes, void *const *outputs); /* shapes: of each input */
+int64_t rl_output_sizes(const int64_t *const *shapes, int64_t *sizes); /* of each output its shape, then its strides */
+const char *rl_error(int64_t code);       /* -100 - k: the sizes of input k are not among those that the model was packaged for */
 void rl_set_constant(rl_model *model, int64_t k, const void *data); /* the model reads it there from now on; NULL is not allowed */
 void rl_threads(int64_t count);           /* that kernels run on, from 1 to what the manifest says */
 void rl_destroy(rl_model *model);

@@ -7,6 +7,7 @@ import functools
 from dataclasses import dataclass, replace
 
 from ....compiler.launch import Table
+from ....core.expr import guess
 from ..llvm import pool
 from ..llvm.features import host
 from . import blocked, combine, dot, unpacked
@@ -492,6 +493,7 @@ def dot_plan(p, kind, epilogue, threads, b_offsets=None, computed=None):
 
 def _dot_tile(rows, columns, lanes):
     """Rows and columns of a tile of dot products."""
+    rows, columns = guess(rows), guess(columns)
     if host().registers == 16:
         options = ((1, 8), (8, 1), (2, 4), (4, 2))
     else:

@@ -2,6 +2,7 @@
 
 import functools
 
+from ....core.expr import guess
 from ..llvm.features import host
 from . import tiled
 from .habits import habits
@@ -15,6 +16,7 @@ FEW = 4  # rows up to which a tile that reads a packed B gains nothing from bein
 def register_tile(rows, columns, kind, packed=False):
     """The register tile for a count of rows: as many sums as the registers hold, few of them wasted.  `packed`: B lies
     there packed, so that few rows wait for it, and read it once."""
+    rows, columns = guess(rows), guess(columns)  # any tile suits any sizes
     if packed and FEW < rows <= host().registers - 4 and not kind.flips and not kind.tiles:
         tile_rows = round_up(rows, 2)
         return tile_rows, min(3, (host().registers - 1) // (tile_rows + 1))

@@ -1,6 +1,7 @@
 """Plans of products whose operands are read where they lie: few rows (stream.py, stream_tiled.py), or small matrices
 (direct.py)."""
 
+from ....core.expr import guess
 from ..llvm import tiles
 from ..llvm.features import host
 from . import blocked, direct, stream, stream_tiled
@@ -70,12 +71,12 @@ def direct_plan(p, kind, epilogue, threads):
     size, out = kind.element.bytes, ELEMENTS[p.out_dtype]
     options = [tile for tile, _ in register_tiles(False)] + [(8, 1), (4, 1), (2, 2), (1, 2),
                                                              (1, 1)] + [(16, 1), (8, 2)] * (host().registers > 16)
-    panels = -(-p.columns // kind.lanes)
+    high, across, depth = guess(p.rows), -(-guess(p.columns) // kind.lanes), guess(p.depth)
 
     def cycles(tile):
         rows, vectors = tile
-        return -(-p.rows // rows) * -(-panels // vectors) * (max(rows * vectors / 2, 4, (rows + vectors) / 2) * p.depth
-                                                             + 10 + rows)
+        return -(-high // rows) * -(-across // vectors) * (max(rows * vectors / 2, 4, (rows + vectors) / 2) * depth
+                                                           + 10 + rows)
 
     rows, vectors = min(options, key=cycles)
     slots = {"rows": p.rows, "columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "a_k": p.a[-1] * size,

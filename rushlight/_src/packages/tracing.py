@@ -1,0 +1,164 @@
+"""From an exported program to outlines: one, or several that together hold for all sizes within its bounds."""
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+from ..aot.alias import Recording
+from ..compiler.outline import Outline
+from ..compiler.pipeline import DERIVING, Compilation, outlined, run
+from ..core.expr import INFINITY, Expr, Facts, eq, evaluate, le, logical_not, size
+from ..core.interpret import recording, unwound
+from ..core.meta import Meta
+from ..core.native import Tensor
+from ..core.random import default_generator
+from ..eager.plan import own
+from ..graph.graph import Store
+from .variants import UNBOUNDED, Region
+
+MOST_PROGRAMS = 12
+
+
+class NotPackable(RuntimeError):
+    """A program that cannot run without Python."""
+
+
+class Varying(NamedTuple):
+    """A size that varies: ``symbol`` where it is at least 2, ``wide`` where it may be anything; ``source``: the (input,
+    dimension, factor, offset) that tell it."""
+
+    name: str
+    symbol: Expr
+    wide: Expr
+    low: int
+    high: int
+    source: tuple
+    example: int
+
+
+class Domain:
+    """The sizes of an exported program: ``varying``, and ``shape(k, fixed)``, those of an input in symbols."""
+
+    def __init__(self, found):
+        self.forms: dict = {}  # number of an input -> {dimension: (name, factor, offset)}
+        self.varying: list = []
+        bounds, sources, examples = {}, {}, {}
+        for k, (value, varying) in enumerate(found):
+            for dim, free in (varying or {}).items():
+                if free is None:
+                    continue
+                root = getattr(free, "root", None)
+                name = getattr(root, "__name__", None) or f"size{dim}_of_{k}"
+                factor, offset = getattr(free, "factor", 1), getattr(free, "offset", 0)
+                self.forms.setdefault(k, {})[dim] = name, factor, offset
+                low, high = bounds.get(name, (1, INFINITY))
+                bounds[name] = (max(low, getattr(root, "min", None) or 1, (1 - offset) // factor),
+                                min(high, getattr(root, "max", None) or INFINITY))
+                if name not in sources or (factor, offset) == (1, 0) and sources[name][2:] != (1, 0):
+                    sources[name] = k, dim, factor, offset
+                    examples[name] = (value.shape[dim] - offset) // factor
+        for n, (name, (low, high)) in enumerate(bounds.items()):
+            self.varying.append(Varying(name, size(f"s{n}", 2, high), size(f"d{n}", 0, high), low,
+                                        int(min(high, UNBOUNDED)), sources[name], examples[name]))
+        self.by_name = {v.name: v for v in self.varying}
+
+    def shape(self, k: int, value, fixed: dict) -> tuple:
+        """The shape of an input; ``fixed``: {symbol: number} of sizes that are no symbols."""
+        found = list(value.shape)
+        for dim, (name, factor, offset) in self.forms.get(k, {}).items():
+            symbol = self.by_name[name].symbol
+            found[dim] = factor * fixed.get(symbol, symbol) + offset
+        return tuple(found)
+
+    def bounds(self, fixed=()) -> dict:
+        return {v.symbol: (max(2, v.low), max(2, v.high)) for v in self.varying if v.symbol not in fixed}
+
+    def points(self) -> list:
+        """Sizes that are looked at: {symbol: number} with both symbols of each."""
+        own = Region({v.symbol: (v.low, v.high) for v in self.varying})
+        corners = [dict(zip((v.symbol for v in self.varying), chosen))
+                   for chosen in itertools.product(*({v.low, v.high, v.example} for v in self.varying))]
+        return [self.both(p) for p in (*corners, *own.points())]
+
+    def both(self, point: dict) -> dict:
+        return {**point, **{v.wide: point[v.symbol] for v in self.varying}}
+
+
+class Traced(NamedTuple):
+    """A program: ``conditions`` under which it holds; ``inputs``: Metas with symbols, None for what is no tensor;
+    ``kept``: names of results; ``written``: whether it writes into each input."""
+
+    outline: Outline
+    conditions: tuple
+    inputs: list
+    kept: list
+    written: list
+
+
+def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) -> Traced:
+    """An exported program traced with symbols, but for sizes that are ``fixed``."""
+    specs = program.graph_signature.input_specs
+    trace, drawn = Recording(), default_generator.place
+    facts = Facts({s: n for s, n in point.items() if s not in fixed})
+
+    def entered(k, value):
+        if not isinstance(value, Tensor):
+            return value
+        shape = domain.shape(k, value, fixed)
+        varies = any(isinstance(n, Expr) for n in shape) or shape != tuple(value.shape)
+        return trace.input(Meta.of(shape, value.dtype, value.device) if varies else value._meta)
+
+    with unwound(), recording(0), facts:
+        entries = [entered(k, value) for k, (value, _) in enumerate(found)]
+        nodes = [getattr(one, "node", None) for one in entries]  # before anything is written into them
+        metas = [node and node.meta for node in nodes]
+        with trace:
+            results = list(zip(program.graph_signature.output_specs, program.graph_module(*entries)))
+            homes = {spec.target: node for spec, node in zip(specs, nodes) if spec.kind.name != "USER_INPUT"}
+            stores = [Store(own(value), node) for node, value in trace.written()]
+            stores += [Store(own(r.node), homes[spec.target]) for spec, r in results if spec.kind.name
+                       == "BUFFER_MUTATION"]
+            kept = [(spec.arg.name, r) for spec, r in results if spec.kind.name == "USER_OUTPUT"
+                    and isinstance(r, Tensor)]
+            outputs = [own(r.node) for _, r in kept]
+            if len(set(outputs)) < len(outputs):
+                raise NotPackable("a result is returned twice")
+            if trace.drawn or tuple(default_generator.place) != tuple(drawn):
+                raise NotPackable("the program draws random numbers")
+            outline = outlined(run(DERIVING, Compilation(name, trace, outputs, stores=stores)))
+    into = {store.into for store in stores}
+    conditions = [eq(v.wide, fixed[v.symbol]) if v.symbol in fixed else le(2, v.wide) for v in domain.varying]
+    conditions += [c if outcome else logical_not(c) for c, outcome in facts.guards]
+    return Traced(outline, tuple(c for c in conditions if isinstance(c, Expr) and c.op != "number"), metas,
+                  [name for name, _ in kept], [node in into for node in nodes])
+
+
+def programs(program, found, domain: Domain, name: str):
+    """Traced programs of which one holds for each point of the domain.
+
+    NotPackable where sizes decide too often what the program is.
+    """
+    made, left = [], [domain.both({v.symbol: v.example for v in domain.varying}), *domain.points()]
+    while left:
+        point = left[0]
+        fixed = {v.symbol: point[v.symbol] for v in domain.varying
+                 if point[v.symbol] < 2 or any(sets_apart(one.conditions, v.symbol, point) for one in made)}
+        one = traced(program, found, domain, fixed, {v.symbol: point[v.symbol] for v in domain.varying}, name)
+        if not holds(one, point):
+            raise AssertionError(f"a program traced for {point} does not hold there: {one.conditions}")
+        made.append(one)
+        if len(made) > MOST_PROGRAMS:
+            raise NotPackable(f"sizes decide too often what the program computes: it was traced {len(made)} times, "
+                              f"under conditions such as {', '.join(map(str, one.conditions[:3]))}")
+        left = [p for p in left[1:] if not holds(one, p)]
+    return made
+
+
+def holds(one: Traced, point: dict) -> bool:
+    return all(evaluate(c, point) for c in one.conditions)
+
+
+def sets_apart(conditions, symbol, point: dict) -> bool:
+    """Whether a condition excludes just this number for a symbol."""
+    return any(c.op == "logical_not" and c.args[0].op == "==" and c.args[0].free == {symbol} and evaluate(
+        c.args[0], point) for c in conditions)
