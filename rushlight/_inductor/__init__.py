@@ -23,11 +23,11 @@ def list_options() -> list:
 
 def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _deprecated_unused_kwargs=None, *,
                              package_path=None, inductor_configs=None) -> str:
-    """Compiles an exported program into a package that runs without Python, for the processor of this machine and the
-    sizes of its example.
+    """Compiles an exported program into a package that runs without Python, for the processor of this machine.
 
     Args:
-        exported_program: what ``torch.export.export`` gave, without sizes that vary.
+        exported_program: what ``torch.export.export`` gave; where sizes vary (``dynamic_shapes``), the package takes
+          all of them within their bounds.
         package_path: the file to write, ending in ``.pt2``, or an open file; default a new file beside the system's
           temporary ones.
         inductor_configs: options of ``list_options()``, in force while it is compiled.

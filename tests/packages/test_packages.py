@@ -193,12 +193,14 @@ def test_c_programs_run_models_without_python(tmp_path, cache):
         (tmp_path / f"{k}.raw").write_bytes(x.numpy().tobytes())
         pictures.append(tmp_path / f"{k}.raw")
         wanted.append(f"{tmp_path / f'{k}.raw'}: {model(x).flatten().argmax().item()}")
-    done = subprocess.run([tmp_path / "serve", tmp_path / "model.so", tmp_path / "model.pt2", *pictures], capture_output=True, text=True,
+    done = subprocess.run([tmp_path / "serve", tmp_path / "model.so", tmp_path / "model.pt2", *pictures],
+                          capture_output=True, text=True,
                           env={"ASAN_OPTIONS": "detect_leaks=1"})
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(wanted)
     needed = subprocess.run(["ldd", tmp_path / "model.so"], capture_output=True, text=True).stdout
     assert "python" not in needed and "libc.so.6" in needed
-    done = subprocess.run([tmp_path / "serve", tmp_path / "model.so", tmp_path / "model.pt2", tmp_path / "model.pt2"], capture_output=True,
+    done = subprocess.run([tmp_path / "serve", tmp_path / "model.so", tmp_path / "model.pt2", tmp_path / "model.pt2"],
+                          capture_output=True,
                           text=True)
     assert done.returncode == 0 or "expected" in done.stderr

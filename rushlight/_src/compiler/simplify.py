@@ -119,7 +119,7 @@ def is_negative_zero(value) -> bool:
 
 
 def same_type(a: Node, b: Node) -> bool:
-    return isinstance(a, Node) and tuple(a.shape) == tuple(b.shape) and a.dtype is b.dtype
+    return isinstance(a, Node) and of_one_shape(a, b) and a.dtype is b.dtype
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------

@@ -324,7 +324,8 @@ class Interface:
     def grow(self, f, place, room, nbytes):
         """Has memory at a place of at least so many bytes."""
         small, enough, none, done = (f.new_block(n) for n in ("small", "enough", "none", "done"))
-        f.branch_if(f.or_(f.compare("<", f.load(i64, room), nbytes), f.not_(there(f, f.load(ptr, place)))), small, enough)
+        f.branch_if(f.or_(f.compare("<", f.load(i64, room), nbytes), f.not_(there(f, f.load(ptr, place)))), small,
+                    enough)
         f.at(small)
         f.call("free", [f.load(ptr, place)])
         wanted = f.and_(f.add(f.maximum(nbytes, 64), 63), -64)

@@ -96,7 +96,8 @@ class Model:
                             for v in self.varying],
                 "inputs": [told(*x) for x in self.inputs], "outputs": [told(*x) for x in self.outputs],
                 "constants": [told(name, value._meta) for name, value, _ in self.constants],
-                "steps": list(self.code.labels) if self.code else [item.label for item in self.programs[0].outline.items]}
+                "steps": list(self.code.labels) if self.code
+                else [item.label for item in self.programs[0].outline.items]}
         if self.weights is not None:
             made["weights"] = {"bytes": self.weights.nbytes, "sha256": self.weights.sha256}
         return made

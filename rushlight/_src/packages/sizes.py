@@ -216,7 +216,8 @@ class Sized:
     def chosen(self, found: list, arena: int, number: int):
         """The functions of an item of which the first plan that holds is taken."""
         need = self.module.function(f"need{number}", [("sizes", ptr), ("to", ptr)], i64, internal=True)
-        fill = self.module.function(f"fill{number}", [("sizes", ptr), ("places", ptr), ("words", ptr), ("scratch", i64)],
+        fill = self.module.function(f"fill{number}",
+                                    [("sizes", ptr), ("places", ptr), ("words", ptr), ("scratch", i64)],
                                     i64, internal=True)
         sizes, to = need.parameters
         outer = self.known(need, sizes)
@@ -248,7 +249,8 @@ class Sized:
     def blocks(self, found: Blocks, arena: int, number: int):
         """The functions of an item that is launched block by block."""
         need = self.module.function(f"need{number}", [("sizes", ptr), ("to", ptr)], i64, internal=True)
-        fill = self.module.function(f"fill{number}", [("sizes", ptr), ("places", ptr), ("words", ptr), ("scratch", i64)],
+        fill = self.module.function(f"fill{number}",
+                                    [("sizes", ptr), ("places", ptr), ("words", ptr), ("scratch", i64)],
                                     i64, internal=True)
         sizes, to = need.parameters
         numbers = self.known(need, sizes)

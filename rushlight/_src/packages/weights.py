@@ -1,8 +1,8 @@
 """Weights that lie beside a shared object, in the order in which a package has them: a header, then bytes that are
 mapped, and never copied.
 
-The header (64 bytes): "RLWEIGHT", the bytes that follow it, their checksum (``entry.write_checksum``), 0, their SHA-256.
-A model takes weights whose header is the one it was packaged with.
+The header (64 bytes): "RLWEIGHT", the bytes that follow it, their checksum (``entry.write_checksum``), 0, their
+SHA-256.  A model takes weights whose header is the one it was packaged with.
 """
 from __future__ import annotations
 
