@@ -13,7 +13,7 @@ from .._src.core.native import Storage, Tensor, mine, wrap
 from .._src.core.op import OPS
 from .._src.core.overriding import DisableTorchFunction, disabled
 from .._src.core.pytree import tree_flatten, tree_leaves, tree_unflatten
-from .._src.core.tensor import alias, blank
+from .._src.core.tensor import alias, blank, show
 from ..nn.parameter import Parameter
 from ..overrides import TorchFunctionMode
 from ..utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -73,7 +73,7 @@ class FakeTensor(Tensor):
 
     def __new__(cls, fake_mode, elem, device, constant=None):
         made = blank(cls)
-        made._storage, made._offset, made._meta, made.itemsize = elem._storage, elem._offset, elem._meta, elem.itemsize
+        show(made, elem)
         made.fake_mode, made.fake_device, made.constant = fake_mode, placed(device), constant
         return made
 

@@ -7,7 +7,7 @@ import datetime
 import struct
 import threading
 
-from .._src.core.native import Tensor
+from .._src.core.native import Tensor, counter
 from .._src.core.settings import settings
 from .engine import Engine, Region
 from .group_calls import GroupCalls
@@ -270,10 +270,10 @@ class ProcessGroup(GroupCalls):
     # --- messages -----------------------------------------------------------------------------------------------------
     def send_to(self, tensor, peer, tag=0, async_op=False):
         source = dense(tensor)
-        version = tensor._storage.version
+        version = counter(tensor).version
         work = self.exchange(lambda: self.engine.send(region(source), peer, tag), [tensor], async_op,
                              self.line_of("send", peer))
-        tensor._storage.version = version  # it is read alone
+        counter(tensor).version = version  # it is read alone
         return work
 
     def receive_from(self, tensor, peer, tag=0, async_op=False):

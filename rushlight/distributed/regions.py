@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .._src.autograd.mode import no_grad
+from .._src.core.native import counter
 from .._src.core.op import OPS
 from .._src.core.tensor import address
 from .engine import Region
@@ -46,8 +47,8 @@ def parts(tensor, count: int) -> list:
 
 def touched(tensor):
     """The tensor's elements change: what has been saved of it for a backward is no longer what it was."""
-    if tensor._storage.version >= 0:
-        tensor._storage.version += 1
+    if counter(tensor).version >= 0:
+        counter(tensor).version += 1
 
 
 def bring_back(target, source):

@@ -12,7 +12,7 @@ from .._src.core.dtypes import bool_
 from .._src.core.native import Op, Tensor
 from .._src.core.op import OPS
 from .._src.core.overriding import DisableTorchFunctionSubclass
-from .._src.core.tensor import blank
+from .._src.core.tensor import blank, show
 from .._src.ops import library
 from .._src.transforms.elementwise import consists_of, is_elementwise
 
@@ -95,7 +95,7 @@ def shown(data, mask, indent=2) -> str:
 
 def made(data, mask) -> MaskedTensor:
     out = blank(MaskedTensor)
-    out._meta, out._storage, out._offset, out.itemsize = data._meta, data._storage, data._offset, data.itemsize
+    show(out, data)
     out.data_, out.mask_ = data, mask
     return out
 

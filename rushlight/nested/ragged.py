@@ -7,6 +7,7 @@ import numpy as np
 
 from .._src.core.dtypes import INTEGER
 from .._src.core.exchange import from_numpy
+from .._src.core.native import counter
 
 numbers = itertools.count(1)
 
@@ -37,7 +38,7 @@ class Ragged:
 
         RuntimeError for sequences of negative length, or that overlap.
         """
-        version = self.starts._storage.version, None if self.lengths is None else self.lengths._storage.version
+        version = counter(self.starts).version, None if self.lengths is None else counter(self.lengths).version
         if self.seen != version:
             starts = self.starts.numpy()
             lengths = np.diff(starts) if self.lengths is None else self.lengths.numpy()

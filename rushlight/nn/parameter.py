@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .._src.core.native import Tensor, state
 from .._src.core.overriding import PLAIN, kind_of
-from .._src.core.tensor import blank
+from .._src.core.tensor import blank, show
 
 
 class ParameterMeta(type(Tensor)):
@@ -17,7 +17,7 @@ class ParameterMeta(type(Tensor)):
 def taken_over(kind, data, requires_grad):
     """A tensor of another class over the memory of ``data``."""
     made = blank(kind)
-    made._storage, made._offset, made._meta, made.itemsize = data._storage, data._offset, data._meta, data.itemsize
+    show(made, data)
     made.requires_grad = requires_grad
     return made
 
@@ -103,7 +103,7 @@ class UninitializedTensorMixin:
         """Gives the tensor its shape; its contents are undefined."""
         from .._src.ops.create import empty
         data = empty(tuple(shape), dtype=dtype or self.dtype, device=device or self.device)
-        self._storage, self._offset, self._meta, self.itemsize = data._storage, data._offset, data._meta, data.itemsize
+        show(self, data)
         self.__class__ = self.cls_to_become
 
     def __repr__(self):

@@ -20,7 +20,7 @@ def swap_tensors(t1, t2):
     >>> a, b
     (tensor([0., 0.]), tensor([1.]))
     """
-    from .._src.core.native import Tensor
+    from .._src.core.tensor import show
     for t in (t1, t2):
         if t._base is not None or t.grad_fn is not None:
             raise RuntimeError(
@@ -29,7 +29,7 @@ def swap_tensors(t1, t2):
     t1.__class__, t2.__class__ = type(t2), type(t1)
     for t, (data, wanted, gradient, attributes) in ((t1, second), (t2, first)):
         t.requires_grad, t.grad = False, None
-        t.data = data
+        show(t, data)
         t.requires_grad, t.grad = wanted, gradient
         t.__dict__.clear()
         t.__dict__.update(attributes)

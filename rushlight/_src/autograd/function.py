@@ -6,7 +6,7 @@ import functools
 
 from ..core.advice import deprecated
 from ..core.interpret import is_recording, recording, top
-from ..core.native import Step, Tensor, calls, mine, state
+from ..core.native import Step, Tensor, calls, counter, mine, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias, unsaveable
 from .passing import DelayedError
@@ -18,7 +18,7 @@ from .steps import freed, full_of
 def version_of(value):
     """How often the memory of a tensor was written; None for what has none: other values, and tensors of a transform's
     level."""
-    return value._storage.version if isinstance(value, Tensor) and value._storage is not None else None
+    return counter(value).version if isinstance(value, Tensor) and value._storage is not None else None
 
 
 class Context:
@@ -246,7 +246,7 @@ class Function:
                 out = outputs[k] = alias(out)
             out._step, out._output, out._needs_grad = step, k, 1
             if any(out is d for d in ctx._dirty):
-                out._seen = out._storage.version
+                out._seen = counter(out).version
                 written_into(out)
         metas = step.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
         inputs = [args[k]._meta for k in wanted]

@@ -3,7 +3,7 @@ hang hooks onto it."""
 from __future__ import annotations
 
 from ..core.meta import Meta
-from ..core.native import Step, Tensor, state
+from ..core.native import Step, Tensor, counter, state
 from ..core.native.objects import DERIVED
 from ..eager.numbers import key_of
 from .saved import Packed, Unpacking, handed, linked, packed_by, unpacking
@@ -105,7 +105,7 @@ def value(step: Step, place: int):
         freed(step)
     found, code = step.saved[place], step.plan.saves[place]
     if isinstance(found, Tensor):
-        if found._storage.version != step.versions[place]:
+        if counter(found).version != step.versions[place]:
             changed(found, step.plan.op.name, step.versions[place])
         if code < 0 and ~code in step.plan.cotangents:
             found = linked(found, step, ~code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.errors import LeafWrittenError
 from ..core.interpret import recording
 from ..core.meta import span
-from ..core.native import Plan, Step, Tensor, calls, mine, state
+from ..core.native import Plan, Step, Tensor, calls, counter, mine, state
 from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
@@ -19,29 +19,29 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     """An in-place operator under autograd: the target's history becomes this operation."""
     refuse_leaves(target)
     base = target._base
-    if base is not None and target._step is not None and calls.seen_at(target) != target._storage.version:
+    if base is not None and target._step is not None and calls.seen_at(target) != counter(target).version:
         refresh(target)
     shadow = alias(target)  # takes the results of recording; the arguments still show the history before
     extras = [empty_of(meta) for meta in plan.outputs]
     for place, extra in enumerate(extras, used):
         store_i64(values, place, extra._storage.address)
-    version = target._storage.version
+    version = counter(target).version
     before = copy_before(target) if plan.source in plan.saves else None
     (calls.launch if plan.place is None else state.launch_elsewhere)(plan, args, values, used + len(extras))
     packing, mine.packing = mine.packing, 0
-    target._storage.version = version  # what is saved of the arguments is as they were before
+    counter(target).version = version  # what is saved of the arguments is as they were before
     if plan.wanted:
         calls.record(plan, args, (shadow, *extras), values)
         if shadow._step is not None:
             correct_saved(shadow._step, plan.saves, plan.source, before)
-    target._storage.version = version + 1
+    counter(target).version = version + 1
     mine.packing = packing
     if packing and shadow._step is not None:
         state.pack(shadow._step)
     if shadow._step is None:
         shadow._step = constant_step(target)
     target._step, target._output, target._needs_grad = shadow._step, shadow._output, int(shadow._step is not None)
-    target._seen = target._storage.version
+    target._seen = counter(target).version
     written(target)
     return target
 
@@ -138,7 +138,7 @@ def rebase(base: Tensor, view: Tensor, step):
 
     made.function = function
     base._step, base._output, base._needs_grad = made, 0, 1
-    base._seen = base._storage.version
+    base._seen = counter(base).version
 
 
 def laid_out(value: Tensor, meta):
@@ -155,6 +155,6 @@ def refresh(view: Tensor):
     with recording(True):
         again = region(base, view._meta, view._offset - base._offset * base.itemsize // view.itemsize)
     view._step, view._output, view._needs_grad = again._step, again._output, 1
-    version = view._storage.version
+    version = counter(view).version
     view._seen = version if view._seen >= calls.UNRECORDED else calls.UNRECORDED - 1 - version
     return view._step

@@ -3,7 +3,7 @@ pass."""
 from __future__ import annotations
 
 from ..core.interpret import recording
-from ..core.native import Scope, Step, Tensor, calls, held, mine, state
+from ..core.native import Scope, Step, Tensor, calls, counter, held, mine, state
 from ..core.native.objects import ACCUMULATE, FUNCTION
 from ..core.native.scopes import HOOKS, PACKING
 from ..core.op import OPS
@@ -99,7 +99,7 @@ class Unpacking:
         value = self.saved[k]
         if isinstance(value, Packed):
             return value.unpacked()
-        if isinstance(value, Tensor) and value._storage.version != self.versions[k]:
+        if isinstance(value, Tensor) and counter(value).version != self.versions[k]:
             changed(value, self.plan.op.name, self.versions[k])
         return value
 

@@ -10,7 +10,7 @@ from ..core.errors import GraphFreedError, StaleValueError
 from ..core.forking import guarded
 from ..core.interpret import Unwatched, recording
 from ..core.meta import Meta, dense_strides, row_major
-from ..core.native import Plan, Step, Tensor, state
+from ..core.native import Plan, Step, Tensor, counter, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
 from ..core.overriding import DisableTorchFunction
@@ -241,7 +241,7 @@ def derive_recorded(step: Step, gradients, retain):
     """A backward step under ``create_graph``: its own operators are recorded, and intermediate values are computed anew
     from inputs, so that gradients flow through them too."""
     for k, value in enumerate(step.saved):
-        if isinstance(value, Tensor) and value._storage.version != step.versions[k]:
+        if isinstance(value, Tensor) and counter(value).version != step.versions[k]:
             stale(step, k)
     saved = step.saved
     if not retain and any(isinstance(value, Tensor) for value in saved):

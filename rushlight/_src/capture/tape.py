@@ -14,7 +14,7 @@ from ..autograd.backward import Whole, edge_of
 from ..autograd.steps import freed, full_of, stale
 from ..compiling import compile, disable
 from ..core.interpret import recording
-from ..core.native import Tensor, state
+from ..core.native import Tensor, counter, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from .stance import counters
 
@@ -86,7 +86,7 @@ class Tape:
                 if step.saved is None:
                     freed(step)
                 for k, value in enumerate(step.saved):
-                    if isinstance(value, Tensor) and value._storage.version != step.versions[k]:
+                    if isinstance(value, Tensor) and counter(value).version != step.versions[k]:
                         stale(step, k)
             out.append(step.saved if step.kind == DERIVED else ())
         return tuple(out)

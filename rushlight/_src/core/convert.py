@@ -13,10 +13,10 @@ from .epoch import Epoch
 from .meta import Meta, Size, span
 from .interpret import recording
 from .later import entered
-from .native import UNCOUNTED, Tensor, wrap
+from .native import UNCOUNTED, Tensor, counter, wrap
 from .op import OPS
 from .overriding import DISPATCH, kind_of
-from .tensor import alias, attach, blank, borrowed, empty, empty_of
+from .tensor import alias, attach, blank, borrowed, count_apart, empty, empty_of, show
 
 
 moved, written, copied_bytes = (entered("_src.autograd.moving", name) for name in ("moved", "written", "copied_bytes"))
@@ -250,16 +250,23 @@ def _data(self):
     if self.__class__ is not Tensor and kind_of(self.__class__) & DISPATCH:
         return self.detach()
     out = alias(self)
-    if self._storage is not None and self._meta.device.provider.has_data:
-        out._storage = borrowed(self._storage.address, self._storage.nbytes, self._storage)
-        out._storage.version = UNCOUNTED if self.is_inference() else 0
+    if self._storage is not None:
+        count_apart(out, UNCOUNTED if self.is_inference() else 0)
     return out
 
 
 def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-    self._storage, self._offset, self._meta, self.itemsize = value._storage, value._offset, value._meta, value.itemsize
+    if self._needs_grad and not value._meta.dtype.is_inexact:
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    if self.layout is not value.layout:
+        raise RuntimeError("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+                           f"incompatible tensor type: {self.layout} and {value.layout}")
+    before = None if self._storage is None else counter(self).version
+    show(self, value)
+    if before is not None:
+        count_apart(self, before)
     Epoch.value += 1
 
 
@@ -356,7 +363,7 @@ def rebuild(kind, array, dtype, requires_grad, attributes, turned=0, where="cpu"
     made = alias(made, made._meta.turning(turned))
     out = made if kind is Tensor else blank(kind)
     if out is not made:
-        out._storage, out._offset, out._meta, out.itemsize = made._storage, made._offset, made._meta, made.itemsize
+        show(out, made)
     out._needs_grad = requires_grad
     out.__dict__.update(attributes)
     return out
@@ -367,7 +374,7 @@ def __copy__(self):
     """Another tensor over the same memory, a leaf with the same attributes and without a gradient of its own yet."""
     out = alias(self) if self.__class__ is Tensor else blank(self.__class__)
     if self.__class__ is not Tensor:
-        out._storage, out._offset, out._meta, out.itemsize = self._storage, self._offset, self._meta, self.itemsize
+        show(out, self)
     out._needs_grad = self._needs_grad
     for name, value in slots_of(self).items():
         setattr(out, name, value)

@@ -10,7 +10,7 @@ import threading
 
 from . import interpret
 from .native import Scope, Tensor, held, mine, scopes
-from .tensor import attach, blank
+from .tensor import attach, blank, show
 
 PLAIN, FUNCTION, DISPATCH = 0, 1, 2
 KINDS: dict[type, int] = {}  # what is known of the classes seen as arguments
@@ -268,7 +268,7 @@ def make_subclass(cls, data, require_grad=False, *, dispatch_sizes_strides_polic
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass() takes a Tensor, not {type(data).__name__}")
     made = blank(cls)
-    made._storage, made._offset, made._meta, made.itemsize = data._storage, data._offset, data._meta, data.itemsize
+    show(made, data)
     made.requires_grad = require_grad
     return made
 

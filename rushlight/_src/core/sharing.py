@@ -14,7 +14,7 @@ import weakref
 from multiprocessing import reduction
 
 from .native import Storage, Tensor, state, wrap
-from .tensor import blank, borrowed
+from .tensor import blank, borrowed, show
 
 
 class Shared:
@@ -76,8 +76,7 @@ def received(kind, file, nbytes, offset, meta, wants_gradient):
     made = wrap(borrowed(shared.address, nbytes, shared), offset, meta, meta.itemsize)
     if kind is not Tensor:
         found, made = made, blank(kind)
-        made._storage, made._offset, made._meta, made.itemsize = (found._storage, found._offset, found._meta,
-                                                                  found.itemsize)
+        show(made, found)
     made._needs_grad = int(wants_gradient)
     return made
 

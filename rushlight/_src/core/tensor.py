@@ -8,7 +8,7 @@ from .epoch import Epoch
 from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
 from .interpret import is_idle, is_inference_mode_enabled, top
 from .meta import CONJUGATED, NEGATED, Meta, Size, is_channels_last
-from .native import UNCOUNTED, Storage, Tensor, calls, heap, mine, state, wrap
+from .native import UNCOUNTED, Storage, Tensor, calls, counter, heap, mine, state, wrap
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
 
@@ -74,7 +74,21 @@ def borrowed(address: int, nbytes: int, owner) -> Storage:
 def alias(tensor: Tensor, meta: Meta | None = None, offset: int | None = None) -> Tensor:
     """Another tensor over the same memory, without history."""
     meta = meta or tensor._meta
-    return wrap(tensor._storage, tensor._offset if offset is None else offset, meta, meta.itemsize)
+    return calls.part_of(tensor, tensor._offset if offset is None else offset, meta, meta.itemsize)
+
+
+def show(tensor: Tensor, other: Tensor):
+    """Lets a tensor, of whatever class, show the memory that another shows; its writes count as those of that one."""
+    tensor._storage, tensor._offset, tensor._meta, tensor.itemsize = (other._storage, other._offset, other._meta,
+                                                                      other.itemsize)
+    tensor._counter = other._counter
+
+
+def count_apart(tensor: Tensor, version: int):
+    """From now on the writes to a tensor and its views are counted by themselves, and those through other tensors
+    over the same memory are not."""
+    tensor._counter = Storage()
+    tensor._counter.version = version
 
 
 def resolved(tensor: Tensor) -> Tensor:
@@ -248,18 +262,18 @@ def get_device(self) -> int:
 @attach
 def is_inference(self) -> bool:
     """Whether the tensor's memory was made in inference mode: nobody counts what is written there."""
-    return self._storage.version < 0
+    return counter(self).version < 0
 
 
 @attach
 @property
 def _version(self) -> int:
     """How often the tensor's memory was written.  InferenceTensorError for an inference tensor."""
-    if self._storage.version < 0:
+    if counter(self).version < 0:
         raise InferenceTensorError(
             "the version of an inference tensor is asked for: Inference tensors do not track version counter",
             "a tensor made outside of inference mode", CLONE)
-    return self._storage.version
+    return counter(self).version
 
 
 CLONE = "take a clone() of it outside of inference_mode(), or compute it under no_grad() instead"
@@ -319,7 +333,7 @@ def _set_requires_grad(self, value):
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
                 "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
         return
-    if value and self._storage.version < 0 and not is_inference_mode_enabled():
+    if value and counter(self).version < 0 and not is_inference_mode_enabled():
         raise InferenceTensorError(
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed",
             "a tensor made outside of inference mode", CLONE)

@@ -1,15 +1,15 @@
 """Operators that write into an argument: ``foo_`` derived from ``foo``, and those with no other form."""
 from __future__ import annotations
 
-from ..core.convert import copied_bytes
+from ..core.convert import UntypedStorage
 from ..core.dtypes import FLOATING, bool_
 from ..core.errors import LeafWrittenError, NegativeSizeError
 from ..core.kinds import P
 from ..core.meta import broadcast, row_major
 from ..core.interpret import is_recording
-from ..core.native import Tensor, wrap
+from ..core.native import Tensor, calls, counter, wrap
 from ..core.op import OPS, Scalar, declare, declared_scalars, op
-from ..core.tensor import empty_of
+from ..core.tensor import check_size, count_apart, empty_of, show
 from .former import ORDERS, former
 from .promotion import as_dtype, held, is_number
 
@@ -126,11 +126,10 @@ def resize_(input, *sizes, memory_format=None):
         raise NegativeSizeError(f"resize_: a size is negative in {list(meta.shape)}", "sizes of 0 or more")
     if input._needs_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    check_size(meta)
     if (input._offset * input.itemsize) + meta.nbytes > input._storage.nbytes:
-        fresh = empty_of(meta)
-        copied_bytes(meta.device, fresh._storage.address, input._storage.address + input._offset * input.itemsize,
-                     min(input._meta.nbytes, meta.nbytes))
-        input._storage, input._offset = fresh._storage, 0
+        UntypedStorage(input).resize_(input._offset * input.itemsize + meta.nbytes)
+    calls.count_write(input)
     input._meta = meta
     return input
 
@@ -174,5 +173,8 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
                 f"storage of size {nbytes}")
         source = wrap(source._storage, storage_offset, meta, input.itemsize)
     meta = source._meta.plain.turning(input._meta.turned)
-    input._storage, input._offset, input._meta, input.itemsize = source._storage, source._offset, meta, source.itemsize
+    before = counter(input).version
+    show(input, source)
+    input._meta = meta
+    count_apart(input, before if before < 0 else before + 1)
     return input

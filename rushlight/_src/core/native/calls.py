@@ -6,8 +6,7 @@ from .blocks import give
 from .language import Args, cast, exclusive, f64, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64
 from .objects import (ACCUMULATE, CHOICE, DERIVED, ELSEWHERE, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE,
-                      PYTHON, RUN, SAME, SEED_VALUE, Plan,
-                      Step, Storage, Tensor, mine, state)
+                      PYTHON, RUN, SAME, SEED_VALUE, Plan, Step, Storage, Tensor, counter, mine, state)
 
 ROOM = 96  # values of one call: inputs, results, temporaries, random position, error flag
 MOST = 48  # values the arguments may give to such a call; those with more take ``wide``
@@ -318,7 +317,7 @@ def static_items(items: object) -> object:
 def joins(view: Tensor) -> bool:
     """Whether a view without history gains one, since its base was changed in place and has one now."""
     base = cast(Tensor, view._base)
-    if base._needs_grad == 0 or seen_at(view) == view._storage.version:
+    if base._needs_grad == 0 or seen_at(view) == counter(view).version:
         return False
     state.refresh(view)
     return view._needs_grad != 0
@@ -344,6 +343,15 @@ def tensor_argument(args: Args, index: i64) -> object:
                         return element
                     index -= 1
     return None
+
+
+@native
+def part_of(tensor: Tensor, offset: i64, meta: object, itemsize: i64) -> Tensor:
+    """A tensor over the memory of another, whose writes count as writes to that one."""
+    part = wrap(tensor._storage, offset, meta, itemsize)
+    if tensor._counter is not None:
+        part._counter = tensor._counter
+    return part
 
 
 @native
@@ -384,7 +392,7 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
         return overwrite(plan, target, args, values, used, mask)
     itemsize: i64 = plan.itemsizes[0]
     start = target._offset if itemsize == target.itemsize else target._offset * target.itemsize // itemsize
-    result = wrap(target._storage, start + plan.offset, plan.outputs[0], itemsize)
+    result = part_of(target, start + plan.offset, plan.outputs[0], itemsize)
     if plan.apart == 0:
         result._base = target if target._base is None else target._base
     result._seen = made_at(target)
@@ -397,7 +405,7 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
 def made_at(target: Tensor) -> i64:
     """What a view of a tensor notes of when it was made: the version of the memory, which ``seen_at`` gives back; below
     UNRECORDED where nothing is recorded, or was when the tensor was made."""
-    version = target._storage.version
+    version = counter(target).version
     return UNRECORDED - 1 - version if mine.grad == 0 or target._seen < UNRECORDED else version
 
 
@@ -574,13 +582,13 @@ def touch(plan: Plan, args: Args) -> None:
     written = plan.written
     for k in range(len(written)):
         target = cast(Tensor, tensor_argument(args, written[k]))
-        target._storage.version += 1
+        counter(target).version += 1
 
 
 @native
 def check_writable(target: Tensor) -> None:
     """Raises for an inference tensor, which only code in inference mode may write."""
-    if target._storage.version < 0 and mine.inference == 0:
+    if counter(target).version < 0 and mine.inference == 0:
         state.unwritable(target)
 
 
@@ -588,7 +596,7 @@ def check_writable(target: Tensor) -> None:
 def count_write(target: Tensor) -> None:
     """Notes that a tensor was written.  Raises as ``check_writable``."""
     check_writable(target)
-    target._storage.version += 1
+    counter(target).version += 1
 
 
 @native
@@ -608,7 +616,7 @@ def pass_on(plan: Plan, args: Args, fresh: tuple) -> tuple:
             if view[2] is None:
                 tuple_set(results, k, source)
             else:
-                tuple_set(results, k, wrap(source._storage, source._offset + offset, view[2], view[3]))
+                tuple_set(results, k, part_of(source, source._offset + offset, view[2], view[3]))
     return filled(results)
 
 
@@ -624,7 +632,7 @@ def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, ma
         state.launch_elsewhere(plan, collect(args), values, used)
     else:
         launch(plan, args, values, used)
-    target._storage.version += 1
+    counter(target).version += 1
     return target
 
 
@@ -691,7 +699,7 @@ def seek(seed: i64, position: i64) -> None:
 def edge(tensor: Tensor) -> object:
     """The step that a gradient of this tensor goes to; None if it wants none."""
     if tensor._step is not None:
-        if tensor._base is not None and seen_at(tensor) != tensor._storage.version:
+        if tensor._base is not None and seen_at(tensor) != counter(tensor).version:
             return state.refresh(tensor)
         return tensor._step
     if tensor._needs_grad == 0:
@@ -766,15 +774,15 @@ def keep(step: Step, plan: Plan, args: Args, results: tuple, values: i64) -> Non
         elif code >= 0:
             tensor = cast(Tensor, tensor_argument(args, code))
             tuple_set(saved, k, tensor)
-            version = tensor._storage.version
+            version = counter(tensor).version
             if version < 0:
                 state.unsaveable(tensor)
         else:
             result = cast(Tensor, results[-1 - code])
-            alias = wrap(result._storage, result._offset, result._meta, result.itemsize)
+            alias = part_of(result, result._offset, result._meta, result.itemsize)
             alias._output = result._output
             tuple_set(saved, k, alias)
-            version = result._storage.version
+            version = counter(result).version
         tuple_set(versions, k, version)
     step.saved = filled(saved)
     step.versions = filled(versions)

@@ -7,7 +7,7 @@ others what was theirs.
 from __future__ import annotations
 
 from .language import cast, exclusive, filled, i64, inline, native, new_tuple, tuple_set
-from .objects import ACCUMULATE, DERIVED, Step, Tensor, mine, state
+from .objects import ACCUMULATE, DERIVED, Step, Tensor, counter, mine, state
 
 
 @native
@@ -301,7 +301,7 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
         if type(value) is state.tensor or type(value) is state.parameter:
             tensor = cast(Tensor, value)
             version: i64 = step.versions[k]
-            if tensor._storage.version != version:
+            if counter(tensor).version != version:
                 state.stale(step, k)
             tensors += 1
         tuple_set(arguments, at, value)

@@ -3,7 +3,7 @@ at."""
 from __future__ import annotations
 
 from .allocator import Storage
-from .language import i64, native, per_thread
+from .language import cast, i64, native, per_thread
 
 
 @native
@@ -81,6 +81,7 @@ class Tensor:
     """A strided array of elements of one dtype.  Its methods are attached in ``core/tensor.py``."""
 
     _storage: Storage
+    _counter: object  # the storage whose version counts its writes; None: its own (see ``counter``)
     _offset: i64  # in elements
     itemsize: i64
     _meta: object
@@ -92,6 +93,14 @@ class Tensor:
     _base: object  # the tensor this is a view of
     _seen: i64  # the storage version at which ``step`` of a view was made
     _hooks: object
+
+
+@native
+def counter(tensor: Tensor) -> Storage:
+    """The storage whose version counts the writes to a tensor and its views: that of its memory, but for what
+    ``.data`` gave or was given."""
+    own = tensor._counter
+    return tensor._storage if own is None else cast(Storage, own)
 
 
 @native

@@ -2,7 +2,7 @@
 is found at once."""
 from __future__ import annotations
 
-from .calls import joins, made_at, wrap
+from .calls import joins, made_at, part_of
 from .language import cast, filled, i64, native, new_tuple, tuple_set
 from .objects import Tensor, mine, state
 
@@ -99,7 +99,7 @@ def stepped(tensor: Tensor, entries: tuple, rest: i64, shape: tuple, strides: tu
     known = state.metas.get(key)
     if known is None:
         known = state.meta(key)
-    result = wrap(tensor._storage, tensor._offset + offset, known, tensor.itemsize)
+    result = part_of(tensor, tensor._offset + offset, known, tensor.itemsize)
     result._base = tensor if tensor._base is None else tensor._base
     result._seen = made_at(tensor)
     return result

@@ -1,0 +1,125 @@
+"""Versions: which writes a tensor hears of, where ``.data`` and ``set_`` let tensors show other memory; compared with
+PyTorch."""
+import copy
+import io
+
+import pytest
+import torch as judge
+
+import rushlight
+
+
+def seen(library, make):
+    """The versions that a program ends with, or the error it raises."""
+    try:
+        return [t._version if hasattr(t, "_version") else t for t in make(library)]
+    except RuntimeError as error:
+        return str(error)[:24]
+
+
+def written(t, times):
+    for _ in range(times):
+        t.add_(1)
+    return t
+
+
+def given(torch):
+    x, y = written(torch.zeros(3), 2), written(torch.zeros(3), 1)
+    x.data = y
+    yield from (x._version, y._version)
+    x.add_(1)
+    yield from (x._version, y._version)
+    y.add_(1)
+    yield from (x, y)
+
+
+def taken(torch):
+    x = written(torch.zeros(4, requires_grad=True).exp().detach(), 2)
+    y = x.data
+    part = y[1:]
+    part.add_(1)
+    yield from (x, y, part, x.detach(), y.detach())
+
+
+def placed(torch):
+    x, y = torch.zeros(3), torch.zeros(3)
+    x.set_(y)
+    x.add_(1)
+    yield from (x, y)
+    x.resize_(7)
+    yield x
+
+
+def backward(torch):
+    """The leaf was given other memory that had been written: what was saved of it counts as before."""
+    x = torch.zeros(3, requires_grad=True)
+    z = x * x
+    x.data = written(torch.ones(3), 2)
+    z.sum().backward()
+    yield from x.grad.tolist()
+
+
+def stale(torch):
+    x = torch.zeros(3, requires_grad=True)
+    z = x * x
+    with torch.no_grad():
+        x.add_(1)
+    x.data = torch.ones(3)
+    z.sum().backward()
+    yield 0
+
+
+def parameters(torch):
+    x = torch.zeros(3)
+    data = x.data
+    p = torch.nn.Parameter(data)
+    data.add_(1)
+    yield from (x, data, p)
+    torch.utils.swap_tensors(p, q := written(torch.ones(2), 3))
+    yield from (p, q)
+
+
+@pytest.mark.parametrize("make", [given, taken, placed, backward, stale, parameters])
+def test_versions_are_those_of_pytorch(make):
+    assert seen(rushlight, make) == seen(judge, make)
+
+
+def test_data_shows_the_same_storage():
+    x = rushlight.zeros(3)
+    y = x.data
+    assert x.untyped_storage()._cdata == y.untyped_storage()._cdata
+    y.share_memory_()
+    x.add_(1)
+    assert x.is_shared() and y.tolist() == [1, 1, 1]
+    for pair in (copy.deepcopy([x, y]), through_a_file([x, y])):
+        pair[0].add_(1)
+        assert pair[1].tolist() == [2, 2, 2]
+    x = rushlight.zeros(3)
+    x.data.untyped_storage().resize_(0)
+    assert x.untyped_storage().nbytes() == 0
+
+
+def through_a_file(value):
+    file = io.BytesIO()
+    rushlight.save(value, file)
+    file.seek(0)
+    return rushlight.load(file)
+
+
+def test_views_see_what_a_larger_storage_holds():
+    x = rushlight.arange(4.0)
+    part = x[1:3]
+    x.resize_(1000)
+    part.fill_(7)
+    assert x[:4].tolist() == [0, 7, 7, 3]
+    import numpy as np
+    with pytest.raises(RuntimeError, match="not resizable"):
+        rushlight.from_numpy(np.zeros(3)).resize_(100)
+
+
+@pytest.mark.parametrize("value", [judge.zeros(3, dtype=judge.int64), judge.zeros(3).to_sparse()])
+def test_data_that_cannot_be(value):
+    x = rushlight.zeros(3, requires_grad=True)
+    other = rushlight.zeros(3, dtype=rushlight.int64) if value.layout is judge.strided else rushlight.zeros(3).to_sparse()
+    with pytest.raises(RuntimeError, match="data set to a tensor|incompatible tensor type"):
+        x.data = other
