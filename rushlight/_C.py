@@ -32,6 +32,18 @@ def _are_functorch_transforms_active() -> bool:
     return any(isinstance(one, Level) for one in active())
 
 
+def _set_fwd_grad_enabled(enabled: bool):
+    """Sets whether results carry the tangents of arguments on, in this thread."""
+    from ._src.transforms.forward import carrying
+    carrying.on = bool(enabled)
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether results carry the tangents of arguments on."""
+    from ._src.transforms.forward import carrying
+    return carrying.on
+
+
 def _current_graph_task_id() -> int:
     """The number of the backward pass that this thread is in, -1 outside of one."""
     return -1 if mine.run is None else mine.run.epoch

@@ -1,14 +1,10 @@
-"""Whether only algorithms may run that give the same result every time.  All kernels here do; the setting is kept for
-programs that ask."""
+"""Whether only algorithms may run that give the same result every time.  All kernels here do; memory
+without contents is filled (``core/undefined.py``)."""
 from __future__ import annotations
 
+from .core.undefined import Level
+
 LEVELS = ("default", "warn", "error")
-
-
-class Level:
-    """The position in LEVELS."""
-
-    now = 0
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):

@@ -22,9 +22,13 @@ class TypeOfTensors(type):
         return super().__new__(kind, name, bases, members)
 
     def __call__(cls, *args, device=None):
-        """A tensor of this dtype: of data, or of sizes with undefined contents."""
+        """A tensor of this dtype: of data, of sizes with undefined contents, or over the memory of a tensor of this
+        dtype.  TypeError for a tensor of another one."""
         if len(args) == 1 and isinstance(args[0], Tensor):
-            return OPS["clone"](args[0].detach()).to(cls.dtype)
+            if args[0].dtype is not cls.dtype:
+                raise TypeError(f"{cls.__name__}(): expected a tensor of {cls.dtype}, but got one of {args[0].dtype}: "
+                                "convert it with to()")
+            return args[0].detach()
         if len(args) == 1 and not isinstance(args[0], int):
             return tensor(args[0], dtype=cls.dtype)
         return OPS["empty"](*(args or (0,)), dtype=cls.dtype)

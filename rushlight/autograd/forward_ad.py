@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from contextlib import ContextDecorator
 
 from .._src.core.interpret import active
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
-from .._src.transforms.forward import Dual, Forward
+from .._src.transforms.forward import Dual, Forward, carrying
 from .._src.core.later import later
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
@@ -89,6 +90,24 @@ def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:
         tensor.current()
         return UnpackedDualTensor(tensor.value, tensor.tangent)
     return UnpackedDualTensor(tensor.value if isinstance(tensor, Dual) else tensor, None)
+
+
+class _set_fwd_grad_enabled(ContextDecorator):
+    """Sets whether results carry tangents on, at once and until the block (if any) ends."""
+
+    def __init__(self, mode: bool):
+        self.before, carrying.on = carrying.on, bool(mode)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        carrying.on = self.before
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether results carry the tangents of arguments on."""
+    return carrying.on
 
 
 elsewhere = later(__name__)

@@ -50,14 +50,40 @@ class disable_saved_tensors_hooks(saved.hooked, contextlib.ContextDecorator):
 
 
 class allow_mutation_on_saved_tensors(saved.hooked):
-    """A block after which tensors may be changed in place although the backward pass needs them: it keeps copies."""
+    """A block in which tensors may be changed in place although the backward pass needs them: it keeps copies, until
+    the block ends.
+
+    RuntimeError within another such block; AssertionError for a backward pass after the block.
+    """
+
+    active = None
 
     def __init__(self):
-        super().__init__((lambda tensor: tensor.detach().clone(), lambda kept: kept))
+        super().__init__((self.kept, self.given))
+
+    def kept(self, tensor):
+        """The copy of a tensor that is saved."""
+        return self, tensor.detach().clone()
+
+    @staticmethod
+    def given(kept):
+        """The copy, in the block that made it."""
+        block, copy = kept
+        assert allow_mutation_on_saved_tensors.active is block, (
+            "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
+            "originally recorded.")
+        return copy
 
     def __enter__(self):
+        if allow_mutation_on_saved_tensors.active is not None:
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         super().__enter__()
+        allow_mutation_on_saved_tensors.active = self
         return self
+
+    def __exit__(self, *exception):
+        allow_mutation_on_saved_tensors.active = None
+        return super().__exit__(*exception)
 
     def clear(self):
         """Nothing: copies belong to the steps that need them."""

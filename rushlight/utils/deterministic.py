@@ -1,3 +1,24 @@
-"""``torch.utils.deterministic``: memory without contents is zero in deterministic mode, if this is set."""
+"""``torch.utils.deterministic``: ``fill_uninitialized_memory`` says whether memory without contents is filled where
+deterministic algorithms were asked for (True)."""
+import sys
+import types
 
-fill_uninitialized_memory = True
+from .._src.core.undefined import Level
+
+
+class Settings(types.ModuleType):
+    """The module, whose one setting is kept where memory is made."""
+
+    @property
+    def fill_uninitialized_memory(self) -> bool:
+        """Whether fresh memory is NaN, or the largest number of a dtype without it."""
+        return Level.fills
+
+    @fill_uninitialized_memory.setter
+    def fill_uninitialized_memory(self, fills):
+        if type(fills) is not bool:
+            raise RuntimeError(f"expected a bool, but got {type(fills)}")
+        Level.fills = fills
+
+
+sys.modules[__name__].__class__ = Settings

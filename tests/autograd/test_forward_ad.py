@@ -73,3 +73,16 @@ def test_level_ends_after_an_error():
         with modules(rushlight).dual_level():
             1 / 0
     assert tangent(rushlight, lambda a: a, rushlight.ones(1))[1].tolist() == [1.0]
+
+
+def test_tangents_that_are_switched_off():
+    import rushlight as torch
+    from rushlight.autograd import forward_ad as fw
+    with fw.dual_level():
+        x = fw.make_dual(torch.ones(2), torch.ones(2))
+        with fw._set_fwd_grad_enabled(False):
+            assert not fw._is_fwd_grad_enabled() and fw.unpack_dual(x * 2).tangent is None
+        assert fw._is_fwd_grad_enabled() and fw.unpack_dual(x * 2).tangent.tolist() == [2, 2]
+        torch._C._set_fwd_grad_enabled(False)
+        assert not torch._C._is_fwd_grad_enabled()
+        torch._C._set_fwd_grad_enabled(True)

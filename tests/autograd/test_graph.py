@@ -149,3 +149,20 @@ def test_edges():
         rl.autograd.graph.get_gradient_edge(rl.ones(1))
     rl.autograd.graph.increment_version(x)
     assert x._version == 1
+
+
+def test_blocks_that_allow_mutation():
+    torch = rl
+    block = torch.autograd.graph.allow_mutation_on_saved_tensors
+    a = torch.ones(2, requires_grad=True)
+    with block():
+        with pytest.raises(RuntimeError, match="cannot be nested"), block():
+            pass
+        out = (a ** 2).sum()
+        with torch.no_grad():
+            a.mul_(5)
+        out.backward()
+        assert a.grad.tolist() == [2, 2]
+        late = (a ** 2).sum()
+    with pytest.raises(AssertionError, match="outside of the 'allow_mutation_on_saved_tensors' context"):
+        late.backward()

@@ -88,3 +88,42 @@ def test_state_goes_with_its_optimizer(kind, backend):
     before = layer.weight.detach().clone()
     step()
     assert torch.allclose(layer.weight, before - 0.1)
+
+
+def module_alone(function, *modules):
+    """References to modules, and to a parameter of each, that a compiled function was given."""
+    compiled = torch.compile(function, backend="eager")
+    compiled(list(modules), torch.ones(2, 4)).sum().backward()
+    return compiled, [weakref.ref(m) for m in modules] + [weakref.ref(m.weight) for m in modules]
+
+
+def test_compiled_functions_keep_no_module_alive():
+    def through(modules, x):
+        for module in modules:
+            x = module(x)
+        return x
+    compiled, gone = module_alone(through, torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    gc.collect()
+    assert [ref() is None for ref in gone] == [True] * 4
+    fresh = torch.nn.Linear(4, 4)
+    assert torch.equal(compiled([fresh], torch.ones(2, 4)), fresh(torch.ones(2, 4)))
+
+
+def test_a_module_that_was_replaced_goes():
+    class Owner:
+        layer = torch.nn.Linear(4, 4)
+    compiled = torch.compile(lambda x: Owner.layer(x), backend="eager")
+    x = torch.ones(2, 4)
+    compiled(x)
+    gone, Owner.layer = weakref.ref(Owner.layer), torch.nn.Linear(4, 4)
+    assert torch.equal(compiled(x), Owner.layer(x))
+    gc.collect()
+    assert gone() is None
+
+
+def test_arguments_of_the_first_call_wait_for_nothing():
+    gc.disable()
+    try:
+        assert calls(torch.compile(lambda x: x + x, backend="eager"))()() is None
+    finally:
+        gc.enable()

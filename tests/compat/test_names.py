@@ -287,3 +287,18 @@ def test_samples_of_classes_of_users_are_collated():
         default_collate([np.array(["a"]), np.array(["b"])])
     with pytest.raises(RuntimeError, match="equal size"):
         default_collate([[1, 2], [3]])
+
+
+def test_rooms_of_the_native_module_stay_what_they_are_when_imported():
+    program = ("import rushlight as torch, importlib; importlib.import_module('rushlight._C._nn'); "
+               "torch._C._nn._parse_to('cpu'); torch._C._nn.relu_(torch.ones(1)); torch._C._nn.gelu; "
+               "torch._C._nn.cross_entropy_loss")
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+
+
+def test_types_of_tensors_share_memory():
+    x = torch.zeros(2)
+    torch.FloatTensor(x).add_(1)
+    assert x.tolist() == [1, 1]
+    with pytest.raises(TypeError):
+        torch.DoubleTensor(x)

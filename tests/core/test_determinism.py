@@ -31,3 +31,28 @@ def test_anomaly_is_asked_at_the_top():
     with rl.autograd.set_detect_anomaly(True, check_nan=False):
         assert rl.is_anomaly_enabled() and not rl.is_anomaly_check_nan_enabled()
     assert not rl.is_anomaly_enabled()
+
+
+def test_memory_without_contents_is_filled_as_asked():
+    def made(t):
+        yield from (t.empty(2, dtype=getattr(t, d)) for d in "float32 int16 bool complex64 uint8 float16".split())
+        yield from (t.empty_strided((2,), (1,)), t.empty_like(t.zeros(2)), t.zeros(1).new_empty(2), t.Tensor(2),
+                    t.FloatTensor(2), t.zeros(1).resize_(3), t.empty_permuted((2, 1), (0, 1)), t.empty(0))
+
+    found = []
+    for t in (rl, torch):
+        t.use_deterministic_algorithms(True)
+        try:
+            found.append([repr(x) for x in made(t)])
+            t.utils.deterministic.fill_uninitialized_memory = False
+            t.empty(2)
+            assert not t.utils.deterministic.fill_uninitialized_memory
+            t.utils.deterministic.fill_uninitialized_memory = True
+        finally:
+            t.use_deterministic_algorithms(False)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 - 1, 2**63, 2**64 - 1, -1, -2**63])
+def test_seeds_are_shown_as_torch_shows_them(seed):
+    assert rl.Generator().manual_seed(seed).initial_seed() == torch.Generator().manual_seed(seed).initial_seed()

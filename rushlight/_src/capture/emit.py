@@ -8,6 +8,7 @@ import types
 from ..core.expr import Printer
 from ..core.log import logger
 from ..core.native import mine, state
+from ...nn.modules.module import Module
 from . import constraints
 from .breaks import Placeholder
 from .classes import is_framework
@@ -15,7 +16,7 @@ from .endings import Endings
 from .graph_calls import GraphCalls
 from .effects import NAMES
 from .errors import Again
-from .guards import Described, guard_function
+from .guards import Described, guard_function, loaded, weakly
 from .iterators import STATELESS
 from .parts import Table
 from .polyfills import CaughtWarnings
@@ -384,7 +385,6 @@ def write_segment(machine, ending) -> Segment:
     effects = [*map(writer.deferred, machine.output.notes), *writer.effects()]
     calls, graph, fetched = writer.graph_call()
     body = [*writer.loads, *calls, *writer.builds, *effects, *writer.late, *last]
-    source = "\n".join(["def run(V, P):", *(f"    {line}" for line in body)])
     for node in machine.recorder.sizes_read:
         if node in machine.outside.checks:
             machine.outside.checks[node].exact = True
@@ -396,16 +396,18 @@ def write_segment(machine, ending) -> Segment:
     for owner, name in machine.recorder.settings_read:
         machine.guarding.guard(f"{{0}}.{name} == {machine.guarding.constant_name(getattr(owner, name))}",
                       Source(None, machine.guarding.constant_name(owner)))
-    names = {f"k{k}": v for k, v in enumerate(machine.guarding.constants)}
+    names = weakly({f"k{k}": v for k, v in enumerate(machine.guarding.constants)})
+    source = "\n".join(["def run(V, P):", *(f"    {line}" for line in [*loaded(names, body), *body])])
     frames = machine.frames
     # classes made at a break say where they come from
     module = frames[-1].namespace.get("__name__") if frames else None
-    namespace = {**NAMES, **names, "E": writer.entries, "graph": compiled, "__name__": module}
+    namespace = {**NAMES, **names, "HELD": names, "E": writer.entries, "graph": compiled, "__name__": module}
     exec(compile(source, "<capture>", "exec"), namespace)
     guards = kept(list(machine.guarding.guards.values()), machine)
     guard, arming = guard_function(guards, *fetched, names)
     # popped: no cycle, it goes with the last that holds it
     made = Segment(guard, arming, namespace.pop("run"), compiled, guards, source, machine.outside.roots, varying)
-    made.end_with(machine.training.ends_with, machine.entry)
+    modules = [value for value in machine.guarding.constants if isinstance(value, Module)]
+    made.end_with([*machine.training.ends_with, *modules], machine.entry)
     made.values = machine.given if machine.entry.owner.exporting else None
     return made

@@ -15,6 +15,7 @@ from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .emit import write_segment
 from .segment import Place
 from .errors import Again, CaptureError, RecompileLimitError
+from .guards import Unowned
 from .machine import Machine
 from .constraints import named, constraints_of, still
 from .stance import Stance, counters
@@ -73,12 +74,15 @@ class Entry:
         while True:
             try:
                 with collector.waiting():
-                    segment = Machine(self, values, rules).capture(write_segment)
+                    machine = Machine(self, values, rules)
+                    segment = machine.capture(write_segment)
                 break
             except Again as again:
                 if again.rule in rules:
                     raise CaptureError(f"capture cannot make progress under the rule {again.rule!r}") from None
                 rules[again.rule] = again.value
+            finally:
+                machine.release()
         self.owner.stats.segments += 1
         counters["frames"]["total"] += 1
         counters["frames"]["ok"] += 1
@@ -141,7 +145,8 @@ class Entry:
 
 def failed(segment, values) -> str:
     """The first guard of a segment that does not hold for these values, in the names of the program."""
-    names = {**segment.guard.__globals__, "V": values}
+    names = {name: value() if isinstance(value, Unowned) else value
+             for name, value in segment.guard.__globals__.items()} | {"V": values}
     for guard in segment.guards:
         try:
             holds = eval(guard.check.format(*guard.sources), names)

@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import operator
+import re
+import weakref
 
+from ...nn.modules.module import Module
 from ..core.epoch import Epoch
 from ..core.meta import Meta
 from .values import Source
@@ -90,13 +93,30 @@ class Block:
         self.lines.append(f"if not ({guard.check.format(*map(self.load, guard.sources))}): return False")
 
 
+class Unowned(weakref.ref):
+    """A module that a segment names and does not keep alive."""
+
+
+def weakly(names: dict) -> dict:
+    """The names of a segment, which keep no module alive."""
+    return {name: Unowned(value) if isinstance(value, Module) else value for name, value in names.items()}
+
+
+def loaded(names: dict, lines) -> list[str]:
+    """Statements that load the modules that these lines name."""
+    text = "\n".join(lines)
+    return [f"{name} = HELD[{name!r}]()" for name, value in names.items()
+            if isinstance(value, Unowned) and re.search(rf"\b{name}\b", text)]
+
+
 def function(lines, arguments: str, result: str, names: dict):
     """A function of these lines that is False where one of them raises for a value of another shape."""
+    lines = [*loaded(names, [*lines, result]), *lines]
     source = "\n".join([f"def guard({arguments}):", "    try:", *(f"        {line}" for line in lines),
                         f"        return {result}",
                         "    except (ArithmeticError, AttributeError, KeyError, IndexError, ValueError, TypeError, "
                         "RuntimeError):", "        return False"])
-    namespace = {"maximum": max, "minimum": min, "logical_not": operator.not_, **names}
+    namespace = {"maximum": max, "minimum": min, "logical_not": operator.not_, **names, "HELD": names}
     exec(compile(source, "<guards>", "exec"), namespace)
     made = namespace.pop("guard")  # no cycle: it goes with its segment
     made.source = source

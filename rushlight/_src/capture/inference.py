@@ -24,6 +24,15 @@ class Inference:
         self.metas, self.several, self.same, self.base, self.writes = metas, several, same, base, writes
 
 
+def key_of(value):
+    """What an operator's results depend on of an argument."""
+    if isinstance(value, Tensor):
+        return value._meta, getattr(value, "weak", False)
+    if isinstance(value, (list, tuple)):
+        return type(value), *map(key_of, value)
+    return calls.exact(value)
+
+
 def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:
     """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be
     noted, or ``conditions`` are wanted that floats have to meet which are known at run time."""
@@ -36,16 +45,6 @@ def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:
             facts.estimating = before
     if conditions is not None:
         return inference(op, args, kwargs, conditions)
-    tensors: list = []
-
-    def key_of(value):
-        if isinstance(value, Tensor):
-            tensors.append(value)
-            return value._meta, getattr(value, "weak", False)
-        if isinstance(value, (list, tuple)):
-            return type(value), *map(key_of, value)
-        return calls.exact(value)
-
     key = op, tuple(map(key_of, args)), tuple((k, key_of(v)) for k, v in kwargs.items())
     try:
         found = _inferred.get(key)

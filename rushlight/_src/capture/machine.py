@@ -159,6 +159,14 @@ class Machine:
         finally:
             mine.grad, mine.inference, mine.autocast = before
 
+    def release(self):
+        """Lets go of all values: they and what refers to this in circles hold nothing of the caller's any more."""
+        for value in self.outside.wrapped.values():
+            vars(value).clear()
+        for part in PARTS:
+            vars(getattr(self, part.part)).clear()
+        vars(self).clear()
+
     def guard_modes(self):
         source = Source(None, self.guarding.constant_name(mine))
         self.modes = {name: getattr(mine, name) for name in ("grad", "inference", "autocast")}

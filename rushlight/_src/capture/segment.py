@@ -21,18 +21,19 @@ class Segment:
                                                                                    source)
         self.values = None  # what it was captured for, where a program is exported
         self.varying = varying  # text of a size that was said to vary -> whether it may
-        self.roots = [(int(str(place)[2:-1]), module) for place, module in roots if str(place).startswith("V")]
+        self.roots = [(int(str(place)[2:-1]), weakref.ref(module)) for place, module in roots
+                      if str(place).startswith("V")]
 
-    def end_with(self, optimizers, entry):
-        """Has the entry forget this as soon as one of these is gone, whose state it holds."""
+    def end_with(self, owners, entry):
+        """Has the entry forget this as soon as one of these modules and optimizers is gone, whose state it holds."""
         ours, its = weakref.ref(self), weakref.ref(entry)
 
         def ended(_):
             if its() is not None:
                 its().segments = [segment for segment in its().segments if segment is not ours()]
 
-        self.ends = [weakref.ref(optimizer, ended) for optimizer in optimizers]
+        self.ends = [weakref.ref(owner, ended) for owner in owners]
 
     def concerns(self, values) -> bool:
         """Whether this was captured for the same modules."""
-        return all(values[k] is module for k, module in self.roots)
+        return all(values[k] is module() for k, module in self.roots)

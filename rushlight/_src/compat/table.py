@@ -124,7 +124,11 @@ class Loader:
     def exec_module(module):
         from ..core.later import later
 
-        module.__getattr__ = later(module.__name__)
+        found = later(module.__name__)
+        parent, _, name = module.__name__.rpartition(".")
+        standing = vars(sys.modules[parent]).get(name)  # an object that stands there already, whose names go first
+        module.__getattr__ = found if standing is None else lambda name: getattr(
+            standing, name) if hasattr(standing, name) else found(name)
         module.__all__ = [name for name in entries(theirs(module.__name__)) if not name.startswith("_")]
 
 

@@ -261,8 +261,8 @@ def _set_data(self, value):
     if self._needs_grad and not value._meta.dtype.is_inexact:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     if self.layout is not value.layout:
-        raise RuntimeError("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
-                           f"incompatible tensor type: {self.layout} and {value.layout}")
+        raise RuntimeError(f"Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible "
+                           f"tensor type: {self.layout} and {value.layout}")
     before = None if self._storage is None else counter(self).version
     show(self, value)
     if before is not None:
@@ -554,11 +554,11 @@ def untyped_storage(self):
     return UntypedStorage(self)
 
 
+@attach
 def is_same_size(self, other):
     return tuple(self.shape) == tuple(other.shape)
 
 
-attach(is_same_size)
 Tensor.is_set_to = (lambda self, other: self._storage is other._storage and self._meta is other._meta and self._offset
                     == other._offset)
 

@@ -347,8 +347,9 @@ def made_of(cls, *args, device=None):
     if len(args) == 1 and isinstance(first, Tensor):
         made = first.detach()
     elif type(first) is int or isinstance(first, Size):
-        made = empty(first if len(args) == 1 and isinstance(first, Size) else args, dtypes.Defaults.floating,
-                     device=device)
+        from .undefined import settled
+        made = settled(empty(first if len(args) == 1 and isinstance(first, Size) else args, dtypes.Defaults.floating,
+                             device=device))
     elif len(args) == 1 and hasattr(first, "__len__") and not isinstance(first, (str, bytes, dict)):
         made = tensor(first, dtype=dtypes.Defaults.floating, device=device)
     else:

@@ -43,7 +43,7 @@ class Generator:
         return seed
 
     def initial_seed(self) -> int:
-        return self.place[0]
+        return self.place[0] % (1 << 64)
 
     @property
     def place(self):

@@ -15,6 +15,7 @@ from ..core.kinds import MOST_KNOWN, P, layout_kept
 from ..core.meta import channels_last_strides, row_major
 from ..core.op import OPS, Scalar, op
 from ..core.tensor import Tensor, empty as empty_tensor
+from ..core.undefined import settled
 from .promotion import as_dtype, check_number, number_category, real
 from .shape import check_rank, sizes_of
 
@@ -153,8 +154,8 @@ def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=Fals
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         check_rank(memory_format, shape)
         strides = channels_last_strides(shape)
-    return in_layout(finished(empty_tensor(shape, dtype or dtypes.Defaults.floating, strides, device), requires_grad),
-                     layout)
+    made = settled(empty_tensor(shape, dtype or dtypes.Defaults.floating, strides, device))
+    return in_layout(finished(made, requires_grad), layout)
 
 
 @op(composite=True, method=False)
@@ -165,7 +166,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"empty_strided: negative strides are not supported, got strides: {list(stride)}")
-    return finished(empty_tensor(checked_sizes((size,)), dtype or dtypes.Defaults.floating, stride, device),
+    return finished(settled(empty_tensor(checked_sizes((size,)), dtype or dtypes.Defaults.floating, stride, device)),
                     requires_grad)
 
 
@@ -195,8 +196,8 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
         strides = channels_last_strides(input.shape)
     else:
         strides = layout_kept(input._meta)
-    return in_layout(finished(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device),
-                              requires_grad), layout)
+    made = settled(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device))
+    return in_layout(finished(made, requires_grad), layout)
 
 
 @functools.lru_cache(maxsize=MOST_KNOWN)

@@ -10,6 +10,7 @@ from ..core.interpret import is_recording
 from ..core.native import Tensor, calls, counter, wrap
 from ..core.op import OPS, Scalar, declare, declared_scalars, op
 from ..core.tensor import check_size, count_apart, empty_of, show
+from ..core.undefined import settled
 from .former import ORDERS, former
 from .promotion import as_dtype, held, is_number
 
@@ -130,8 +131,8 @@ def resize_(input, *sizes, memory_format=None):
     if (input._offset * input.itemsize) + meta.nbytes > input._storage.nbytes:
         UntypedStorage(input).resize_(input._offset * input.itemsize + meta.nbytes)
     calls.count_write(input)
-    input._meta = meta
-    return input
+    held, input._meta = input._meta.numel, meta
+    return settled(input, held) if meta.contiguous else input
 
 
 @op(composite=True, inplace=True)

@@ -7,6 +7,8 @@ vjp rule is differentiated by transposing that rule, which is linear in its cota
 """
 from __future__ import annotations
 
+import threading
+
 from ..core.kinds import P, is_tensor
 from ..core.interpret import recording
 from ..core.native import Op
@@ -15,6 +17,15 @@ from ..core.tensor import Tensor
 from ..graph.graph import Graph
 from .level import Level, Wrapped, derived, map_call, map_results, with_parameter
 from .trace import Trace
+
+
+class Carrying(threading.local):
+    """Whether results carry the tangents of arguments on, in the calling thread."""
+
+    on = True
+
+
+carrying = Carrying()
 
 
 class Dual(Wrapped):
@@ -91,7 +102,6 @@ class Forward(Level):
 
     kind = Dual
     name = "jvp"
-    active = True  # whether tangents are carried on (``fwd_grad`` switches)
     # whether functions whose ``forward`` gets the context run here: where no other transform can lie below
     takes_contexts = False
 
@@ -99,7 +109,8 @@ class Forward(Level):
         return map_results(lambda r: Dual(self, r) if not isinstance(r, Dual) else r, results)
 
     def answer(self, op: Op, tensors, args, kwargs):
-        mask = tuple([self.active and self.owns(t) and t.tangent is not None for t in tensors])
+        on = carrying.on
+        mask = tuple([on and self.owns(t) and t.tangent is not None for t in tensors])
         tangents = tuple([t.tangent for t, flag in zip(tensors, mask) if flag])
         with self.below():
             if not any(mask) or op.facts.get("detaches"):
