@@ -105,8 +105,8 @@ def test_save_on_cpu_and_allowed_mutation():
         y = x * 2
         z = y.square().sum()
         y.detach().zero_()
-    x.grad = None
-    z.backward()
+        x.grad = None
+        z.backward()
     assert x.grad.tolist() == [8.0] * 3
 
 

@@ -13,10 +13,10 @@ from .epoch import Epoch
 from .meta import Meta, Size, span
 from .interpret import recording
 from .later import entered
-from .native import UNCOUNTED, Tensor, counter, wrap
+from .native import UNCOUNTED, Tensor, wrap
 from .op import OPS
 from .overriding import DISPATCH, kind_of
-from .tensor import alias, attach, blank, borrowed, count_apart, empty, empty_of, show
+from .tensor import alias, attach, blank, borrowed, count_apart, empty, empty_of, show, take_memory
 
 
 moved, written, copied_bytes = (entered("_src.autograd.moving", name) for name in ("moved", "written", "copied_bytes"))
@@ -261,12 +261,9 @@ def _set_data(self, value):
     if self._needs_grad and not value._meta.dtype.is_inexact:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     if self.layout is not value.layout:
-        raise RuntimeError(f"Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible "
-                           f"tensor type: {self.layout} and {value.layout}")
-    before = None if self._storage is None else counter(self).version
-    show(self, value)
-    if before is not None:
-        count_apart(self, before)
+        raise RuntimeError("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+                           f"incompatible tensor type: {self.layout} and {value.layout}")
+    take_memory(self, value)
     Epoch.value += 1
 
 

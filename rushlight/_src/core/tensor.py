@@ -91,6 +91,14 @@ def count_apart(tensor: Tensor, version: int):
     tensor._counter.version = version
 
 
+def take_memory(tensor: Tensor, other: Tensor, writes: int = 0):
+    """Lets a tensor show the memory of another, and count on from the writes it has, and so many more."""
+    version = None if tensor._storage is None else counter(tensor).version
+    show(tensor, other)
+    if version is not None:
+        count_apart(tensor, version if version < 0 else version + writes)
+
+
 def resolved(tensor: Tensor) -> Tensor:
     """A tensor whose elements are the numbers in memory: a copy of what is conjugated or negated, any other one
     itself."""

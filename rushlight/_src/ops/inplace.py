@@ -7,9 +7,9 @@ from ..core.errors import LeafWrittenError, NegativeSizeError
 from ..core.kinds import P
 from ..core.meta import broadcast, row_major
 from ..core.interpret import is_recording
-from ..core.native import Tensor, calls, counter, wrap
+from ..core.native import Tensor, calls, wrap
 from ..core.op import OPS, Scalar, declare, declared_scalars, op
-from ..core.tensor import check_size, count_apart, empty_of, show
+from ..core.tensor import check_size, empty_of, take_memory
 from ..core.undefined import settled
 from .former import ORDERS, former
 from .promotion import as_dtype, held, is_number
@@ -174,8 +174,6 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
                 f"storage of size {nbytes}")
         source = wrap(source._storage, storage_offset, meta, input.itemsize)
     meta = source._meta.plain.turning(input._meta.turned)
-    before = counter(input).version
-    show(input, source)
+    take_memory(input, source, 1)
     input._meta = meta
-    count_apart(input, before if before < 0 else before + 1)
     return input
