@@ -72,9 +72,9 @@ class Entry:
         """A segment for these values; remembered."""
         rules: dict = {}
         while True:
+            machine = Machine(self, values, rules)
             try:
                 with collector.waiting():
-                    machine = Machine(self, values, rules)
                     segment = machine.capture(write_segment)
                 break
             except Again as again:
