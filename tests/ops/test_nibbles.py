@@ -43,7 +43,7 @@ def check(rows, columns, depth, group, dtype, calls):
 
 
 SIZES = [(1, 64, 128, 32), (1, 16, 32, 32), (2, 80, 256, 64), (3, 48, 512, 128), (5, 112, 512, 256), (16, 192, 96, 32),
-         (17, 128, 288, 32), (50, 144, 768, 256),
+         (17, 128, 288, 32), (50, 144, 768, 256), (1, 208, 256, 128), (2, 192, 512, 256),
          (0, 64, 64, 32), (1, 0, 64, 32), (3, 64, 0, 32)]
 
 
@@ -52,6 +52,17 @@ SIZES = [(1, 64, 128, 32), (1, 16, 32, 32), (2, 80, 256, 64), (3, 48, 512, 128),
 def test_products(rows, columns, depth, group, dtype):
     check(rows, columns, depth, group, dtype, (rushlight._weight_int4pack_mm_for_cpu, rushlight._weight_int4pack_mm,
                                                rushlight.compile(rushlight._weight_int4pack_mm_for_cpu)))
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_large_elements_leave_small_ones_their_digits(rows):
+    x, q, s = given(rows, 64, 128, 64, "bfloat16", rushlight)
+    x[:, 5], x[:, 70] = 3e4, -2e4
+    s[:, :, 1] = 0
+    q[:, 5] = q[:, 70] = 8  # their weights are zero
+    out = rushlight._weight_int4pack_mm_for_cpu(x, rushlight._convert_weight_to_int4pack_for_cpu(q, 2), 64, s)
+    expected, _ = exactly(x, q, s, 64)
+    assert abs(out.double().numpy() - expected).max() <= 8e-3 * abs(expected).max()
 
 
 @pytest.mark.parametrize("columns, depth", [(64, 2), (16, 6), (48, 32), (128, 10), (176, 8), (0, 4), (64, 0)])

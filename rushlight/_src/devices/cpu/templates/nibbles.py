@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from ..llvm import jit, pool
 from ..llvm.builder import zero
+from ..llvm.features import host
 from ..llvm.scalars import STORED
 from ..llvm.types import f32, i8, i32, vector
-from . import nibbles_tiled
+from . import nibbles_digits, nibbles_tiled
 from .contraction import Contraction, Step, tile_numbers, written_slots
 from .nibbles_words import AHEAD, BLOCK, POINTERS, SLOTS, fetch_scales, meant, pairs
 from .units import Units
@@ -51,15 +52,30 @@ def _plan(p, threads):
              "group": p.group, "groups": p.depth // p.group}
     sources = {name: ("pointer", name, 0) for name in POINTERS[:-1]} | {"scratch": ("temp", "scratch", 0)}
     blocks, whole, steps = -(-p.columns // BLOCK), p.columns // BLOCK, []
+    temporaries = {"scratch": slots["scratch_bytes"] * threads}
     grain = max(1, min(blocks // (4 * threads), -(-200_000 // (p.rows * p.depth * BLOCK))))
-    if whole and p.dtype == "bfloat16" and tile_numbers("bfloat16"):
+    if whole and p.dtype == "bfloat16" and p.rows <= nibbles_digits.ROWS and host().vnni and host().width == 512:
+        row = nibbles_digits.row_bytes(p.depth, slots["groups"])
+        own = {name: slots[name] for name in ("depth", "group", "groups")} | {"row_bytes": row}
+        places = {"x": sources["x"], "digits": ("temp", "digits", 0)}
+        steps.append(Step(nibbles_digits.digit_kernel(), p.rows, p.rows,
+                          written_slots(nibbles_digits.DIGIT_SLOTS, own, places)))
+        held = {**sources, "scratch": ("temp", "digits", 0)}
+        for count in (nibbles_digits.BLOCKS // p.rows, 1):
+            units = (whole - slots["first"]) // count
+            if units:
+                steps.append(Step(nibbles_digits.product_kernel(p.rows, count), units, max(1, grain // count),
+                                  written_slots(SLOTS, {**slots, "scratch_bytes": row}, held)))
+                slots["first"] += units * count
+        temporaries["digits"] = p.rows * row
+    elif whole and p.dtype == "bfloat16" and tile_numbers("bfloat16"):
         kernel = nibbles_tiled.few_kernel(p.rows) if p.rows <= nibbles_tiled.FEW else nibbles_tiled.many_kernel()
         steps.append(Step(kernel, whole, grain, written_slots(SLOTS, slots, sources)))
         slots["first"] = whole
     if blocks > slots["first"]:
         steps.append(Step(nibbles_kernel(p.dtype, rows), blocks - slots["first"], grain,
                           written_slots(SLOTS, slots, sources)))
-    return Contraction(tuple(steps), {"scratch": slots["scratch_bytes"] * threads})
+    return Contraction(tuple(steps), temporaries)
 
 
 def nibbles_kernel(dtype, rows):

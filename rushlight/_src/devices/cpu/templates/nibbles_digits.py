@@ -1,0 +1,180 @@
+"""Products of one or two rows of bfloats with weights of four bits: rows become whole numbers, then bytes are
+multiplied.
+
+Of each group along k, x is a whole number of 23 bits times a power of two, which the group's largest element gives; it
+is written as three signed digits of a byte.  The instruction for bytes adds up four products of digits with numbers q;
+bytes of weights, which hold two numbers, are multiplied whole and then their high halves alone.
+"""
+
+from ..llvm import jit
+from ..llvm.builder import constant, zero
+from ..llvm.types import bf16, f32, i8, i16, i32, vector
+from .nibbles_words import BLOCK, MIDDLE, SLOTS, pairs
+from .units import Units
+
+AHEAD = 2048      # bytes that weights are asked for early
+DIGITS = 3
+ROWS = 2          # most
+BLOCKS = 2        # that one row is multiplied with at a time
+STEP = 4          # along k
+DIGIT_SLOTS = ("x", "digits", "depth", "group", "groups", "row_bytes")
+POINTERS = ("x", "weight", "scales", "out", "scratch")
+_BITS = 22        # of the largest whole number, and its sign
+_LANES = 16
+_BYTES, _WORDS, _FLOATS = vector(i8, 64), vector(i32, _LANES), vector(f32, _LANES)
+_BIAS, _LEAST, _MOST = 127, 23, 254  # exponents of floats: what 1 has, the least that is scaled, the last finite one
+
+
+def row_bytes(depth, groups):
+    """What the digits of a row take, with the scale and the sum of each group behind them."""
+    return -(-(DIGITS * depth + 2 * f32.bytes * groups) // 64) * 64
+
+
+def digit_kernel():
+    """The kernel that writes rows of x as digits, one a unit; returns its address."""
+    return jit.build("nibble digits", _digit_text, ["digits"])["digits"]
+
+
+def _digit_text():
+    kernel = Units("digits", DIGIT_SLOTS, ("x", "digits"))
+    f, s = kernel.f, kernel.s
+
+    def unit(row):
+        source = f.offset(s.x, f.mul(row, s.depth), bf16)
+        target = f.offset(s.digits, f.mul(row, s.row_bytes))
+        further = f.offset(target, f.mul(s.depth, DIGITS))
+
+        def group(number, _):
+            first = f.mul(number, s.group)
+            floats = lambda at: f.convert(f.load(vector(bf16, _LANES), f.offset(source, f.add(first, at), bf16)), f32)
+            largest, total = f.loop(0, s.group, _LANES, [zero(_WORDS), zero(_FLOATS)], lambda at, found: [
+                f.maximum(found[0], f.bitcast(f.abs(floats(at)), _WORDS)), f.add(found[1], floats(at))])
+            exponent = f.lshr(f.reduce("max", largest), 23)
+            finite, exponent = f.compare("<=", exponent, _MOST), f.maximum(f.minimum(exponent, _MOST), _LEAST)
+            factor = f.bitcast(f.shl(f.sub(_BITS - 1 + 2 * _BIAS, exponent), 23), f32)
+            scale = f.bitcast(f.shl(f.sub(exponent, _BITS - 1), 23), f32)
+            place = f.offset(further, f.mul(number, 2), f32)
+            f.store(f.select(finite, scale, float("nan")), place)
+            f.store(f.reduce("add", total), f.offset(place, 1, f32))
+
+            def write(at, _):
+                # what is not finite is no number: the scale says so
+                scaled = f.mul(f.select(finite, floats(at), 0.0), f.splat(factor, _LANES))
+                whole = f.convert(f.rint(scaled), i32)
+                for digit in range(DIGITS):
+                    here = f.offset(target, f.add(f.mul(s.depth, digit), f.add(first, at)))
+                    f.store(f.cast("trunc", whole, vector(i8, _LANES)), here, align=1)
+                    whole = f.ashr(f.add(whole, 128), 8)
+
+            f.loop(0, s.group, _LANES, [], write)
+
+        f.loop(0, s.groups, 1, [], group)
+
+    return kernel.text(unit)
+
+
+def product_kernel(rows, blocks):
+    """The kernel of blocks of 64 columns, so many a unit, for so many rows of digits, which "scratch" holds; returns
+    its address."""
+    return jit.build(f"nibbles by digits {rows} {blocks}", lambda: _text(rows, blocks), ["nibbles"])["nibbles"]
+
+
+def _text(rows, blocks):
+    kernel = Units("nibbles", SLOTS, POINTERS)
+    return kernel.text(_Blocks(kernel.f, kernel.s, rows, blocks).unit)
+
+
+# the numbers of columns lie as words of two k, whose pairs are then words of four: in the order in which columns end up
+# in lanes from the first to the last
+_PAIRED = [column + 32 * k for lane in range(4) for high in (0, 16) for column in range(high + 4 * lane,
+                                                                                        high + 4 * lane + 4)
+           for k in range(2)]
+_LOW, _HIGH = ([8 * lane + at + 32 * side for lane in range(4) for at in range(start, start + 4) for side in range(2)]
+               for start in (0, 4))
+
+
+class _Blocks:
+    """Writes some blocks of columns: for each of them and each row, vectors of columns 0-15, 16-31, 32-47, 48-63.
+    Several blocks are several streams of memory, each of which the processor reads ahead."""
+
+    def __init__(self, f, s, rows, blocks):
+        self.f, self.s, self.rows, self.blocks = f, s, rows, blocks
+        self.totals = f.alloca(_FLOATS, 4 * rows * blocks)
+
+    def unit(self, number):
+        f, s = self.f, self.s
+        first_block = f.add(f.mul(number, self.blocks), s.first)
+        columns = [f.mul(f.add(first_block, n), BLOCK) for n in range(self.blocks)]
+        weights = [f.offset(s.weight, f.div(f.mul(column, s.depth), 2)) for column in columns]
+        for k in range(4 * self.rows * self.blocks):
+            f.store(zero(_FLOATS), self.total(k))
+
+        def group(g, _):
+            lines = [f.offset(s.scales, f.mul(f.add(f.mul(g, s.columns), column), 4)) for column in columns]
+            for at in range(4 * BLOCK, 4 * BLOCK * (self.blocks + 1), 64):  # of the next ones: they lie in other pages
+                f.prefetch(f.offset(lines[-1], at), locality=2)
+            first = f.mul(g, s.group)
+            count = 4 * DIGITS * self.rows
+
+            def step(k, sums):
+                xs = self.digits(k)
+                return [one for n, weight in enumerate(weights)
+                        for one in self.products(weight, k, xs, sums[n * count:(n + 1) * count])]
+
+            sums = f.loop(first, f.add(first, s.group), STEP, [zero(_WORDS)] * (count * self.blocks), step)
+            for n, line in enumerate(lines):
+                self.scale(g, line, sums[n * count:(n + 1) * count], 4 * self.rows * n)
+
+        f.loop(0, s.groups, 1, [], group)
+        for n, column in enumerate(columns):
+            for r in range(self.rows):
+                place = f.offset(s.out, f.add(f.mul(s.columns, r), column), f32)
+                for j in range(4):
+                    total = f.load(_FLOATS, self.total(4 * (self.rows * n + r) + j))
+                    f.store(total, f.offset(place, j * _LANES, f32), align=4)
+
+    def total(self, k):
+        return self.f.offset(self.totals, k * _FLOATS.bytes)
+
+    def row(self, r):
+        return self.f.offset(self.s.scratch, self.f.mul(self.s.scratch_bytes, r))
+
+    def digits(self, k):
+        """Words of four steps along k, of each row and digit."""
+        f, s = self.f, self.s
+        return [f.splat(f.load(i32, f.offset(f.offset(self.row(r), f.mul(s.depth, digit)), k), align=1), _LANES)
+                for r in range(self.rows) for digit in range(DIGITS)]
+
+    def products(self, weight, k, xs, sums):
+        """The sums of a block with four steps along k: for each of `xs`, of two vectors of bytes, then of their high
+        halves."""
+        f = self.f
+        place = f.offset(weight, f.mul(k, BLOCK // 2))
+        for line in range(2):
+            f.prefetch(f.offset(place, AHEAD + 64 * line), locality=2)
+        words = [f.bitcast(f.shuffle(f.load(_BYTES, f.offset(place, 64 * line), align=1), None, _PAIRED),
+                           vector(i16, 32)) for line in range(2)]
+        both = [f.shuffle(*words, order) for order in (_LOW, _HIGH)]
+        parts = [f.bitcast(part, _WORDS) for part in (*both, *(f.and_(f.lshr(part, 4), 0x0F0F) for part in both))]
+        pairs = [(x, part) for x in xs for part in parts]
+        return [f.call("llvm.x86.avx512.vpdpbusd.512", [sum_, part, x], _WORDS)
+                for sum_, (x, part) in zip(sums, pairs)]
+
+    def scale(self, g, line, sums, at):
+        """Adds a group's sums of a block, scaled, to its totals from number `at` on."""
+        f, s = self.f, self.s
+        factors = [pairs(f, bf16, f.offset(line, 4 * _LANES * j), _LANES) for j in range(4)]
+        for r in range(self.rows):
+            place = f.offset(f.offset(self.row(r), f.mul(s.depth, DIGITS)), f.mul(g, 2), f32)
+            own, given = (f.splat(f.load(f32, f.offset(place, k, f32)), _LANES) for k in range(2))
+            values = [None] * 4
+            for digit in reversed(range(DIGITS)):
+                *both, third, fourth = sums[(r * DIGITS + digit) * 4:(r * DIGITS + digit + 1) * 4]
+                low = [f.sub(one, f.shl(high, 4)) for one, high in zip(both, (third, fourth))]
+                for j, part in enumerate((*low, third, fourth)):
+                    part = f.convert(part, f32)
+                    values[j] = part if values[j] is None else f.fma(values[j], constant(_FLOATS, 256.0), part)
+            for j, (value, (scale, shift)) in enumerate(zip(values, factors)):
+                value = f.sub(f.mul(value, own), f.mul(given, constant(_FLOATS, float(MIDDLE))))
+                total = f.fma(scale, value, f.load(_FLOATS, self.total(at + 4 * r + j)))
+                f.store(f.fma(shift, given, total), self.total(at + 4 * r + j))
