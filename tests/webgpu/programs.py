@@ -23,7 +23,7 @@ def device():
     if not found:
         return "no adapter of WebGPU"
     made = board.Board(found[0])
-    return made, Shaders(made.features)
+    return made, Shaders(made.features, made.limits[board.BINDINGS])
 
 
 def compile_for_shaders(self, *outputs):

@@ -18,7 +18,7 @@ class Registry:
     """What is provided for each type of device: a Provider (``devices/base.py``), or the name of the module that has
     one under ``provider``."""
 
-    providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta"}
+    providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta", "webgpu": f"{ROOM}.webgpu"}
     private = PRIVATE  # the name that an extension has given to this type
     accelerator = None  # the type of the first provider that is neither the processor nor without data
 
@@ -46,10 +46,13 @@ class Registry:
 
     @classmethod
     def of(cls, kind: str):
-        """The Provider of a type; None where there is none."""
+        """The Provider of a type; None where there is none.  A type of our own that was found becomes the accelerator
+        when it is first asked for, where there is no other."""
         found = cls.providers.get(kind)
         if isinstance(found, str):
             found = cls.providers[kind] = import_module(found).provider
+            if cls.accelerator is None and found.has_data and not found.on_host and found.count():
+                cls.accelerator = kind
         return found
 
     @classmethod

@@ -149,10 +149,15 @@ def reference(address: int, code: Code):
     if address in code.callbacks:
         part, inputs, outputs = code.callbacks[address]
         return rows(part), inputs, outputs
-    found = processor().reference(address)
+    found = target_of(code.device).reference(address)
     if found is None:
         raise Unsaveable("a kernel that is not cached")
     return found
+
+
+def target_of(kind: str):
+    """The compiler's half of a type of device."""
+    return processor() if kind == "cpu" else devices.Registry.of(kind).target()
 
 
 def code_rows(code: Code) -> tuple:
@@ -161,21 +166,24 @@ def code_rows(code: Code) -> tuple:
     for at in starts(words):
         words[at] = references.setdefault(words[at], len(references))
     return (words.tobytes(), [reference(a, code) for a in references], code.tables, code.outputs, code.temporaries,
-            code.long, code.labels, code.names)
+            code.long, code.labels, code.names, code.device, target_of(code.device).fingerprint())
 
 
 def code_from(saved: tuple):
     """The code that ``code_rows`` took apart.  LookupError where the cache lost a kernel."""
-    data, references, tables, outputs, temporaries, long, labels, names = saved
+    data, references, tables, outputs, temporaries, long, labels, names, device, made_for = saved
+    target = target_of(device)
+    if target.fingerprint() != made_for:
+        raise LookupError(f"a program for another {device} than is here")
     words, addresses, keep, callbacks = array.array("q", data), [], [], {}
     for one in references:
         if type(one[0]) is str:
-            address = processor().load(one)
+            address = target.load(one)
             if address is None:
                 raise LookupError("the cache lost one of its kernels")
         else:
             part, *metas = from_rows(one[0]), *one[1:]
-            address, kernel = processor().fallback(part, *metas)
+            address, kernel = target.fallback(part, *metas)
             keep.append(kernel)
             callbacks[address] = part, *metas
         addresses.append(address)
@@ -183,7 +191,7 @@ def code_from(saved: tuple):
         words[at] = addresses[words[at]]
     for at, table in tables.items():
         words[at] = table.ctypes.data
-    return Code(words, outputs, temporaries, keep, long, labels, names, callbacks, tables)
+    return Code(words, outputs, temporaries, keep, long, labels, names, callbacks, tables, device=device)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

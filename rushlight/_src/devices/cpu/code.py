@@ -16,14 +16,15 @@ class Code:
     ``labels``: what each step does, for people; ``names``: those of its inputs, and of the random stream's place;
     ``callbacks``: the arguments of ``reference.callback`` that made the kernel at an address; ``tables``: the arrays of
     which the words at some positions are addresses; ``inside``, ``reused``: outputs that may lie in other memory
-    (``Layout``)."""
+    (``Layout``); ``device``: the type of those that run it."""
 
     known: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by address: those that live
 
     def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=(), names=((), ()), callbacks=None,
-                 tables=None, layout=None):
+                 tables=None, layout=None, device="cpu"):
         self.inside, self.reused = (layout.inside, layout.reused) if layout else ((), ())
         self.labels, self.names, self.callbacks, self.tables = labels, names, callbacks or {}, tables or {}
+        self.device = device
         self.block = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self.block)
         self.known[self.address] = self

@@ -2,3 +2,7 @@
 
 It is the extra ``rushlight[webgpu]``, imported when a device is first used.
 """
+
+from .provider import provider
+
+__all__ = ["provider"]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
 import os
 import threading
 
 import numpy as np
 
-from ...compiler.launch import CONSTANT, decode
+from ...compiler.launch import CONSTANT, HEAD, decode
 from ...core.errors import OutOfMemoryError
 from ...core.forking import guarded
+from .host import HostStep
 from .step import Modules
 
 PLACES = 40  # bits of an address that count bytes within a buffer
+INSIDE = (1 << PLACES) - 1
 GRAIN = 256  # bytes of memory are given in steps of these, and bindings begin at multiples
 ACROSS = 65535  # workgroups of one dimension
+SLAB = 1 << 20  # bytes of a buffer in which small blocks lie
+SMALL = 1 << 15  # bytes of the largest of these
+BINDINGS = "max-storage-buffers-per-shader-stage"
 
 
 class Board:
@@ -28,18 +34,20 @@ class Board:
         wanted = [name for name in names if name in adapter.features]
         self.features = frozenset(names[name] for name in wanted)
         limits = (
-            "max-storage-buffers-per-shader-stage",
+            BINDINGS,
             "max-storage-buffer-binding-size",
             "max-buffer-size",
             "max-compute-workgroup-storage-size",
         )
         self.limits = {name: adapter.limits[name] for name in limits}
+        self.largest = min(self.limits["max-storage-buffer-binding-size"], self.limits["max-buffer-size"]) & -GRAIN
         self.name = adapter.info["device"]
         self.device = adapter.request_device_sync(required_features=wanted, required_limits=self.limits)
         self.queue, self.usage = self.device.queue, wgpu.BufferUsage
         self.lock, self.buffers, self.free, self.next = guarded("devices", threading.RLock()), {}, {}, 1
         self.pipelines, self.groups, self.programs = {}, {}, {}
-        self.allocated = self.most = self.reserved = 0
+        self.allocated = self.most = self.reserved = self.most_reserved = 0
+        self.slab = self.slab_end = 0
         self.flag = self.buffer(16)
         if self.fuses():
             self.features |= {"fma"}
@@ -77,25 +85,52 @@ class Board:
         )
 
     def take(self, nbytes: int) -> int:
-        """The address of a block."""
-        size = max(nbytes + GRAIN - 1 & -GRAIN, GRAIN)
+        """The address of a block.  OutOfMemoryError for more than can be bound at once, or than there is."""
+        size, most = max(nbytes + GRAIN - 1 & -GRAIN, GRAIN), self.largest
+        if size > most:
+            raise OutOfMemoryError(
+                f"a block of WebGPU has at most {most} bytes on this device, not {nbytes}",
+                "smaller tensors",
+                "split what is computed",
+            )
         with self.lock:
+            kept = self.free.get(size)
+            address = kept.pop() if kept else self.fresh(size)
             self.allocated += size
             self.most = max(self.most, self.allocated)
-            kept = self.free.get(size)
-            if kept:
-                return kept.pop()
-            if size > self.limits["max-buffer-size"]:
-                self.allocated -= size
+            return address
+
+    def fresh(self, size: int) -> int:
+        """The address of a block that nobody has had: small ones lie in a buffer together."""
+        if size > SMALL:
+            return self.enter(size)
+        if self.slab_end - self.slab < size:
+            self.slab = self.enter(SLAB)
+            self.slab_end = self.slab + SLAB
+        self.slab += size
+        return self.slab - size
+
+    def enter(self, size: int) -> int:
+        """The address of a buffer of its own."""
+        import wgpu
+
+        try:
+            made = self.buffer(size)
+        except wgpu.GPUError:  # there may be enough among the blocks that are kept
+            self.trim()
+            try:
+                made = self.buffer(size)
+            except wgpu.GPUError as reason:
                 raise OutOfMemoryError(
-                    f"a WebGPU buffer has at most {self.limits['max-buffer-size']} bytes, not {nbytes}",
-                    "smaller tensors",
-                    "split what is computed",
-                )
-            number, self.next = self.next, self.next + 1
-            self.buffers[number] = self.buffer(size)
-            self.reserved += size
-            return number << PLACES
+                    f"WebGPU has no {size} bytes left: {reason}",
+                    "at most what the device has left",
+                    "let go of tensors that are no longer needed",
+                ) from None
+        number, self.next = self.next, self.next + 1
+        self.buffers[number] = made
+        self.reserved += size
+        self.most_reserved = max(self.most_reserved, self.reserved)
+        return number << PLACES
 
     def give(self, address: int, nbytes: int):
         """Takes a block back; the queue keeps work in order, so that it may be taken again at once."""
@@ -105,18 +140,33 @@ class Board:
             self.free.setdefault(size, []).append(address)
 
     def trim(self):
-        """Gives blocks that nobody has back to the system."""
+        """Gives buffers of which nobody has a block back to the system; those of small blocks stay."""
         with self.lock:
-            for size, kept in self.free.items():
-                for address in kept:
+            for size in [size for size in self.free if size > SMALL]:
+                for address in self.free.pop(size):
                     self.buffers.pop(address >> PLACES).destroy()
                     self.reserved -= size
-            self.free.clear()
             self.groups.clear()
+
+    def statistics(self) -> dict:
+        """Bytes by name."""
+        return {
+            "allocated": self.allocated,
+            "most_allocated": self.most,
+            "reserved": self.reserved,
+            "most_reserved": self.most_reserved,
+        }
+
+    def reset_statistics(self):
+        self.most, self.most_reserved = self.allocated, self.reserved
+
+    def wait(self):
+        """Returns when the queue has done all that it was given."""
+        self.queue.read_buffer(self.flag, 0, 4)  # what is read then comes after all of it
 
     def at(self, address: int) -> tuple:
         """(the buffer, the bytes within it) of an address."""
-        return self.buffers[address >> PLACES], address & (1 << PLACES) - 1
+        return self.buffers[address >> PLACES], address & INSIDE
 
     def upload(self, target: int, source: int, nbytes: int):
         if not nbytes:
@@ -169,9 +219,7 @@ class Board:
                 if program.count
                 else []
             )
-            flag = program.run(self, given)
-            if flag:
-                ctypes.c_int64.from_address(given[program.flag]).value = flag
+            program.run(self, given)
 
     def program(self, code: int) -> "Program":
         """The program at an address, taken apart once."""
@@ -185,68 +233,82 @@ class Board:
 
 
 class Program:
-    """A program taken apart: its launches, and memory for their words."""
+    """A program taken apart: its launches, with memory for their words, and the steps of the host between them."""
 
     def __init__(self, board: Board, code: int):
-        head = (ctypes.c_int64 * 1).from_address(code)[0]
-        at = 1
-        for _ in range(head):
-            at += 4 + 2 * (ctypes.c_int64 * 1).from_address(code + 8 * (at + 3))[0]
-        words = (ctypes.c_int64 * at).from_address(code)
-        self.words, self.launches = bytes(words), []
-        self.flag, self.count, size = None, 0, 0
-        for launch in decode(list(words)):
+        self.words = words_at(code)
+        self.parts, self.flag, self.count, size = [], None, 0, 0
+        for launch in decode(array.array("q", self.words)):
+            self.count = max(self.count, 1 + max((value for value, _ in launch.slots), default=-1))
+            if launch.kernel < 0:
+                self.parts.append((HostStep.known[launch.kernel], launch))
+                continue
             module = Modules.made[launch.kernel]
             if launch.extent <= 0:
                 continue
             if module.flag:
                 self.flag = launch.slots[-1][0]
-            self.count = max(self.count, 1 + max((value for value, _ in launch.slots), default=-1))
             length = 1 + len(launch.slots) + len(module.floats) - module.flag  # scalars are two words
-            self.launches.append((launch, module, size, length))
+            if not self.parts or type(self.parts[-1]) is not list:
+                self.parts.append([])
+            self.parts[-1].append((launch, module, size, length))
             size += 4 * length + GRAIN - 1 & -GRAIN
         self.host = np.zeros(max(size, 4) // 4, np.uint32)
         self.sent = None
         self.memory = board.buffer(max(size, GRAIN))
 
-    def run(self, board: Board, values) -> int:
-        """Encodes and submits all launches; returns what the error flag says."""
-        encoder = board.device.create_command_encoder()
-        steps = encoder.begin_compute_pass()
-        for launch, module, at, length in self.launches:
-            bound = self.fill(board, launch, module, at // 4, values)
-            steps.set_pipeline(board.pipeline(launch.kernel))
-            steps.set_bind_group(0, self.group(board, launch.kernel, at, length, bound, module))
-            groups = (
-                launch.extent
-                if module.threads == 1
-                else 1
-                if not module.threads
-                else -(-launch.extent // module.threads)
-            )
-            steps.dispatch_workgroups(min(groups, ACROSS), -(-groups // ACROSS))
-        steps.end()
+    def run(self, board: Board, values):
+        """Submits the launches, those between two steps of the host at once; what its flag says is there when this
+        returns."""
+        for part in self.parts:
+            if type(part) is list:
+                for launch, module, at, _ in part:
+                    self.fill(board, launch, module, at // 4, values)
         now = self.host.tobytes()
         if now != self.sent:
             board.queue.write_buffer(self.memory, 0, self.host)
             self.sent = now
         if self.flag is not None:
             board.queue.write_buffer(board.flag, 0, bytes(16))
-        board.queue.submit([encoder.finish()])
-        return 0 if self.flag is None else int(np.frombuffer(board.queue.read_buffer(board.flag, 0, 4), np.uint32)[0])
+        for part in self.parts:
+            if type(part) is list:
+                self.submit(board, part, values)
+            else:
+                step, launch = part
+                step.run(board, [n if value == CONSTANT else values[value] + n for value, n in launch.slots])
+        if self.flag is not None:
+            flag = int(np.frombuffer(board.queue.read_buffer(board.flag, 0, 4), np.uint32)[0])
+            if flag:
+                ctypes.c_int64.from_address(values[self.flag]).value = flag
 
-    def fill(self, board, launch, module, at, values) -> list:
-        """Writes the words of a launch; returns (number of the buffer, first byte, bytes) of what it binds."""
-        host, bound, most = self.host, [], board.limits["max-storage-buffer-binding-size"]
+    def submit(self, board: Board, launches, values):
+        """Gives the queue some launches."""
+        encoder = board.device.create_command_encoder()
+        steps = encoder.begin_compute_pass()
+        for launch, module, at, length in launches:
+            steps.set_pipeline(board.pipeline(launch.kernel))
+            steps.set_bind_group(0, self.group(board, launch, module, at, length, values))
+            groups = module.groups(launch.extent)
+            steps.dispatch_workgroups(min(groups, ACROSS), -(-groups // ACROSS))
+        steps.end()
+        board.queue.submit([encoder.finish()])
+
+    def bound(self, board, launch, module, values) -> tuple:
+        """The numbers of the buffers that a launch binds."""
+        return tuple(
+            (number if value == CONSTANT else values[value] + number) >> PLACES
+            for (value, number), _ in zip(launch.slots, module.itemsizes)
+        )
+
+    def fill(self, board, launch, module, at, values):
+        """Writes the words of a launch."""
+        host = self.host
         host[at] = launch.extent
         at += 1
         buffers, scalars = len(module.itemsizes), len(module.floats)
         for (value, number), itemsize in zip(launch.slots, module.itemsizes):
             address = number if value == CONSTANT else values[value] + number
-            buffer, offset = board.at(address)
-            first = 0 if buffer.size <= most else offset & -GRAIN
-            bound.append((address >> PLACES, first, min(buffer.size - first, most)))
-            host[at] = (offset - first) // itemsize
+            host[at] = (address & INSIDE) // itemsize
             at += 1
         for (value, number), is_float in zip(launch.slots[buffers : buffers + scalars], module.floats):
             bits = number if value == CONSTANT else values[value] + number
@@ -260,30 +322,35 @@ class Program:
                 raise OverflowError(f"a kernel of WebGPU counts in 32 bits: {number} is too much")
             host[at] = number & 0xFFFFFFFF
             at += 1
-        return bound
 
-    def group(self, board, kernel, at, length, bound, module):
+    def group(self, board, launch, module, at, length, values):
         """The bind group of a launch, made once for the same buffers."""
-        key = id(self), kernel, at, tuple(bound)
+        bound = self.bound(board, launch, module, values)
+        key = id(self), at, bound
         found = board.groups.get(key)
         if found is None:
             if len(board.groups) > 1 << 14:
                 board.groups.clear()
             entries = [{"binding": 0, "resource": {"buffer": self.memory, "offset": at, "size": 4 * length}}]
+            whole = [board.buffers[number] for number in bound] + [board.flag] * module.flag
             entries += [
-                {"binding": k + 1, "resource": {"buffer": board.buffers[number], "offset": first, "size": size}}
-                for k, (number, first, size) in enumerate(bound)
+                {"binding": k + 1, "resource": {"buffer": buffer, "offset": 0, "size": buffer.size}}
+                for k, buffer in enumerate(whole)
             ]
-            if module.flag:
-                entries.append(
-                    {"binding": len(bound) + 1, "resource": {"buffer": board.flag, "offset": 0, "size": 16}}
-                )
             found = board.device.create_bind_group(
-                layout=board.pipeline(kernel).get_bind_group_layout(0), entries=entries
+                layout=board.pipeline(launch.kernel).get_bind_group_layout(0), entries=entries
             )
             board.groups[key] = found, self
             return found
         return found[0]
+
+
+def words_at(code: int) -> bytes:
+    """The words of a program at an address."""
+    at = 1
+    for _ in range((ctypes.c_int64 * 1).from_address(code)[0]):
+        at += HEAD + 2 * (ctypes.c_int64 * 1).from_address(code + 8 * (at + 3))[0]
+    return ctypes.string_at(code, 8 * at)
 
 
 def adapters() -> list:

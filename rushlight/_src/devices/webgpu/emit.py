@@ -68,7 +68,7 @@ class Emitter:
         self.kernel, self.features, self.form = kernel, features, form(kernel)
         self.buffers, self.names, self.head, self.fresh = kernel.buffers(), {}, [], 0
         self.written = {s.buffer for stage in kernel.stages for s in stage.stores}
-        self.scopes = [Scope()]
+        self.scopes, self.owners = [Scope()], {}  # by a name: the scope where it is known
         self.constants: dict = {}
         self.line("let none = words[0] >> 31u;")  # 0, which no compiler knows
         at = 1
@@ -130,11 +130,14 @@ class Emitter:
     def let(self, text: str, scope=None) -> str:
         """Names a value in a scope."""
         name, self.fresh = f"v{self.fresh}", self.fresh + 1
-        (scope or self.scopes[-1]).lines.append(f"let {name} = {text};")
+        self.owners[name] = scope or self.scopes[-1]
+        self.owners[name].lines.append(f"let {name} = {text};")
         return name
 
     def name(self) -> str:
+        """A name for a variable of this scope."""
         name, self.fresh = f"v{self.fresh}", self.fresh + 1
+        self.owners[name] = self.scopes[-1]
         return name
 
     def block(self, head: str, body, leaves=None, branch=False):
@@ -379,18 +382,19 @@ class Emitter:
     def found(self, e):
         return next((scope.values[e] for scope in reversed(self.scopes) if e in scope.values), None)
 
-    def home(self, e) -> Scope:
-        """The outermost scope in which all that e depends on is known.
+    def home(self, e, x) -> Scope:
+        """The outermost scope in which all that e depends on is known, its operands ``x`` among it.
 
         Memory that the kernel writes may have changed: such values stay where they are wanted.
         """
         if "load" in e.operations and any(load.arg in self.written for load in walk(e, "load")):
             return self.scopes[-1]
-        missing, place = set(e.free), None
+        missing, place, waiting = set(e.free), None, {self.owners[name] for name in x if name in self.owners}
         for scope in self.scopes:
             missing -= scope.leaves
+            waiting.discard(scope)
             place = None if scope.branch else place  # inside a branch nothing goes before it
-            if not missing and place is None:
+            if not missing and not waiting and place is None:
                 place = scope
         if missing:
             raise AssertionError(f"nothing says what {missing} is")
@@ -415,7 +419,9 @@ class Emitter:
         if e.op == "repeat":
             return self.repeat(e)
         x = [self.value(a) for a in e.args]
-        home = self.home(e)
+        if x and all(a.op == "number" for a in e.args):  # the driver's compiler would compute it, of all types alike
+            x[0] = self.hidden(x[0], self.type(e.args[0].dtype))
+        home = self.home(e, x)
         found = home.values[e] = self.let(self.compute(e, x), home)
         return found
 
@@ -482,10 +488,15 @@ class Emitter:
             shared = any(a is other or a.op == other.op == "number" for a in one.args)
             inner = one.op in ("add", "sub") and e.op != "mul" and shared
             if inner or e.op == "mul" and one.op == "number" and one.arg == 0:
-                bits = "u32" if kind == "f32" else "u64"
-                none = "none" if bits == "u32" else "u64(none)"
-                out[k] = self.let(f"bitcast<{kind}>(bitcast<{bits}>({x[k]}) ^ {none})", self.home(e))
+                out[k] = self.let(self.hidden(x[k], kind), self.home(e, x))
         return out
+
+    def hidden(self, text: str, kind: str) -> str:
+        """A value of which no compiler knows what it is."""
+        if kind == "bool":
+            return text
+        bits, none = ("u64", "u64(none)") if kind.endswith("64") else ("u32", "none")
+        return f"bitcast<{kind}>(bitcast<{bits}>({text}) ^ {none})"
 
     def type_named(self, kind):
         if kind not in self.features:

@@ -30,6 +30,10 @@ class Module(NamedTuple):
     threads: int
     wide: bool
 
+    def groups(self, units: int) -> int:
+        """Workgroups of a launch with so many units."""
+        return -(-units // self.threads) if self.threads else 1
+
 
 class Modules:
     """Modules by number: what a launch names as its kernel."""
@@ -59,10 +63,13 @@ class ShaderStep(Step):
 
     written: dict = {}  # (a kernel's text, features): its number
 
-    def __init__(self, arranged, scalars: dict, features: frozenset):
+    def __init__(self, arranged, scalars: dict, features: frozenset, bindings: int):
         super().__init__(arranged, scalars)
         dtypes = " ".join(f"{b.dtype.name}" for b in self.kernel.buffers())
         key = f"{self.kernel}\n{len(self.parameters)} {dtypes} {self.kernel.flag} {numbers_of(self.kernel)}", features
+        bound = len(self.kernel.buffers()) + 1 + self.kernel.flag
+        if bound > bindings:
+            raise NotLowerable(Named("kernel"), f"it binds {bound} buffers, of which a shader here has {bindings}")
         self.address = self.written.get(key)
         if self.address is None:
             self.address = self.written[key] = self.module(key[0], features)

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 from ...compiler.kernel import Kernel
+from ...compiler.launch import encode
 from ...compiler.target import Target
 from ...compiler.tile import arrange, split
-from .step import ShaderStep
+from ..cpu.code import Code
+from .host import HostStep
+from .step import Module, Modules, ShaderStep
 
 
 class Shaders(Target):
-    """Threads and workgroups.  ``features``: "i64" and "f64" where the device computes in these."""
+    """Threads and workgroups.  ``features``: "i64" and "f64" where the device computes in these; ``bindings``: how many
+    buffers a shader has; ``kind``: the type of device."""
 
-    def __init__(self, features=frozenset(("i64", "f64"))):
-        self.features = frozenset(features)
+    def __init__(self, features=frozenset(("i64", "f64")), bindings=8, kind="webgpu"):
+        self.features, self.bindings, self.kind = frozenset(features), bindings, kind
 
     def parts(self, kernel: Kernel, scratch) -> list[Kernel]:
         return [untiled(part) for part in split(arrange(kernel), scratch)]
 
     def step(self, kernel: Kernel, scalars: dict):
-        return ShaderStep(kernel, scalars, self.features)
+        return ShaderStep(kernel, scalars, self.features, self.bindings)
+
+    def fallback(self, graph, inputs, outputs):
+        step = HostStep(graph, inputs, outputs)
+        return step.number, step
+
+    def code(self, launches, outputs, **facts):
+        return Code(encode(launches), outputs, device=self.kind, **facts)
+
+    def reference(self, kernel: int):
+        return ("wgsl", *Modules.made[kernel]) if kernel > 0 else None
+
+    def load(self, reference):
+        return Modules.number(Module(*reference[1:]))
 
     def fingerprint(self) -> str:
-        return f"wgsl {' '.join(sorted(self.features))}"
+        return f"wgsl {' '.join(sorted(self.features))} {self.bindings}"
 
 
 def untiled(kernel: Kernel) -> Kernel:

@@ -1,0 +1,74 @@
+"""Steps of a program that the device has no kernel for: the host computes them, between two copies."""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import itertools
+import weakref
+
+import numpy as np
+
+from ...compiler.reference import callback
+from ...core.log import logger
+from ...graph.graph import Graph
+
+log = logger("kernels")
+
+
+def span(meta) -> tuple:
+    """(the first byte, the end) of what strided memory takes, beside its address."""
+    if not meta.numel:
+        return 0, 0
+    steps = [(n - 1) * s for n, s in zip(meta.shape, meta.strides)]
+    return (
+        sum(s for s in steps if s < 0) * meta.itemsize,
+        (sum(s for s in steps if s > 0) + 1) * meta.itemsize,
+    )
+
+
+class HostStep:
+    """A part of a program by its NumPy meaning.
+
+    ``inputs`` and ``outputs`` are the Metas of the memory of each.  Its number, which a launch names as its kernel, is
+    below 0; those of shaders are above.
+    """
+
+    known: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by number: those that live
+    numbers = itertools.count(1)
+    runs: collections.Counter = collections.Counter()  # by the name of a primitive: how often the host computed it
+
+    def __init__(self, graph: Graph, inputs, outputs):
+        self.number = -next(self.numbers)
+        self.inputs, self.outputs = list(inputs), list(outputs)
+        self.weak = [node.weak for node in graph.inputs]
+        self.reads = any(meta.numel for meta in self.inputs)  # else what it makes is always the same
+        self.names = list(dict.fromkeys(node.op.name for node in graph.nodes))
+        self.kernel = callback(graph, self.inputs, self.outputs)
+        self.known[self.number] = self
+        log.debug("on the host: %s", ", ".join(self.names))
+
+    def run(self, board, words):
+        """Computes on copies; ``words``: the addresses on the device, or numbers, then the host's address of the error
+        flag."""
+        if self.reads:
+            self.runs.update(self.names)
+        block, held = (ctypes.c_int64 * len(words))(*words), []
+        count = len(self.inputs)
+        for k, (meta, weak) in enumerate(zip(self.inputs, self.weak)):
+            if not weak:
+                block[k] = self.brought(board, words[k], meta, held)
+        for k, meta in enumerate(self.outputs, count):
+            block[k] = self.brought(board, words[k], meta, held)  # what lies between its elements stays
+        self.kernel(ctypes.addressof(block), 0, 1, 0)
+        for k, meta in enumerate(self.outputs, count):
+            low, high = span(meta)
+            board.upload(words[k] + low, block[k] + low, high - low)
+
+    def brought(self, board, address, meta, held) -> int:
+        """The host's address of a copy of what strided memory takes."""
+        low, high = span(meta)
+        room = np.empty(max(high - low, 1), np.uint8)
+        held.append(room)
+        board.download(room.ctypes.data, address + low, high - low)
+        return room.ctypes.data - low

@@ -1,0 +1,240 @@
+"""The devices of WebGPU as the framework uses them: memory, copies, and programs, over the boards of ``board.py``.
+
+There is one queue for each device, so work is done in the order in which it is given; the host goes on meanwhile, and
+waits where it reads.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+import time
+
+from ...core.devices import device
+from ...core.dtypes import ALL
+from ...core.errors import NoDeviceError
+from ...core.forking import guarded
+from ...core.log import logger
+from ...core.random import Generator
+from ..base import Properties, Provider, Streams
+from .board import BINDINGS, Board, adapters
+from .host import HostStep
+from .target import Shaders
+
+log = logger("kernels")
+SEED = 67280421310721  # of a generator that was given none, as on the processor
+HOST_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 33
+
+
+class Boards:
+    """The boards of this process, each made when it is first used, whatever the names of devices over them."""
+
+    lock = guarded("devices", threading.RLock())
+    found: list | None = None
+    made: dict = {}
+    process = os.getpid()
+
+    @classmethod
+    def adapters(cls) -> list:
+        """The adapters; those that the processor plays where there is no other.  RuntimeError without wgpu."""
+        with cls.lock:
+            if cls.found is None:
+                found = sorted(adapters(), key=lambda a: a.info["adapter_type"] != "DiscreteGPU")
+                cls.found = [a for a in found if a.info["adapter_type"] != "CPU"] or found
+            return cls.found
+
+    @classmethod
+    def at(cls, number: int) -> Board:
+        """The board over the adapter of a number."""
+        if cls.process != os.getpid():
+            raise RuntimeError(
+                "Cannot use WebGPU in a forked process: the driver's threads are not there. To use WebGPU with "
+                "multiprocessing, use the 'spawn' start method"
+            )
+        with cls.lock:
+            if number not in cls.made:
+                cls.made[number] = Board(cls.adapters()[number])
+            return cls.made[number]
+
+
+class Queue(Streams):
+    """The only queue of a board, under any number of streams.  WebGPU does not tell how far it is: whoever asks
+    waits."""
+
+    def __init__(self, board: Board):
+        self.board, self.own, self.count = board, threading.local(), 0
+
+    def new(self, priority):
+        self.count += 1
+        return self.count
+
+    def current(self):
+        return getattr(self.own, "stream", 0)
+
+    def enter(self, stream):
+        self.own.stream = stream
+
+    def done(self, stream):
+        self.board.wait()
+        return True
+
+    def synchronize(self, stream):
+        self.board.wait()
+
+    def mark(self, stream):
+        return Mark(self.board)
+
+    def passed(self, event):
+        return True
+
+    def reach(self, event):
+        event.reach()
+
+    def elapsed(self, first, last):
+        first.reach()
+        last.reach()
+        return (last.at - first.at) * 1e3
+
+
+class Mark:
+    """An event.  The queue tells no times: when it was recorded is when all before it was done, which is waited for."""
+
+    def __init__(self, board: Board):
+        board.wait()
+        self.at = time.perf_counter()
+
+    def reach(self):
+        """What it stands for is done already."""
+
+
+class WebGPU(Provider):
+    """The adapters that wgpu finds, or those that ``chosen`` takes, under one name.
+
+    Programs are WGSL; what has no kernel there is computed by the host between two copies, and counted in
+    ``fallen_back`` (operators whose results' sizes depend on data) or by ``HostStep.runs`` (primitives).
+    """
+
+    dlpack = 15
+
+    def __init__(self, kind="webgpu", chosen=lambda adapter: True):
+        self.type, self.chosen, self.own, self.compiler = kind, chosen, threading.local(), None
+        self.queues, self.generators, self.fallen_back = {}, {}, collections.Counter()
+
+    # --- which devices there are ---
+    def numbers(self) -> list:
+        """The numbers of the adapters.  RuntimeError without wgpu."""
+        return [k for k, adapter in enumerate(Boards.adapters()) if self.chosen(adapter)]
+
+    def board(self, index: int) -> Board:
+        return Boards.at(self.numbers()[index])
+
+    def count(self):
+        try:
+            return len(self.numbers())
+        except RuntimeError:
+            return 0
+
+    def placed(self, where):
+        try:
+            found = self.numbers()
+        except RuntimeError as reason:
+            raise NoDeviceError(
+                f"device '{where}' is not available: {reason}",
+                "'cpu', or a machine with the extra",
+                "pip install rushlight[webgpu]",
+            ) from None
+        if not found:
+            raise NoDeviceError(
+                f"device '{where}' is not available: wgpu finds no adapter of Vulkan, Metal or Direct3D",
+                "a machine with a driver for its GPU",
+                "on Linux, the package mesa-vulkan-drivers has a driver by which the processor plays one",
+            )
+        return super().placed(where)
+
+    def properties(self, index):
+        adapter = Boards.adapters()[self.numbers()[index]]
+        return Properties(adapter.info["device"], self.total(adapter), 1)
+
+    def total(self, adapter) -> int:
+        """Bytes of memory.  WebGPU does not tell: those of the host, where it is shared, else of the largest buffer."""
+        shared = adapter.info["adapter_type"] in ("CPU", "IntegratedGPU")
+        return HOST_MEMORY if shared else adapter.limits["max-buffer-size"]
+
+    def dtypes(self, index):
+        missing = {"i64": ("int64",), "f64": ("float64",)}
+        without = [name for kind, names in missing.items() if kind not in self.board(index).features for name in names]
+        return frozenset(dtype for dtype in ALL if dtype.has_kernels and dtype.name not in without)
+
+    def fingerprint(self, index):
+        return f"{super().fingerprint(index)} {self.target().fingerprint()}"
+
+    def current(self):
+        return getattr(self.own, "index", 0)
+
+    def set_current(self, index):
+        if not 0 <= index < self.count():
+            super().set_current(index)
+        self.own.index = index
+
+    # --- memory ---
+    def allocate(self, index, nbytes):
+        return self.board(index).take(nbytes)
+
+    def free(self, index, address, nbytes):
+        if Boards.process == os.getpid():  # what a forked process inherits is not its own
+            self.board(index).give(address, nbytes)
+
+    def trim(self, index):
+        self.board(index).trim()
+
+    def statistics(self, index):
+        return self.board(index).statistics()
+
+    def reset_statistics(self, index):
+        self.board(index).reset_statistics()
+
+    # --- copies ---
+    def upload(self, index, target, source, nbytes, non_blocking):
+        self.board(index).upload(target, source, nbytes)
+
+    def download(self, index, target, source, nbytes, non_blocking):
+        self.board(index).download(target, source, nbytes)
+
+    def copy(self, index, target, source, nbytes):
+        if not self.board(index).copy(target, source, nbytes):
+            super().copy(index, target, source, nbytes)
+
+    # --- order of work ---
+    def streams(self, index):
+        if index not in self.queues:
+            self.queues[index] = Queue(self.board(index))
+        return self.queues[index]
+
+    def synchronize(self, index):
+        self.board(index).wait()
+
+    # --- programs ---
+    def target(self):
+        if self.compiler is None:  # for all devices of the type: what each of them can
+            boards = [self.board(index) for index in range(self.count())]
+            self.compiler = Shaders(frozenset.intersection(*(board.features for board in boards)),
+                                    min(board.limits[BINDINGS] for board in boards), self.type)
+        return self.compiler
+
+    def run(self, index, code, values):
+        self.board(index).run(code, values)
+
+    def generator(self, index):
+        if index not in self.generators:
+            made = self.generators[index] = Generator.__new__(Generator)
+            made._place(SEED, 0)
+            made.device = device(self.type, index)
+        return self.generators[index]
+
+    def fallback(self, operator):
+        self.fallen_back[operator] += 1
+        log.debug("on the host: %s", operator)
+
+
+provider = WebGPU()
