@@ -11,7 +11,7 @@ import numpy as np
 
 import rushlight as rl
 from rushlight._src.core.op import OPS
-from rushlight._src.devices.webgpu import provider
+from rushlight._src.devices.webgpu.provider import provider
 from rushlight._src.devices.webgpu.host import HostStep
 
 from ..ops.test_samples import SAMPLED, arguments, build, energy, flat
@@ -75,8 +75,8 @@ def main(*chosen) -> int:
         counts[verdict] += 1
         reasons.update(() if failure else helped)
         print(f"{verdict:11}{name:36}{failure or ', '.join(sorted(helped))}".rstrip(), flush=True)
-    print(f"{len(samples)} operators: {counts['shaders']} by shaders alone, {counts['falls back']} with help of the host, "
-          f"{counts['fails']} fail")
+    print(f"{len(samples)} operators: {counts['shaders']} by shaders alone, {counts['falls back']} with help of the "
+          f"host, {counts['fails']} fail")
     print("the host computes, of so many operators:", ", ".join(f"{k} {n}" for k, n in reasons.most_common()))
     return counts["fails"]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight._src.devices.webgpu import provider
+from rushlight._src.devices.webgpu.provider import provider
 from rushlight._src.devices.webgpu.board import GRAIN, SMALL
 
 
@@ -15,8 +15,8 @@ def test_copies():
     for dtype in (rl.float32, rl.float16, rl.int64, rl.uint8, rl.bool):
         x = rl.arange(7).to(dtype)
         y = x.to("webgpu")
-        assert y.device == rl.device("webgpu:0") and y.cpu().tolist() == x.tolist() == y[1:].cpu().tolist()[:0] + y.tolist()
-        assert y[2:5].clone().tolist() == x[2:5].tolist() and y[3].item() == x[3].item()
+        assert y.device == rl.device("webgpu:0") and y.cpu().tolist() == x.tolist() == y.tolist()
+        assert y[1:].cpu().tolist() == x[1:].tolist() and y[2:5].clone().tolist() == x[2:5].tolist() and y[3].item() == x[3].item()
     z = rl.zeros(7, dtype=rl.uint8, device="webgpu")
     z[1:4].copy_(rl.tensor([1, 2, 3], dtype=rl.uint8))  # parts of words
     z[5:].copy_(z[1:3])

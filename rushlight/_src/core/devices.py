@@ -18,7 +18,7 @@ class Registry:
     """What is provided for each type of device: a Provider (``devices/base.py``), or the name of the module that has
     one under ``provider``."""
 
-    providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta", "webgpu": f"{ROOM}.webgpu"}
+    providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta", "webgpu": f"{ROOM}.webgpu.provider"}
     private = PRIVATE  # the name that an extension has given to this type
     accelerator = None  # the type of the first provider that is neither the processor nor without data
 

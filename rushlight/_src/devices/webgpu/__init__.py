@@ -2,7 +2,3 @@
 
 It is the extra ``rushlight[webgpu]``, imported when a device is first used.
 """
-
-from .provider import provider
-
-__all__ = ["provider"]
