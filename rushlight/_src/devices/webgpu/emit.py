@@ -161,11 +161,15 @@ class Emitter:
             spread = "wid.x + wid.y * 65535u" if self.form == "group" else f"(wid.x + wid.y * 65535u) * {size}u + lid"
             self.line(f"let unit = i32({spread});")
             self.block("if (unit < i32(words[0]))", lambda: self.unit(axes))
-        flag = len(self.buffers) + 1
+        return self.whole(size, kernel.flag)
+
+    def whole(self, size: int, flag: bool) -> str:
+        """The module around what the outermost scope has; ``size``: threads of a workgroup."""
         head = ["@group(0) @binding(0) var<storage, read> words: array<u32>;", *self.head]
-        if kernel.flag:
+        if flag:
+            place = len(self.buffers) + 1
             head += [
-                f"@group(0) @binding({flag}) var<storage, read_write> flag: array<atomic<u32>>;",
+                f"@group(0) @binding({place}) var<storage, read_write> flag: array<atomic<u32>>;",
                 f"const OUT_OF_RANGE = {OUT_OF_RANGE}u; const DIVIDED_BY_ZERO = {DIVIDED_BY_ZERO}u;",
             ]
         head += [f"const {name} = {value};" for value, name in self.constants.items()]

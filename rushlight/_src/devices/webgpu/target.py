@@ -7,8 +7,10 @@ from ...compiler.launch import encode
 from ...compiler.target import Target
 from ...compiler.tile import arrange, split
 from ..cpu.code import Code
+from .claims import claims
 from .host import HostStep
 from .step import Module, Modules, ShaderStep
+from .templates.tiled import Epilogue, Prologue
 
 
 class Shaders(Target):
@@ -17,12 +19,23 @@ class Shaders(Target):
 
     def __init__(self, features=frozenset(("i64", "f64")), bindings=8, kind="webgpu"):
         self.features, self.bindings, self.kind = frozenset(features), bindings, kind
+        self.claims = claims(self.features, bindings)
 
     def parts(self, kernel: Kernel, scratch) -> list[Kernel]:
         return [untiled(part) for part in split(arrange(kernel), scratch)]
 
     def step(self, kernel: Kernel, scalars: dict):
         return ShaderStep(kernel, scalars, self.features, self.bindings)
+
+    def claim(self, node):
+        found = self.claims.get(node.op)
+        return found if found is not None and found.suits(node) else None
+
+    def epilogue(self, value, operands, out, further, sums):
+        return Epilogue(value, operands, out[1], further, sums)
+
+    def prologue(self, value, leaves):
+        return Prologue(value, leaves)
 
     def fallback(self, graph, inputs, outputs):
         step = HostStep(graph, inputs, outputs)
