@@ -8,7 +8,7 @@ goes along all of k, so that no sums wait.
 import functools
 
 from ..llvm import jit
-from ..llvm.builder import constant, zero
+from ..llvm.builder import Module, constant, zero
 from ..llvm.types import i64
 from .blocked import batch_offsets
 from .contraction import CHUNK
@@ -22,23 +22,24 @@ SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "a_k", "b_k", "b_co
 
 
 @functools.lru_cache(maxsize=512)
-def direct_kernel(numbers, out, rows, vectors, apart, epilogue):
-    """The kernel that computes small products by tiles of rows x vectors; returns its address. `apart`: the columns of
-    B are no neighbours."""
-    key = f"direct {numbers} {out} {rows} {vectors} {apart} {epilogue.key}"
-    return jit.build(key, lambda: _direct_text(numbers, out, rows, vectors, apart, epilogue), ["direct"])["direct"]
+def direct_kernel(numbers, out, rows, vectors, along, apart, epilogue):
+    """The kernel that computes small products by tiles of rows x vectors; returns its address. `along`: elements of A
+    are neighbours along k; `apart`: the columns of B are no neighbours."""
+    key = f"direct {numbers} {out} {rows} {vectors} {along} {apart} {epilogue.key}"
+    make = lambda: _direct_text(numbers, out, rows, vectors, along, apart, epilogue)
+    return jit.build(key, make, ["direct"])["direct"]
 
 
-def _direct_text(numbers, out, rows, vectors, apart, epilogue):
-    kernel = Units("direct", SLOTS, ("a", "b", "c"))
-    return kernel.text(_Direct(kernel, numbers, out, rows, vectors, apart, epilogue).unit)
+def _direct_text(numbers, out, rows, vectors, along, apart, epilogue):
+    kernel = Units("direct", SLOTS, ("a", "b", "c"), Module(many_streams=True))
+    return kernel.text(_Direct(kernel, numbers, out, rows, vectors, along, apart, epilogue).unit)
 
 
 class _Direct:
     """Writes the loops of the kernel, from the outside in."""
 
-    def __init__(self, kernel, numbers, out, rows, vectors, apart, epilogue):
-        self.apart = apart
+    def __init__(self, kernel, numbers, out, rows, vectors, along, apart, epilogue):
+        self.along, self.apart = along, apart
         self.b, self.s, self.args = kernel.f, kernel.s, kernel.args
         self.numbers, self.out, self.rows, self.vectors = numbers, out, rows, vectors
         self.store = Store(numbers, out, epilogue, len(SLOTS))
@@ -69,10 +70,11 @@ class _Direct:
         right = b.offset(self.right, b.mul(column, gap))
         self.store.fetch(b, self.args, b.offset(b.offset(self.c, b.mul(row, s.c_row)), column, self.out), s.c_row,
                          b.minimum(b.sub(s.rows, row), self.rows), self.vectors)
-        a_k, b_k = s.a_k, s.b_k
+        a_k, b_k = constant(i64, element.bytes) if self.along else s.a_k, s.b_k
 
-        def step(k, sums):
-            line, along = b.offset(right, b.mul(k, b_k)), b.mul(k, a_k)
+        def step(k, values):
+            line, *sums = values
+            along = b.mul(k, a_k)
             read = [load_apart(b, element, b.offset(line, b.mul(gap, j * numbers.lanes)), gap if self.apart else None,
                                numbers.lanes, mask)
                     for j, mask in enumerate(masks)]
@@ -82,7 +84,7 @@ class _Direct:
                 one = b.splat(b.convert(b.load(element, b.offset(start, along)), numbers.word, numbers.signed),
                               numbers.lanes)
                 found += [numbers.multiply_add(b, one, y, sums[r * self.vectors + j]) for j, y in enumerate(columns)]
-            return found
+            return [b.offset(line, b_k), *found]
 
         def four(k, sums):
             for u in range(CHUNK):
@@ -90,8 +92,8 @@ class _Direct:
             return sums
 
         whole = b.mul(b.div(s.depth, CHUNK), CHUNK)
-        sums = b.loop(0, whole, CHUNK, [zero(numbers.vector)] * (self.rows * self.vectors), four)
-        self.finish(b.loop(whole, s.depth, 1, sums, step), row, column, masks)
+        sums = b.loop(0, whole, CHUNK, [right, *[zero(numbers.vector)] * (self.rows * self.vectors)], four)
+        self.finish(b.loop(whole, s.depth, 1, sums, step)[1:], row, column, masks)
 
     def finish(self, sums, row, column, masks):
         """Stores the rows of a tile that are there; with an epilogue, which is long, by code that is written once."""

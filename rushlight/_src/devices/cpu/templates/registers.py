@@ -33,9 +33,9 @@ def register_tiles(flips):
     if host().registers == 16:
         options = ((6, 2), (4, 2), (2, 4), (1, 4))
     else:
-        options = ((14, 2), (12, 2), (8, 3), (6, 4), (4, 4), (2, 6), (1, 8))
+        options = ((14, 2), (12, 2), (8, 3), (6, 4), (5, 5), (4, 4), (2, 6), (1, 8))
         if flips:  # registers for what is subtracted
-            options = options[1:2] + options[4:]
+            options = options[1:2] + options[5:]
     # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back
     rate, bytes_ = habits().second_rate, host().width // 8
     waits = {(rows, vectors): (vectors * bytes_ + 4 * rows) / rate if rate else 0 for rows, vectors in options}

@@ -83,7 +83,7 @@ def direct_plan(p, kind, epilogue, threads):
              "b_k": p.b[-2] * size,
              "b_column": p.b[-1] * size, "c_row": p.c[-2] * out.bytes,
              **batch_slots(p, {"a": size, "b": size, "c": out.bytes})}
-    kernel = direct.direct_kernel(kind, out, rows, vectors, p.b[-1] != 1, epilogue)
+    kernel = direct.direct_kernel(kind, out, rows, vectors, p.a[-1] == 1, p.b[-1] != 1, epilogue)
     units = product(p.batch)
     sources = {name: ("pointer", name, 0) for name in "abc"}
     return Contraction((Step(kernel, units, grain(p, units, threads),
