@@ -157,7 +157,7 @@ def test_what_needs_python_is_refused(body, reason, cache):
 def test_damaged_packages_are_refused(tmp_path, cache):
     packaged("linear", tmp_path / "model.pt2")
     whole, rng, refused = (tmp_path / "model.pt2").read_bytes(), random.Random(0), 0
-    for _ in range(1000):
+    for _ in range(2000):
         data = bytearray(whole)
         kind = rng.randrange(3)
         if kind == 0:
@@ -174,9 +174,64 @@ def test_damaged_packages_are_refused(tmp_path, cache):
                            for n in package.manifests)
         except BadPackage:
             refused += 1
-    assert refused > 500
+    assert refused > 1000
     with pytest.raises(BadPackage):
         Loaded(Package(io.BytesIO(b"nothing")))
+
+
+def heavy(path):
+    """A packaged model whose weights lie beside it."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(600, 500), nn.ReLU(), nn.Linear(500, 7)).eval()
+    x = torch.randn(3, 600)
+    torch._inductor.aoti_compile_and_package(torch.export.export(model, (x,)), package_path=str(path))
+    return model, x
+
+
+def test_large_weights_are_mapped_from_the_package(tmp_path, cache):
+    model, x = heavy(tmp_path / "model.pt2")
+    whole, wanted = (tmp_path / "model.pt2").read_bytes(), model(x).detach().numpy()
+    with zipfile.ZipFile(io.BytesIO(whole)) as file:
+        assert {len(file.read(n)) < 1 << 20 for n in file.namelist() if n.endswith(".so")} == {True}
+        assert file.testzip() is None
+    assert whole.index(b"RLWEIGHT") % 4096 == 0
+    for source in (tmp_path / "model.pt2", io.BytesIO(whole)):
+        loaded = Loaded(Package(source), verify=True)
+        np.testing.assert_allclose(loaded(x).numpy(), wanted, rtol=1e-5, atol=1e-6)
+    other = {k: v * 2 for k, v in model.state_dict().items()}
+    loaded.load_constants(other)
+    assert not np.allclose(loaded(x).numpy(), wanted)
+
+
+def test_damaged_weights_are_refused(tmp_path, cache):
+    heavy(tmp_path / "model.pt2")
+    whole, rng = (tmp_path / "model.pt2").read_bytes(), random.Random(0)
+    start = whole.index(b"RLWEIGHT")
+    for k in range(40):
+        data = bytearray(whole)
+        at = start + (rng.randrange(64) if k % 2 else rng.randrange(64, 1 << 20))
+        data[at] ^= 1 << rng.randrange(8)
+        (tmp_path / "bad.pt2").write_bytes(data)
+        for source in (tmp_path / "bad.pt2", io.BytesIO(bytes(data))):
+            with pytest.raises(BadPackage):
+                Loaded(Package(source), verify=True)
+        with pytest.raises(BadPackage):  # without being asked to, since they are few
+            Loaded(Package(tmp_path / "bad.pt2"))
+    (tmp_path / "bad.pt2").write_bytes(whole[:start + 70000])
+    with pytest.raises(BadPackage):
+        Loaded(Package(tmp_path / "bad.pt2"))
+
+
+def test_manifests_are_those_of_their_objects(tmp_path, cache):
+    packaged("linear", tmp_path / "model.pt2")
+    with zipfile.ZipFile(tmp_path / "model.pt2") as old, zipfile.ZipFile(tmp_path / "bad.pt2", "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name.endswith("model.json"):
+                data = data.replace(b"5,", b"9,", 1)
+            new.writestr(name, data)
+    with pytest.raises(BadPackage, match="manifest"):
+        Loaded(Package(tmp_path / "bad.pt2"))
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")

@@ -14,7 +14,7 @@ from ..core.native import Tensor
 from ..core.random import default_generator
 from ..eager.plan import own
 from ..graph.graph import Store
-from .variants import UNBOUNDED, Region
+from .variants import UNBOUNDED, Points, Region
 
 MOST_PROGRAMS = 12
 
@@ -138,9 +138,8 @@ def programs(program, found, domain: Domain, name: str):
 
     NotPackable where sizes decide too often what the program is.
     """
-    made, left = [], [domain.both({v.symbol: v.example for v in domain.varying}), *domain.points()]
-    while left:
-        point = left[0]
+    made, points = [], Points([domain.both({v.symbol: v.example for v in domain.varying}), *domain.points()])
+    while (point := points.next()) is not None:
         fixed = {v.symbol: point[v.symbol] for v in domain.varying
                  if point[v.symbol] < 2 or any(sets_apart(one.conditions, v.symbol, point) for one in made)}
         one = traced(program, found, domain, fixed, {v.symbol: point[v.symbol] for v in domain.varying}, name)
@@ -150,7 +149,7 @@ def programs(program, found, domain: Domain, name: str):
         if len(made) > MOST_PROGRAMS:
             raise NotPackable(f"sizes decide too often what the program computes: it was traced {len(made)} times, "
                               f"under conditions such as {', '.join(map(str, one.conditions[:3]))}")
-        left = [p for p in left[1:] if not holds(one, p)]
+        points.cover(one.conditions)
     return made
 
 

@@ -7,10 +7,13 @@ out is launches whose numbers are Exprs, and the conditions under which the temp
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import random
 from dataclasses import replace
 from typing import NamedTuple
+
+import numpy as np
 
 from ..compiler.items import Generated
 from ..compiler.launch import CONSTANT, Launch
@@ -230,16 +233,59 @@ def variants(item, region: Region) -> list[Variant]:
     own = Region({s: region.bounds[s] for s in sorted(symbols_of(item), key=lambda s: s.serial)})
     found = []
     for part in own.parts(own.bounds):
-        made, left = [], [part.middle(), *part.points()]
-        while left:
-            one = variant(item, part, left[0])
-            if not one.holds(left[0]):
-                raise AssertionError(f"{item.label}: a plan for {left[0]} does not hold there: {one.conditions}")
-            made.append(one)
-            if len(made) > MOST_VARIANTS:
+        points, count = Points([part.middle(), *part.points()]), 0
+        while (point := points.next()) is not None:
+            one = variant(item, part, point)
+            if not one.holds(point):
+                raise AssertionError(f"{item.label}: a plan for {point} does not hold there: {one.conditions}")
+            found.append(one)
+            count += 1
+            if count > MOST_VARIANTS:
                 raise TooManyVariants(f"{item.label} decides by every single size")
-            left = [point for point in left[1:] if not one.holds(point)]
-        found += made
+            points.cover(one.conditions)
+    return found
+
+
+class Points:
+    """Points that nothing covers yet, all at once: ``next`` is one of them."""
+
+    def __init__(self, points: list):
+        self.columns = {s: np.array([p[s] for p in points], np.int64) for s in points[0]}
+        self.count = len(points)
+
+    def next(self) -> dict | None:
+        return {s: int(column[0]) for s, column in self.columns.items()} if self.count else None
+
+    def cover(self, conditions):
+        """Forgets the points at which conditions hold."""
+        known, left = dict(self.columns), np.zeros(self.count, bool)
+        for c in conditions:
+            left |= ~np.asarray(values(c, known), bool)
+        self.columns = {s: column[left] for s, column in self.columns.items()}
+        self.count = int(left.sum())
+
+
+ARITHMETIC = {"//": np.floor_divide, "%": np.mod, "max": np.maximum, "min": np.minimum, "<": np.less, "==": np.equal,
+              "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_not": np.logical_not,
+              "product": np.multiply}
+
+
+def values(e, known: dict):
+    """What an Expr is at many points; ``known``: by Expr, arrays of 64 bits."""
+    if not isinstance(e, Expr) or e.op in ("const", "number"):
+        return e.arg if isinstance(e, Expr) else e
+    found = known.get(e)
+    if found is None:
+        args = [values(a, known) for a in e.args]
+        if e.op == "sum":
+            coefficients, found = e.arg
+            for coefficient, a in zip(coefficients, args):
+                found = found + coefficient * a
+        elif len(args) == 1:
+            found = ARITHMETIC[e.op](args[0])
+        else:
+            found = functools.reduce(ARITHMETIC[e.op], args)
+        known[e] = found
     return found
 
 
