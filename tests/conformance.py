@@ -34,6 +34,7 @@ def loaded(path: str) -> types.ModuleType:
     harness = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(harness)
     harness.torch_module()
+    importlib.import_module("tests.drawing").without_test_cases()
     importlib.import_module(PACKAGE)
     harness.database = functools.cache(harness.database)
     for kind in ("ops", "modules", "optimizers"):
@@ -77,5 +78,6 @@ def main(path: str, *chosen: str) -> int:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the processes share the processors
     sys.path.insert(0, str(ROOT))
     sys.exit(main(*sys.argv[1:]))

@@ -5,7 +5,11 @@ import gc
 import importlib.util
 import os
 import re
+import sys
 
+# NumPy and the judge compute on one thread: threads that wait for each other took most of the time
+for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 os.environ.setdefault("RUSHLIGHT_STORE", "0")
 os.environ.setdefault("RUSHLIGHT_VERIFY", "1")  # what each stage of a compilation leaves is checked
 JUDGED = importlib.util.find_spec("torch") is not None
@@ -21,5 +25,7 @@ def pytest_ignore_collect(collection_path):
 
 def pytest_collection_finish():
     """What is there before the first test stays: a test that calls the collector need not look through all of it."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
     gc.collect()
     gc.freeze()

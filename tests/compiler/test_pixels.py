@@ -205,6 +205,7 @@ def test_bytes_are_requantised_where_they_are_stored(caplog):
                                                        255).astype(np.uint8))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cpu", ["generic", "avx2", "amx-model"])
 def test_other_cpus(cpu):
     some = "strided or stem or grouped or bytes or neighbours or lanes or networks or padding or alone"

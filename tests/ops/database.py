@@ -8,7 +8,10 @@ import pytest
 import rushlight as rl
 from rushlight._src.core.settings import settings
 
+from ..drawing import without_test_cases
+
 torch = pytest.importorskip("torch")
+without_test_cases()
 
 LOOKED_AT, MOST = 40, 120  # samples of an entry that are considered; elements that one may have
 SPELLED = {  # entries whose samples come in another order than the arguments of the function that users call
