@@ -29,7 +29,7 @@ from ._src.core.tensor import empty
 from ._src.core.settings import settings
 from .nn.parameter import Parameter
 from ._src.restored import (BUILDERS, LAYOUTS, REMEDY, TURNED, attributes, layout_named, quantizer_parts,
-                            rebuild_from_type, sparse_parts)
+                            rebuild_from_type, rebuild_nested, sparse_parts)
 from ._src.weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
 
 DEFAULT_PROTOCOL = 2  # of pickle
@@ -104,6 +104,8 @@ class Pickler(pickle._Pickler):
     def reduced(self, obj):
         """What makes a tensor again: a function, and its arguments."""
         kind, state = type(obj), attributes(obj)
+        if obj.is_nested:
+            return GlobalName("rushlight.nested.tensor", "restored"), obj.__reduce_ex__(2)[1]
         if isinstance(obj, Parameter):
             parts = Tensor.detach(obj), bool(obj._needs_grad), collections.OrderedDict()
             return (GlobalName("torch._utils", "_rebuild_parameter_with_state"),
@@ -235,6 +237,7 @@ def storage_bytes(storage) -> memoryview | bytes:
 BUILDER_NAMES = {function: name for name, function in BUILDERS.items()}
 ALLOWED = {**{("torch._utils", name): function for name, function in BUILDERS.items()},
            ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
+           ("rushlight.nested.tensor", "restored"): rebuild_nested,
            ("torch.storage", "UntypedStorage"): uint8, ("torch.serialization", "_get_layout"): layout_named,
            ("torch", "Tensor"): Tensor,
            ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,

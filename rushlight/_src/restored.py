@@ -1,7 +1,8 @@
 """What is made of the parts that a checkpoint's pickle keeps of tensors."""
 from __future__ import annotations
 
-from .core.convert import OWN, layout, slots_of, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from .core.convert import (OWN, jagged, layout, slots_of, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr,
+                           strided)
 from .core.dtypes import bool_
 from .core.errors import CorruptFileError
 from .core.meta import CONJUGATED, NEGATED, Meta
@@ -137,7 +138,7 @@ def sparse_parts(tensor):
 
 def layout_named(name) -> layout:
     """The layout of this name.  CorruptFileError for others."""
-    found = {str(known): known for known in LAYOUTS}.get(name)
+    found = {str(known): known for known in (*LAYOUTS, jagged)}.get(name)
     if found is None:
         raise CorruptFileError(f"a tensor with the layout {name}", "torch.strided, or one of those of sparse tensors",
                                "convert it with to_dense() before it is saved")
@@ -154,6 +155,14 @@ def rebuild_sparse(layout, parts):
         indices, values, size, *coalesced = parts
         return sparse_coo_tensor(indices, values, tuple(size), is_coalesced=coalesced[0] if coalesced else None)
     return sparse_compressed_tensor(*parts[:3], tuple(parts[3]), layout=layout)
+
+
+def rebuild_nested(rows, starts, lengths, at, layout):
+    """A nested tensor from its parts.  RuntimeError for parts that do not fit together."""
+    from ..nested.tensor import restored
+    made = restored(rows, starts, lengths, at, layout)
+    made.ragged.check(rows.size(at - 1))
+    return made
 
 
 BUILDERS = {"_rebuild_tensor_v2": rebuild_tensor, "_rebuild_tensor_v3": rebuild_as,

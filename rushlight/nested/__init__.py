@@ -49,7 +49,7 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     if isinstance(ts, Nested):
         if layout not in (None, ts.layout):
             raise RuntimeError("as_nested_tensor(): Converting between nested tensor layouts is not supported")
-        return ts if dtype is None else ts.to(dtype)
+        return ts if dtype in (None, ts.dtype) else ts.to(dtype)
     if isinstance(ts, Tensor):
         if ts.dim() < 2:
             raise RuntimeError(f"as_nested_tensor(): Expected tensor argument to have dim > 1, but got dim={ts.dim()}")

@@ -140,3 +140,8 @@ class Ragged:
     def offsets(self):
         """``starts`` as kernels read them: what was checked, which nobody else writes to."""
         return self.made("offsets", lambda: [*self.read()[0], self.end])
+
+
+def is_nested_int(size) -> bool:
+    """Whether a size stands for a dimension that differs from example to example."""
+    return isinstance(size, Ragged)

@@ -212,12 +212,9 @@ def over_batch(func, x: Nested, given, named):
         raise RuntimeError(
             f"{func.name}(): reducing along the batch dimension but not the ragged dimension is not supported for "
             "nested tensors")
-    if given["keepdim"]:
-        raise RuntimeError(
-            f"{func.name}(): reducing over the batch with keepdim=True is not supported for nested tensors; unsqueeze "
-            "the result")
     dims = tuple(sorted(d - 1 for d in named if d))
-    return call(func, {**given, "input": contiguous(x).rows, "dim": dims or None})
+    found = call(func, {**given, "input": contiguous(x).rows, "dim": dims or None})
+    return found.unsqueeze(0) if given["keepdim"] else found
 
 
 # --- 3. along the ragged dimension ------------------------------------------------------------------------------------

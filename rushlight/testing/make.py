@@ -20,14 +20,16 @@ def make_tensor(*shape, dtype, device=None, low=None, high=None, requires_grad=F
         made = torch.randint(0, 2, wide).bool()
     elif dtype.is_floating_point or dtype.is_complex:
         low, high = -9 if low is None else low, 9 if high is None else high
-        real = dtype.to_real()
+        real = dtype.to_real() if dtype.to_real().itemsize > 1 else torch.float32  # floats of a byte are rounded
         made = torch.rand(wide, dtype=real) * (high - low) + low
         made = torch.complex(made, torch.rand(wide, dtype=real) * (high - low) + low) if dtype.is_complex else made
+        made = made.to(dtype)
     else:
         low = (0 if dtype is torch.uint8 else -9) if low is None else low
         made = torch.randint(int(low), int(10 if high is None else high), wide, dtype=dtype)
+    made = made if device is None else made.to(device)
     if noncontiguous and shape:
         made = made[..., ::2]
     if exclude_zero:
-        made = torch.where(made == 0, torch.ones((), dtype=dtype), made)
+        made = torch.where(made == 0, torch.ones((), dtype=dtype, device=made.device), made)
     return made.requires_grad_(requires_grad)

@@ -169,3 +169,16 @@ def test_compiled():
         write(inferred(rl, 5))
     with rl.inference_mode():
         assert write(inferred(rl, 5)).tolist() == [2.0] * 5
+
+
+def test_views_of_inference_tensors_want_no_gradient():
+    import torch as judge
+
+    import rushlight
+
+    def seen(torch):
+        with torch.inference_mode():
+            x = torch.ones(2, 3, requires_grad=True)
+            v = x.view(-1)
+        return [(t.requires_grad, t._is_view(), t.is_leaf, t.is_inference()) for t in (x, v)]
+    assert seen(rushlight) == seen(judge)

@@ -1,5 +1,6 @@
 """Nested tensors: beside torch, and beside the same computed example by example."""
 import copy
+import io
 import math
 import pickle
 
@@ -326,3 +327,30 @@ def test_in_inference_mode():
         made = rushlight.nested.nested_tensor([rushlight.ones(2, 3), rushlight.zeros(1, 3)], layout=rushlight.jagged)
         assert [part.shape[0] for part in made.unbind()] == [2, 1] and (made * 2).to_padded_tensor(0.0).sum() == 12
         assert made._values.shape == (3, 3) and made._offsets.tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.parametrize("layout", ["jagged", "strided"])
+def test_files_keep_nested_tensors(layout, safe):
+    x = rushlight.nested.nested_tensor(parts(), layout=getattr(rushlight, layout), requires_grad=True)
+    file = io.BytesIO()
+    rushlight.save({"x": x}, file)
+    file.seek(0)
+    y = rushlight.load(file, weights_only=safe)["x"]
+    assert y.layout is x.layout and y.requires_grad and [v.tolist() for v in y.unbind()] == [
+        v.tolist() for v in x.unbind()]
+
+
+def test_sums_over_the_batch_keep_dimensions_as_asked():
+    ours = rushlight.nested.nested_tensor(parts(), layout=rushlight.jagged)
+    theirs = torch.nested.nested_tensor(list(map(torch.from_numpy, parts())), layout=torch.jagged)
+    for dims in ((0, 1), (0, 1, 2)):
+        got, wanted = ours.sum(dims, keepdim=True), theirs.sum(dims, keepdim=True)
+        assert tuple(got.shape) == tuple(wanted.shape) and np.allclose(got.numpy(), wanted.numpy(), atol=1e-5)
+
+
+def test_a_nested_tensor_is_itself_where_nothing_differs():
+    x = rushlight.nested.nested_tensor(parts(), layout=rushlight.jagged)
+    assert rushlight.nested.as_nested_tensor(x, dtype=rushlight.float32, layout=rushlight.jagged) is x
+    from rushlight.fx.experimental.symbolic_shapes import is_nested_int
+    assert is_nested_int(x.shape[1]) and not is_nested_int(3)

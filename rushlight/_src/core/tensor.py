@@ -207,7 +207,7 @@ Tensor.itemsize_ = property(lambda self: self._meta.itemsize)
 
 @attach
 def _is_view(self) -> bool:
-    return self._base is not None
+    return self._base is not None and (self._storage is None or self._storage.version >= 0)
 
 
 @attach
@@ -328,7 +328,8 @@ Tensor.__module__ = __name__.partition(".")[0]  # where users find it
 def requires_grad(self) -> bool:
     """Whether operators on this tensor are recorded for the backward pass."""
     base = self._base
-    return bool(self._needs_grad) or base is not None and (calls.joins(self) or bool(base._needs_grad))
+    return bool(self._needs_grad) or base is not None and (
+        calls.joins(self) or bool(base._needs_grad) and (self._storage is None or counter(self).version >= 0))
 
 
 def _set_requires_grad(self, value):
@@ -338,8 +339,8 @@ def _set_requires_grad(self, value):
     if self._step is not None:
         if not value:
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-                "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
+                "a subgraph that doesn't require differentiation use var_no_grad = var.detach().")
         return
     if value and counter(self).version < 0 and not is_inference_mode_enabled():
         raise InferenceTensorError(

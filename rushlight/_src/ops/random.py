@@ -45,6 +45,8 @@ def uniform_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
         high = P.floor(P.mul(high, 2.0**-5))
         low = P.floor(P.mul(low, 2.0**-6))
         return P.mul(P.add(P.mul(high, 2.0**26), low), 2.0**-53)
+    if dtype.itemsize == 1:
+        raise NotImplementedError(f'"check_uniform_bounds" not implemented for {dtype}')
     bits = P.random_bits(seed, offset, shape=tuple(size))
     places = {"float32": 24, "float16": 11, "bfloat16": 8}[dtype.name]
     whole = P.convert(P.right_shift(bits, 32 - places), dtype=float32)
