@@ -353,8 +353,8 @@ class PixelPlan:
         used = [tap for tap in kernel_taps if tap in targets]
         sources = [[w.tap(tap) * size + at if at >= 0 else -1 for at in one] for tap in used for one in offsets]
         places = [place(tap, word) for tap in used for word in range(words)]
-        return pixels_weights.word_kernel(kind, vectors), np.array(sources, np.int64), np.array(places, np.int64), len(
-            sources)
+        kernel = pixels_weights.word_kernel(kind, vectors, w.lane == 1)
+        return kernel, np.array(sources, np.int64), np.array(places, np.int64), len(sources)
 
     # --- products -----------------------------------------------------------------------------------------------------
     def cycles(self):

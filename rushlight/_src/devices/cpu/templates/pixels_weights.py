@@ -31,10 +31,10 @@ def line_kernel(numbers, vectors, taps):
     return jit.build(key, lambda: _text(numbers, vectors, lambda *at: _line(*at, taps)), ["weights"])["weights"]
 
 
-def word_kernel(numbers, vectors):
-    """The same for lanes that lie anyhow."""
-    key = f"pixel weights by words {numbers} {vectors}"
-    return jit.build(key, lambda: _text(numbers, vectors, _word), ["weights"])["weights"]
+def word_kernel(numbers, vectors, near=False):
+    """The same for lanes that lie anyhow; `near`: neighbouring lanes are neighbours."""
+    key = f"pixel weights by words {numbers} {vectors} {near}"
+    return jit.build(key, lambda: _text(numbers, vectors, lambda *at: _word(*at, near)), ["weights"])["weights"]
 
 
 def squares(channels, taps, numbers):
@@ -96,8 +96,8 @@ def _line(f, s, numbers, k, source, target, left, taps):
         f.store(pack.collected(f, found, [lane * taps + tap for lane in range(lanes)]), f.offset(target, to), align=4)
 
 
-def _word(f, s, numbers, k, source, target, left):
-    word = _joined(f, s, numbers, k, source, s.lane_stride, f.lane_mask(left, numbers.lanes))
+def _word(f, s, numbers, k, source, target, left, near):
+    word = _joined(f, s, numbers, k, source, None if near else s.lane_stride, f.lane_mask(left, numbers.lanes))
     f.store(word, f.offset(target, f.load(i64, f.offset(s.targets, k, i64))), align=4)
 
 
