@@ -11,7 +11,7 @@ import pytest
 from rushlight._src.core import cache
 from rushlight._src.core.apart import apart
 from rushlight._src.core.native import loader
-from rushlight._src.devices.cpu.llvm import jit, jumps
+from rushlight._src.devices.cpu.llvm import jit, stubs
 from rushlight._src.devices.cpu.llvm.compile_queue import CompileQueue
 from rushlight._src.devices.cpu.llvm.builder import Module, Value
 from rushlight._src.devices.cpu.llvm.generate import Agreement
@@ -282,10 +282,10 @@ def test_threads_that_want_a_setting_otherwise_wait():
 
 
 def test_more_jumps_than_a_page_holds():
-    found = {jumps.new() for _ in range(2 * jumps.SIZE // jumps.EACH)} if jumps.possible() else {0}
+    found = {stubs.new() for _ in range(2 * stubs.SIZE // stubs.EACH)} if stubs.possible() else {0}
     target = jit.build("behind a jump", lambda: adding(2), ["add"])["add"]
-    for jump in found if jumps.possible() else ():
-        jumps.lead(jump, target)
+    for jump in found if stubs.possible() else ():
+        stubs.lead(jump, target)
         assert call({"add": jump}, 5) == 7
 
 

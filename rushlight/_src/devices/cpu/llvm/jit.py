@@ -3,7 +3,7 @@
 Text becomes an object file with code generation only (no mid-end passes: the builder writes final form), the object
 file is cached on disk, and our own loader, or ORC where that does not know the format, puts it into memory. Objects
 stay loaded for the life of the process. LLVM itself is loaded when something is compiled for the first time: with a
-warm cache it never is.  While a plan is made (``ahead``), code is generated on a second thread, and jumps stand for
+warm cache it never is.  While a plan is made (``ahead``), code is generated on a second thread, and stubs stand for
 what is not there yet.
 """
 
@@ -21,7 +21,7 @@ from ....core.native import loader
 from ....core import cache
 from ....core.apart import apart
 from ....core.forking import guarded
-from . import jumps
+from . import stubs
 from .bindings import bindings
 from .compile_queue import CompileQueue
 from .features import host
@@ -134,7 +134,7 @@ def build(key, make_text, exports, imports=None, level=1):
     with _lock:
         if key in _pending:
             if _is_ahead():
-                return _pending[key].jumps
+                return _pending[key].stubs
             settle()
         found = _built.get(key)
         return _load(key, make_text, exports, imports, level) if found is None else found
@@ -162,8 +162,8 @@ def _begin(key, digest, text, exports, level):
     global _line
     _line = _line or CompileQueue()
     _pending[key] = one = _line.add(text, level)
-    one.digest, one.jumps = digest, {name: jumps.new() for name in exports}
-    return one.jumps
+    one.digest, one.stubs = digest, {name: stubs.new() for name in exports}
+    return one.stubs
 
 
 def settle():
@@ -192,9 +192,9 @@ def settle():
 def _settled(one):
     image = one.image()
     cache.put("object", one.digest, image)
-    for name, address in link(image, list(one.jumps)).items():
-        jumps.lead(one.jumps[name], address)
-    return _remember(one.digest, one.jumps, None)
+    for name, address in link(image, list(one.stubs)).items():
+        stubs.lead(one.stubs[name], address)
+    return _remember(one.digest, one.stubs, None)
 
 
 @functools.lru_cache(maxsize=None)
@@ -212,7 +212,7 @@ def _load(key, make_text, exports, imports, level):
     found = _loaded.get(digest, {})
     if not all(name in found for name in exports):
         image = cache.get("object", digest)
-        if (image is None and _is_ahead() and not sys.is_finalizing() and not imports and jumps.possible()
+        if (image is None and _is_ahead() and not sys.is_finalizing() and not imports and stubs.possible()
             and not assembly_log.isEnabledFor(logging.DEBUG)):
             return _begin(key, digest, make_text(), exports, level)
         if image is None:

@@ -1,6 +1,6 @@
-"""Addresses for functions that are still being compiled: each is a jump, whose target is filled in when there is one.
+"""Stubs: addresses of functions that are still being compiled.  Each is a jump whose target is filled in later.
 
-A jump costs a nanosecond and stays for good, so a plan can hold a function's address before the function exists, and
+A stub costs a nanosecond and stays for good, so a plan can hold a function's address before the function exists, and
 need not be looked through afterwards.  x86-64 only.
 """
 import ctypes
@@ -11,12 +11,12 @@ import struct
 import sys
 
 SIZE = mmap.PAGESIZE
-EACH = 8  # bytes of a jump, and of its target
+EACH = 8  # bytes of a stub, and of its target
 _pages: list = []  # never unmapped: a thread may still run code when the interpreter goes
 
 
 class Page:
-    """A page of jumps, each through the 8 bytes that lie as far into the next page."""
+    """A page of stubs, each a jump through the 8 bytes that lie as far into the next page."""
 
     def __init__(self):
         memory = mmap.mmap(-1, 2 * SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
@@ -31,7 +31,7 @@ class Page:
 
 @functools.cache
 def possible() -> bool:
-    """Whether this machine has such jumps."""
+    """Whether stubs can be made on this machine."""
     if sys.platform == "win32" or platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     try:
