@@ -47,7 +47,7 @@ class Schema:
         operator = overload.op
         self.name, self.overload_name = (f"{overload.namespace}::{overload._opname}",
                                          "" if overload._overloadname == "default" else overload._overloadname)
-        self.is_mutable = bool(operator is not None and operator.facts.get("into") is not None)
+        self.is_mutable = bool(operator is not None and operator.traits.get("into") is not None)
         self.arguments = [] if operator is None or operator.signature is None else list(
             operator.signature.parameters.values())
 
@@ -80,7 +80,7 @@ class OpOverload(Callable):
 
     @property
     def is_view(self):
-        return bool(self.op is not None and self.op.facts.get("view"))
+        return bool(self.op is not None and self.op.traits.get("view"))
 
     def name(self) -> str:
         """``aten::add.Tensor``"""
@@ -262,7 +262,7 @@ def overload_of(op, args, kwargs) -> OpOverload:
     """The overload that a call of an operator (or of what is named so) means."""
     if isinstance(op, str):
         return getattr(ops.aten, op).overload("default")
-    owner = op.facts.get("library")
+    owner = op.traits.get("library")
     if owner is not None:
         return owner.overload("default")
     where, _, last = op.name.rpartition(".")

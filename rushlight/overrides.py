@@ -132,7 +132,7 @@ def is_tensor_method_or_property(func) -> bool:
 def resolve_name(f):
     """The name by which users call a function: ``torch.sin``."""
     if isinstance(f, Op):
-        return f"torch.{f.name}" if not f.facts.get("method_only") else f"torch.Tensor.{f.name}"
+        return f"torch.{f.name}" if not f.traits.get("method_only") else f"torch.Tensor.{f.name}"
     if str(f).startswith("<method-wrapper"):
         return f"torch.Tensor.{getattr(getattr(f.__self__, 'fget', None), '__name__', '?')}.{f.__name__}"
     module = getattr(f, "__module__", None)

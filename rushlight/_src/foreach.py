@@ -55,7 +55,7 @@ def function_of(name: str):
     """What a function on lists calls for each: an operator that tensors have as a method, or one and a copy of its
     result into the tensor; None for others."""
     if name in OPS:
-        return OPS[name] if OPS[name].facts.get("namespace") == "" else None
+        return OPS[name] if OPS[name].traits.get("namespace") == "" else None
     whole = function_of(name[:-1]) if name.endswith("_") else None
     return written(whole) if whole is not None else powsum if name == "powsum" else None
 

@@ -283,14 +283,14 @@ class FakeTensorMode(TorchDispatchMode):
         for one, leaf in zip(inner, leaves):
             if isinstance(leaf, FakeTensor) and (leaf._meta is not one._meta or leaf._offset != one._offset):
                 leaf._meta, leaf._offset = one._meta, one._offset
-        if op.facts.get("into") is not None and isinstance(args[0], FakeTensor):
+        if op.traits.get("into") is not None and isinstance(args[0], FakeTensor):
             args[0].constant = None
         return self.wrapped(result, where, back, known)
 
     def of_constants(self, op, leaves, spec):
         """The result where every tensor among the arguments is a known number, None otherwise."""
         tensors = [leaf for leaf in leaves if isinstance(leaf, FakeTensor)]
-        if any(t.constant is None for t in tensors) or op.facts.get("into") is not None or op.facts.get("random"):
+        if any(t.constant is None for t in tensors) or op.traits.get("into") is not None or op.traits.get("random"):
             return None
         values = [leaf.constant if isinstance(leaf, FakeTensor) else devices.cpu if isinstance(leaf, devices.device)
                   else leaf for leaf in leaves]

@@ -257,13 +257,13 @@ def operator_under(target):
 def writes(target) -> bool:
     """Whether a call writes into an argument."""
     found = operator_under(target)
-    return isinstance(found, Op) and found.facts.get("into") is not None
+    return isinstance(found, Op) and found.traits.get("into") is not None
 
 
 def is_random(target) -> bool:
     """Whether a call draws random numbers, and so moves the stream on."""
     found = operator_under(target)
-    return isinstance(found, Op) and bool(found.facts.get("random"))
+    return isinstance(found, Op) and bool(found.traits.get("random"))
 
 
 IMPURE = {setattr, operator.setitem, operator.delitem, print, *(getattr(operator, name) for name in (

@@ -118,7 +118,7 @@ class CustomOperator:
         self.primitives: dict = {}
         self.op = make(f"{namespace}::{name}", self.run, None, schema.signature, 0, composite=True)
         self.functional = make(f"{namespace}::{name}", self.opaque, None, positional(schema.signature), 0)
-        self.packet = self.op.facts["library"] = OpOverloadPacket(namespace, name, self.op)
+        self.packet = self.op.traits["library"] = OpOverloadPacket(namespace, name, self.op)
         self.packet.custom = self
         getattr(ops, namespace).packets[name] = self.packet
 

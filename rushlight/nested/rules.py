@@ -1,6 +1,6 @@
 """What operators do with nested tensors.
 
-1. An operator that is elementwise, or says that it looks at last dimensions only (the fact ``by_rows``), acts on the
+1. An operator that is elementwise, or says that it looks at last dimensions only (the trait ``by_rows``), acts on the
   rows of all examples at once.
 2. One that takes dimensions acts on rows too, with dimensions counted from theirs, unless the ragged one is among them.
 3. One along the ragged dimension acts on each example; sums and their kin do so for all at once.
@@ -40,9 +40,9 @@ def answer(func, args, kwargs):
             with DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         raise unsupported(name, args)
-    if func.facts.get("by_rows"):
+    if func.traits.get("by_rows"):
         return on_rows(func, args, kwargs)
-    if func.facts.get("composite"):
+    if func.traits.get("composite"):
         return func.body(*args, **kwargs)
     if any(name in func.signature.parameters for name in DIMENSIONS):
         return along(func, args, kwargs)

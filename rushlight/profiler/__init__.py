@@ -114,11 +114,11 @@ class Recorder(Watching):
             result = run()
         finally:
             self.finish(event)
-        if self.memory and not op.facts.get("composite"):
+        if self.memory and not op.traits.get("composite"):
             event.cpu_memory_usage = new_bytes(result, (*args, *kwargs.values()))
             for parent in ancestors(event):
                 parent.cpu_memory_usage += event.cpu_memory_usage
-        if self.flops and not op.facts.get("composite"):
+        if self.flops and not op.traits.get("composite"):
             from ..utils.flop_counter import flops_of
             event.flops = flops_of(op, args, kwargs)
         return result

@@ -33,7 +33,7 @@ def answer(func, args, kwargs):
     if isinstance(func, Op):
         if kwargs.get("out") is not None:
             return given_out(func, args, dict(kwargs))
-        if func.facts.get("into") == 0:
+        if func.traits.get("into") == 0:
             return written(func, args, kwargs)
     name = func.name if isinstance(func, Op) else member(func)
     if name in WITHOUT_ELEMENTS:

@@ -120,7 +120,7 @@ class FlopCounterMode(Watching):
         from .._ops import overload_of
         from .._src.core.op import OPS
         result = run()
-        if op.facts.get("composite"):
+        if op.traits.get("composite"):
             return result
         count = self.custom[op](*args, **kwargs, out_val=result) if op in self.custom else flops_of(op, args, kwargs)
         if count:

@@ -17,7 +17,7 @@ ELSEWHERE = {"log1p": "the sample leaves its domain", "special.entr": "the sampl
 def test_second_derivative(name, index):
     if name in ELSEWHERE:
         pytest.skip(ELSEWHERE[name])
-    sample = OPS[name].facts["samples"][index]
+    sample = OPS[name].traits["samples"][index]
     values = arguments(name, sample)
     paths = list(places(values))
     inputs = [rl.tensor(np.asarray(at(values, p)), requires_grad=True) for p in paths]

@@ -22,15 +22,15 @@ def programs(tmp_path, monkeypatch):
 
     def named(plan, *rows):
         name_backward(plan, *rows)
-        for operator in (plan.derived, plan.spending, *plan.derived.facts.get("recorded", ())[:1]):
-            graph = operator and operator.facts["derived"]
+        for operator in (plan.derived, plan.spending, *plan.derived.traits.get("recorded", ())[:1]):
+            graph = operator and operator.traits["derived"]
             if graph and not isinstance(graph, store.Underived):
-                identity = operator.facts["identities"][plan.constants] if plan.constants else operator.facts[
+                identity = operator.traits["identities"][plan.constants] if plan.constants else operator.traits[
                     "identity"]
                 if plan.constants:  # one operator for all sizes has an identity for each
-                    graph = family.Settling(graph, dict(zip(operator.facts["symbols"].values(), plan.constants)))
-                shown = store.deferred(graph)[0], operator.facts.get("spends"), plan.saves[
-                    :len(operator.facts["inputs"])]
+                    graph = family.Settling(graph, dict(zip(operator.traits["symbols"].values(), plan.constants)))
+                shown = store.deferred(graph)[0], operator.traits.get("spends"), plan.saves[
+                    :len(operator.traits["inputs"])]
                 assert found.setdefault(identity, shown)[:2] == shown[:2]
 
     monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path))
@@ -52,7 +52,7 @@ def test_plans_of_one_identity_are_one_program_whichever_way_they_came_about(pro
         rl.manual_seed(0)
 
     for name, k in SOME:
-        sample = operators.OPS[name].facts["samples"][k]
+        sample = operators.OPS[name].traits["samples"][k]
         values = arguments(name, sample)
 
         def computed():

@@ -172,7 +172,7 @@ def test_users_operators_are_not_stored(folder):
     assert x.grad.tolist() == [3, 3]
     from rushlight._src.capture import backends
     for operator in backends.operators.values():
-        assert "Double" not in str(getattr(operator, "facts", {}).get("derived"))
+        assert "Double" not in str(getattr(operator, "traits", {}).get("derived"))
 
 
 def test_gradients_of_gradients_come_from_the_store(folder):
@@ -195,7 +195,7 @@ def test_plans_of_one_key_have_backward_programs_of_their_own(folder):
                   3.0: [[45 / 91 ** (2 / 3), -10 / 9 ** (2 / 3)], [80 / 91 ** (2 / 3), 40 / 9 ** (2 / 3)]]}[order]
         assert torch.allclose(x.grad, torch.tensor(wanted)), order
     plans_of_keys = [found.function.known for found in vector_norm.plans.values() if found.large == CHOICE]
-    known = [plan.derived.facts["identity"] for alternatives in plans_of_keys for _, plan in alternatives
+    known = [plan.derived.traits["identity"] for alternatives in plans_of_keys for _, plan in alternatives
              if plan.derived]
     assert len(known) > 2 and len(set(known)) == len(known)
 

@@ -90,7 +90,7 @@ def enlarged(value):
 
 @pytest.mark.parametrize("name,index", SAMPLED, ids=IDS)
 def test_results_and_gradients_are_those_of_single_sizes(name, index, forget, forced):
-    sample = OPS[name].facts["samples"][index]
+    sample = OPS[name].traits["samples"][index]
     given = [arguments(name, sample)]
     given.append(list(map(enlarged, given[0])))
     wanted = []

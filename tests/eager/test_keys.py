@@ -38,7 +38,7 @@ def bare(part):
 
 def test_no_operator_has_a_plan_whose_key_is_vague():
     for name, index in SAMPLED:
-        sample = OPS[name].facts["samples"][index]
+        sample = OPS[name].traits["samples"][index]
         if any(isinstance(v, (bool, float, complex)) for v in (*sample.args, *sample.kwargs.values())):
             OPS[name](*(build(torch, v, torch.tensor) for v in arguments(name, sample)), **sample.kwargs)
     keys = [(name, key) for name, op in OPS.items() for key in list(op.plans)]

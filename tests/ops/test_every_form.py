@@ -48,7 +48,7 @@ def same(got, wanted, rtol=1e-9):
 def test_elements_that_lie_apart(name, index):
     if name in BY_PLACE:
         pytest.skip(BY_PLACE[name])
-    sample = OPS[name].facts["samples"][index]
+    sample = OPS[name].traits["samples"][index]
     values = arguments(name, sample)
     try:
         wanted = results(name, sample, values, rl.tensor)
@@ -60,7 +60,7 @@ def test_elements_that_lie_apart(name, index):
 
 @pytest.mark.parametrize("name,index", FIRST, ids=[n for n, _ in FIRST])
 def test_no_elements(name, index):
-    sample = OPS[name].facts["samples"][index]
+    sample = OPS[name].traits["samples"][index]
     values = arguments(name, sample)
     sizes = [a.shape[0] for a in each_array(values) if a.ndim]
     if theirs(name) is None or not sizes:
@@ -92,9 +92,9 @@ def cut(values, size):
 
 @pytest.mark.parametrize("name,index", FIRST, ids=[n for n, _ in FIRST])
 def test_into_given_memory(name, index):
-    if OPS[name].facts.get("view") or OPS[name].facts.get("composite"):
+    if OPS[name].traits.get("view") or OPS[name].traits.get("composite"):
         pytest.skip("views take no out=, composites their own")
-    sample = OPS[name].facts["samples"][index]
+    sample = OPS[name].traits["samples"][index]
     inputs = [build(rl, v, rl.tensor) for v in arguments(name, sample)]
     wanted = OPS[name](*inputs, **sample.kwargs)
     if not isinstance(wanted, rl.Tensor) or "out" in sample.kwargs:
@@ -105,12 +105,12 @@ def test_into_given_memory(name, index):
         same([out], [wanted])
 
 
-IN_PLACE = [(n, k) for n, k in FIRST if n + "_" in OPS and not OPS[n].facts.get("inplace_view")]
+IN_PLACE = [(n, k) for n, k in FIRST if n + "_" in OPS and not OPS[n].traits.get("inplace_view")]
 
 
 @pytest.mark.parametrize("name,index", IN_PLACE, ids=[n for n, _ in IN_PLACE])
 def test_in_place(name, index):
-    sample = OPS[name].facts["samples"][index]
+    sample = OPS[name].traits["samples"][index]
     inputs = [build(rl, v, rl.tensor) for v in arguments(name, sample)]
     wanted = OPS[name](*inputs, **sample.kwargs)
     if tuple(wanted.shape) != tuple(inputs[0].shape) or wanted.dtype is not inputs[0].dtype:
@@ -126,7 +126,7 @@ def test_in_place(name, index):
 def test_sizes_as_symbols(name, index):
     if name in BY_PLACE:
         pytest.skip(BY_PLACE[name])
-    sample = OPS[name].facts["samples"][index]
+    sample = OPS[name].traits["samples"][index]
     inputs = [build(rl, v, rl.tensor) for v in arguments(name, sample)]
     wanted = list(flat([OPS[name](*inputs, **sample.kwargs)]))
     compiled = rl.compile(lambda *values: OPS[name](*values, **sample.kwargs), dynamic=True)

@@ -8,7 +8,7 @@ import rushlight  # noqa: E402
 from rushlight._src.core.op import OPS, Sample  # noqa: E402
 
 NOT_PUBLIC = [name for name in OPS if name.split(".")[-1].startswith("_") or name.startswith("prims.")]
-SAMPLED = [(name, k) for name, op in OPS.items() for k in range(len(op.facts.get("samples", ())))
+SAMPLED = [(name, k) for name, op in OPS.items() for k in range(len(op.traits.get("samples", ())))
            if name not in NOT_PUBLIC and not name.endswith("_")]
 POSITIVE = {"log", "log2", "log10", "sqrt", "rsqrt", "lgamma", "digamma", "pow", "float_power", "xlogy", "rpow"}
 UNIT = {"asin", "acos", "atanh", "erfinv", "logit"}
@@ -78,7 +78,7 @@ def energy(x):
 def test_against_torch(name, index):
     if name in OURS_ONLY or theirs(name) is None:
         pytest.skip("no such name in torch")
-    sample = OPS[name].facts["samples"][index]
+    sample = OPS[name].traits["samples"][index]
     values = arguments(name, sample)
     ours = [build(rushlight, v, lambda a: rushlight.tensor(a, requires_grad=True)) for v in values]
     judge = [build(torch, v, lambda a: torch.tensor(a, requires_grad=True)) for v in values]

@@ -39,7 +39,7 @@ def filled(values, given):
 
 
 def prepared(name, index):
-    sample = OPS[name].facts["samples"][index]
+    sample = OPS[name].traits["samples"][index]
     values = arguments(name, sample)
     if name in POSITIVE:
         values[0] = np.abs(values[0])

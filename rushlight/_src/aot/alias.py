@@ -53,11 +53,11 @@ class Recording(Trace):
 
     # --- writing ------------------------------------------------------------------------------------------------------
     def call(self, op: Op, args, kwargs):
-        into = op.facts.get("into")
+        into = op.traits.get("into")
         if into is not None and self.writes:
             return self.write_result(op, into, args, kwargs)
         result = super().call(op, args, kwargs)
-        if op.facts.get("view") and isinstance(result, Traced):
+        if op.traits.get("view") and isinstance(result, Traced):
             source = args[0] if args else next(iter(kwargs.values()))
             if isinstance(source, Traced) and result is not source:
                 relate(result, source)
@@ -65,8 +65,8 @@ class Recording(Trace):
 
     def write_result(self, op: Op, into: int, args, kwargs):
         target = list(bind(op, args, kwargs).values())[into]
-        some = bool(op.facts.get("some")) and is_expanded(target._meta)  # such a target keeps what is not written
-        if not some and not op.facts.get("uniform"):
+        some = bool(op.traits.get("some")) and is_expanded(target._meta)  # such a target keeps what is not written
+        if not some and not op.traits.get("uniform"):
             check_distinct(op.name, target._meta)
         value = super().call(op, args, kwargs)
         check_shape(value._meta, target._meta)

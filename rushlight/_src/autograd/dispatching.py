@@ -20,11 +20,11 @@ class ViewWrittenError(NotImplementedError):
 def call(op: Op, args, kwargs, kinds):
     """The answer of the classes among the arguments, recorded for the backward pass."""
     whole = next((kind for kind in kinds if hasattr(kind, "__operator__")), None)
-    if opened(op) and (whole is None or op.facts.get("composite")):
+    if opened(op) and (whole is None or op.traits.get("composite")):
         # of simpler operators, each of which is answered
         return body_of(op, args)(*args, **kwargs) if whole is None else whole.__operator__(op, args, kwargs)
     wanted = tensors_of((*args, *kwargs.values()))
-    if not (is_recording() and any(t._needs_grad for t in wanted)) or op.facts.get("detaches"):
+    if not (is_recording() and any(t._needs_grad for t in wanted)) or op.traits.get("detaches"):
         return answered(op, args, kwargs, kinds)
     refuse_leaf(op, args)
     refuse_view(op, args)
@@ -35,7 +35,7 @@ def call(op: Op, args, kwargs, kinds):
 
 def refuse_leaf(op, args):
     """LeafWrittenError where a leaf that wants a gradient is written while gradients are recorded."""
-    at = op.facts.get("into")
+    at = op.traits.get("into")
     if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._needs_grad and args[
             at]._step is None:
         raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
@@ -45,7 +45,7 @@ def refuse_leaf(op, args):
 
 def refuse_view(op, args):
     """ViewWrittenError where a view is written while gradients are recorded: what it shows would not know."""
-    at = op.facts.get("into")
+    at = op.traits.get("into")
     if at is not None and at < len(args) and getattr(args[at], "_shows", False):
         raise ViewWrittenError(
             f"{op.name}: a view of a {type(args[at]).__name__} is written while gradients are recorded, of which its "
@@ -56,8 +56,8 @@ def refuse_view(op, args):
 def opened(op) -> bool:
     """Whether an operator is seen as those of its body: not those that make tensors of the kind of another, which no
     simpler operator is asked for, nor those whose results have sizes that data decide."""
-    return "library" not in op.facts and not op.facts.get("fresh") and "unmeasured" not in op.rules and (
-        op.facts.get("composite") or op.name not in OPS)
+    return "library" not in op.traits and not op.traits.get("fresh") and "unmeasured" not in op.rules and (
+        op.traits.get("composite") or op.name not in OPS)
 
 
 def answered(op, args, kwargs, kinds):
@@ -67,7 +67,7 @@ def answered(op, args, kwargs, kinds):
         if hasattr(kind, "__operator__"):
             return kind.__operator__(op, args, kwargs)
     func = overload_of(op, args, kwargs)
-    packet = op.facts.get("library")
+    packet = op.traits.get("library")
     for kind in kinds:
         rule = packet and packet.custom.rules.dispatch.get(kind)
         result = rule(kind, func, kinds, tuple(args), kwargs) if rule else kind.__torch_dispatch__(func, kinds,

@@ -106,7 +106,7 @@ class Reverse(Level):
         return bool(mine.grad)
 
     def mutate(self, op, args, kwargs):
-        target = args[op.facts["into"]]
+        target = args[op.traits["into"]]
         if self.owns(target) and target.place is not None and target.place[0].pull is None and self.recording():
             raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
                                    "a result, or a leaf without gradient",
@@ -116,7 +116,7 @@ class Reverse(Level):
     def answer(self, op: Op, tensors, args, kwargs):
         places = [t.place if self.owns(t) else None for t in tensors]
         wanted = tuple([k for k, p in enumerate(places) if p is not None])
-        noted = wanted and mine.grad and not op.facts.get("detaches")
+        noted = wanted and mine.grad and not op.traits.get("detaches")
         with Beneath(self):
             if noted:
                 return self.note(op, args, kwargs, places, wanted)
@@ -207,9 +207,9 @@ def linearised(op: Op, args, kwargs, wanted) -> tuple:
     values, key = [], [names, wanted]
     describe(given, masks, values, key)
     key = tuple(key)
-    known = op.facts.get("linearised")
+    known = op.traits.get("linearised")
     if known is None:
-        known = op.facts["linearised"] = {}
+        known = op.traits["linearised"] = {}
     choices = known.setdefault(key, [])
     found = next((made for made in choices if made.holds is None or made.holds(given)), None)
     if found is None:
@@ -240,7 +240,7 @@ def describe(given, scalars, values, key):
 
 def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
     # a body of operators may write into what it made
-    trace = Recording() if op.facts.get("composite") and "into" not in op.facts else Trace()
+    trace = Recording() if op.traits.get("composite") and "into" not in op.traits else Trace()
     arguments = Arguments(op, given, names, trace, scalars)
     with trace, recording(1), DisableTorchFunction():  # modes of the program see what it calls, not how that is derived
         results = trace.call(op, arguments.args, arguments.kwargs)
@@ -261,7 +261,7 @@ def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
     made.backward = backward_operator(f"{op.name}.backward", d.backward)
     if d.cut.extras:
         made.forward = backward_operator(f"{op.name}.forward", c.graph)
-    if op.facts.get("random"):
+    if op.traits.get("random"):
         for part in filter(None, (made.forward, made.backward)):
-            part.facts["random"] = True
+            part.traits["random"] = True
     return made

@@ -93,23 +93,23 @@ def declared(operator):
     return operator if operator in (PICK, SHIFT) else own(operator)
 
 
-def operator_of(module: GraphModule, **facts):
+def operator_of(module: GraphModule, **traits):
     """What runs a captured graph: one operator, or a function around it."""
     graph = module.graph
     scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
-    facts |= {"several": True, "captured": True, "inputs": graph.inputs,
+    traits |= {"several": True, "captured": True, "inputs": graph.inputs,
               "symbols": {s.arg[0]: s for s in symbols_in(graph)}}
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
     if not module.plain:
-        facts["shorter"] = lambda part: operator_of(GraphModule(part))
+        traits["shorter"] = lambda part: operator_of(GraphModule(part))
         return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph,
-                    **facts)
+                    **traits)
 
     def body(*values):
         with recording(True):
             return tuple(run(graph, values))
 
-    operator = make("compiled", body, None, signature, scalars, derived=graph, **facts)
+    operator = make("compiled", body, None, signature, scalars, derived=graph, **traits)
 
     def call(*inputs):
         with recording(False):

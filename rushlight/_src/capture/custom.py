@@ -39,7 +39,7 @@ def forward(function, args, flags):
 def operator(function, args):
     """The operator of a call with arguments like these; its own arguments are the tensors among them.
 
-    ``constant`` among its facts holds the positions of results without gradient, once it was traced.
+    ``constant`` among its traits holds the positions of results without gradient, once it was traced.
     """
     places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
     flags = tuple(isinstance(a, Tensor) and bool(a._needs_grad) for a in args)

@@ -103,7 +103,7 @@ class Framework(Part, part="framework"):
         operator_of_call = custom.operator(function, given)
         made = self.run_framework(operator_of_call,
                                   [self.values.from_python(g) for g in given if isinstance(g, Tensor)], {})
-        for k in operator_of_call.facts["constant"]:
+        for k in operator_of_call.traits["constant"]:
             self.containers.item(made, k).fake._needs_grad = 0
         return made
 

@@ -80,7 +80,7 @@ def arguments(node: Node) -> list:
 def settled(node: Node, known) -> bool:
     """Whether a node gives the same whenever it runs."""
     read = arguments(node)
-    return bool(read) and all(n in known for n in read) and not node.op.facts.get("random") and node.op.facts.get(
+    return bool(read) and all(n in known for n in read) and not node.op.traits.get("random") and node.op.traits.get(
         "into") is None
 
 

@@ -56,7 +56,7 @@ def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:
 
 
 def inference(op, args, kwargs, conditions=None) -> Inference:
-    into = op.facts.get("into")
+    into = op.traits.get("into")
     trace, entered = Recording(writes=into is None), []
 
     def enter(value):
@@ -85,7 +85,7 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
     if into is not None:
         same = [into]
     base, metas = None, [r._meta for r in results]
-    if op.facts.get("view") and not several and same == [None]:
+    if op.traits.get("view") and not several and same == [None]:
         root, meta, _ = alias_of(results[0].node, nodes) or (None, metas[0], 0)
         base = nodes.index(root) if root is not None else 0 if op.name == "_pick" else None
         metas = [metas[0].turning(meta.turned)]

@@ -127,10 +127,10 @@ class Recorder(Interpreter):
             raise Break("RB011", f"{op.name}() changes what a tensor is")
         if self.facts is not None and measured(op):
             return self.measure(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
-        if op.facts.get("composite"):
-            self.settings_read.update([op.facts["reads"]] if "reads" in op.facts else ())
+        if op.traits.get("composite"):
+            self.settings_read.update([op.traits["reads"]] if "reads" in op.traits else ())
             return body_of(op, args)(*args, **kwargs)
-        otherwise = op.facts.get("otherwise")
+        otherwise = op.traits.get("otherwise")
         if otherwise is not None and (other := otherwise(*args[1:])) is not None:
             return other(args[0])
         return self.record(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
@@ -221,7 +221,7 @@ class Recorder(Interpreter):
         node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta,
                     where=self.where())
         self.nodes.append(node)
-        grad = bool(mine.grad and any(f._needs_grad for f in fakes) and not op.facts.get("detaches"))
+        grad = bool(mine.grad and any(f._needs_grad for f in fakes) and not op.traits.get("detaches"))
         self.graded |= grad
         if found.writes:
             self.written(node, [getattr(fakes[k], "original", fakes[k]) for k in found.writes], grad)

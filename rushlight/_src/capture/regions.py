@@ -19,7 +19,7 @@ def fold(nodes, outputs, recorder) -> list:
             regions.setdefault(recorder.regions[node], []).append(node)
     for inside in regions.values():
         if not in_stages(inside) and not any(n in recorder.writers or isinstance(n.op, Op)
-                                             and n.op.facts.get("composite") for n in inside):
+                                             and n.op.traits.get("composite") for n in inside):
             nodes = folded(nodes, inside, outputs, recorder)
     return nodes
 

@@ -397,7 +397,7 @@ value.value) in (int, float):
 def detaches(node) -> bool:
     """Whether no gradient flows through a node."""
     plain = node.op is leaf or node.op is gradients and not node.args[-1]
-    return plain or bool(getattr(node.op, "facts",
+    return plain or bool(getattr(node.op, "traits",
                                  {}).get("detaches")) or type(node.meta) is Meta and not node.meta.dtype.is_inexact
 
 

@@ -11,7 +11,7 @@ from .errors import Break
 class Reading:
     """Node operator: a Python function of tensors and numbers. ``method``: the tensor method that it is."""
 
-    facts, kind, rules = {}, None, {}
+    traits, kind, rules = {}, None, {}
 
     def __init__(self, name, function, method=False):
         self.name, self.function, self.method = name, function, method
@@ -40,7 +40,7 @@ def require(condition, error):
 
 PICK = Reading("getitem", operator.getitem)  # one result of a node with several
 SHIFT = Reading("shift", operator.add)  # a position in the random stream, counted on
-SHIFT.facts = {"counts": True}
+SHIFT.traits = {"counts": True}
 ITEM = Reading("item", lambda tensor: tensor.item(), method=True)
 SIZE = Reading("size", lambda tensor, dim: tensor.size(dim), method=True)
 NUMBER = Reading("number", as_is)

@@ -60,10 +60,10 @@ def with_less(graph: Graph) -> Graph:
     without vectors."""
     parts: dict = {}
     for node in graph.nodes:
-        if is_part(node) and "alone" in node.args[0].op.facts:
+        if is_part(node) and "alone" in node.args[0].op.traits:
             parts.setdefault(node.args[0], []).append(node)
     for whole, found in parts.items():
-        index, less = whole.op.facts["alone"]
+        index, less = whole.op.traits["alone"]
         if len(found) == 1 and found[0].params["index"] == index:
             found[0].become(less, whole.args, whole.params)
     return graph.prune() if parts else graph

@@ -117,7 +117,7 @@ class Target:
         """Runs one launch whose slots are all constants, and waits for it."""
         raise NotImplementedError
 
-    def code(self, launches, outputs, **facts):
+    def code(self, launches, outputs, **fields):
         """The program as the device runs it (``code.Code``)."""
         raise NotImplementedError
 

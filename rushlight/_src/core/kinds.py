@@ -124,7 +124,7 @@ class Kind:
 class Elementwise(Kind):
     """out[i] = scalar(x[i], y[i], ...), with broadcasting.
 
-    Facts: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, NotImplemented:
+    Traits: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, NotImplemented:
     one that nobody has written, which raises where it is wanted, a Python 1 or -1 for plus or minus identity);
     ``result`` the dtype where it is not that of the arguments; ``passes`` whether out[i] is x[i], in another dtype at
     most.  In kernels it is the scalar operation of the same name.
@@ -187,7 +187,7 @@ class Convert(Elementwise):
 class View(Kind):
     """out[i] = x[source(i)], or ``value`` where the map leaves x.  Linear, so one ``transpose`` gives both gradients.
 
-    Facts: ``shape(shape, **params)``; ``source(index, shape, **params)`` -> (index, mask or None);
+    Traits: ``shape(shape, **params)``; ``source(index, shape, **params)`` -> (index, mask or None);
     ``transpose(g, shape, **params)``; ``alias(meta, **params)`` -> (strides, offset) or None.
     """
 
@@ -228,7 +228,7 @@ class View(Kind):
 class Recast(Kind):
     """The same memory as numbers of another dtype: complex ones, or the real ones they consist of.
 
-    Facts: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: what x becomes when
+    Traits: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: what x becomes when
     the result is given a value; ``transpose(g)``.
     """
 
@@ -283,7 +283,7 @@ class Turn(Recast):
     """The same memory, of which every element is read as another number, and written so that it is read as the value:
     conjugated, or negated.
 
-    Facts: ``numpy``; ``bit``, that of ``Meta.turned``; ``compute(x)``: the same in memory of its own, its own inverse
+    Traits: ``numpy``; ``bit``, that of ``Meta.turned``; ``compute(x)``: the same in memory of its own, its own inverse
     and transpose.
     """
 
@@ -329,7 +329,7 @@ class Join(Kind):
 
 
 class Reduce(Kind):
-    """Combines over ``dims`` (ascending), which stay as size 1.  Facts: ``combine``, ``numpy``,
+    """Combines over ``dims`` (ascending), which stay as size 1.  Traits: ``combine``, ``numpy``,
     ``gradient(g, y, x, dims)``."""
 
     name, computes = "reduce", True
@@ -416,7 +416,7 @@ class Scatter(Kind):
 
 
 class Create(Kind):
-    """No tensor inputs: constants, counting, the random stream.  Facts: ``numpy``, ``describe(**params)`` -> (shape,
+    """No tensor inputs: constants, counting, the random stream.  Traits: ``numpy``, ``describe(**params)`` -> (shape,
     dtype)."""
 
     name = "create"
@@ -434,7 +434,7 @@ class Create(Kind):
 
 
 class Contract(Kind):
-    """Sums of products over shared dimensions: matrix product, convolution.  Facts: ``numpy``, ``describe``,
+    """Sums of products over shared dimensions: matrix product, convolution.  Traits: ``numpy``, ``describe``,
     ``gradient``, and ``result``, the dtype where it is not that of the first argument."""
 
     name, computes = "contract", True
@@ -453,7 +453,7 @@ class Contract(Kind):
 class Foreign(Kind):
     """Computed by a library on whole arrays (LAPACK, FFT, sorting): it answers every concern itself.
 
-    Facts: ``numpy``; ``describe(*metas, **params)`` -> Meta, tuple of Metas, or None where sizes depend on data;
+    Traits: ``numpy``; ``describe(*metas, **params)`` -> Meta, tuple of Metas, or None where sizes depend on data;
     ``gradient(g, y, *args, **params)``.
     """
 
@@ -473,7 +473,7 @@ class Foreign(Kind):
 
 
 class Scan(Foreign):
-    """out[i] = all elements up to i along ``dim`` combined.  Facts as of Foreign, and ``combine``: add, mul, max or
+    """out[i] = all elements up to i along ``dim`` combined.  Traits as of Foreign, and ``combine``: add, mul, max or
     min."""
 
     name = "scan"

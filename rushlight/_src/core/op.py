@@ -109,30 +109,30 @@ Op.__getattr__ = looked_up
 copyreg.pickle(Op, lambda operator: (named, (operator.name,)))
 
 
-def declare(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
+def declare(name, body=None, kind=None, signature=None, scalars=0, **traits) -> Op:
     """Makes an operator and enters it in the registry (under a name not yet taken)."""
     if name in OPS:
         raise ValueError(f"operator {name!r} is declared twice")
-    made = make(name, body, kind, signature, scalars, **facts)
+    made = make(name, body, kind, signature, scalars, **traits)
     OPS[name] = made
     return made
 
 
-def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
+def make(name, body=None, kind=None, signature=None, scalars=0, **traits) -> Op:
     """An operator outside the registry (derived backwards, a user's compiled function)."""
     made = Op()
     made.name, made.body, made.kind = name, body, kind
     made.signature, made.scalars = signature, scalars & MACHINE_BITS
     made.rules = {}
-    made.autocast = AUTOCAST[facts.get("autocast", getattr(body, "__globals__", {}).get("AUTOCAST"))]
-    made.facts = facts if scalars <= MACHINE_BITS else {**facts, "all_scalars": scalars}
+    made.autocast = AUTOCAST[traits.get("autocast", getattr(body, "__globals__", {}).get("AUTOCAST"))]
+    made.traits = traits if scalars <= MACHINE_BITS else {**traits, "all_scalars": scalars}
     if signature is not None and "seed" in signature.parameters:
-        made.facts["random"] = True
+        made.traits["random"] = True
     if in_parts(made):
-        made.facts = {**made.facts, "declared": made.scalars}
+        made.traits = {**made.traits, "declared": made.scalars}
         made.scalars = MACHINE_BITS  # its plan is one for all numbers
     made.plans, made.families, made.masks = Recent(), Recent(), {}
-    made.doc = inspect.getdoc(body) if body is not None else facts.get("doc")
+    made.doc = inspect.getdoc(body) if body is not None else traits.get("doc")
     return made
 
 
@@ -144,7 +144,7 @@ def forget():
             table.clear()
 
 
-def op(body=None, *, samples=(), namespace="", method=None, view=False, **facts):
+def op(body=None, *, samples=(), namespace="", method=None, view=False, **traits):
     """Declares an operator by its body.
 
     ``namespace``: where users find it ("" for the top level, "nn.functional", "special", "linalg", "fft").
@@ -153,27 +153,27 @@ def op(body=None, *, samples=(), namespace="", method=None, view=False, **facts)
       another number.
     """
     if body is None:
-        return lambda function: op(function, samples=samples, namespace=namespace, method=method, view=view, **facts)
+        return lambda function: op(function, samples=samples, namespace=namespace, method=method, view=view, **traits)
     signature, mask = parameters(body)
     first = next(iter(signature.parameters), None)
     if method is None:
         method = namespace == "" and first == "input"
-    name = facts.pop("name", None) or body.__name__.rstrip("_") if not facts.pop("inplace", False) else body.__name__
+    name = traits.pop("name", None) or body.__name__.rstrip("_") if not traits.pop("inplace", False) else body.__name__
     qualified = name if not namespace else f"{namespace}.{name}"
     return declare(qualified, body, None, signature, mask, samples=tuple(samples), namespace=namespace, method=method,
-                   view=view, **facts)
+                   view=view, **traits)
 
 
 def in_parts(operator: Op) -> bool:
     """Whether a call runs the operators of its body one by one: composites do, but those that say ``planned`` are one
     program where nothing interprets them."""
-    return bool(operator.facts.get("composite")) and not operator.facts.get("planned")
+    return bool(operator.traits.get("composite")) and not operator.traits.get("planned")
 
 
 def declared_scalars(operator: Op) -> int:
     """The parameters that are run-time scalars by declaration, not since calls differ in them: bits as in
     ``Op.scalars``."""
-    return operator.facts.get("declared", operator.scalars)
+    return operator.traits.get("declared", operator.scalars)
 
 
 def rule(operator: Op):
@@ -204,7 +204,7 @@ def keywords(operator: Op, names: tuple) -> tuple:
     parameters = operator.signature.parameters if operator.signature is not None else names
     if all(name in parameters for name in names) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return names
-    aliases = {**NUMPY, **operator.facts.get("aliases", {})}
+    aliases = {**NUMPY, **operator.traits.get("aliases", {})}
     return tuple(aliases[name] if name not in parameters and aliases.get(name) in parameters else name
                  for name in names)
 

@@ -56,7 +56,7 @@ def check_operands(op: Op, args, names=()):
     """TypeError for an argument of a type that the operator does not take, ValueError for a whole number that 64 bits
     do not hold."""
     # bodies call it, who know
-    if op.signature is None or op.kind is not None or op.facts.get("derived") or op.name.rpartition(".")[2].startswith(
+    if op.signature is None or op.kind is not None or op.traits.get("derived") or op.name.rpartition(".")[2].startswith(
             "_"):
         return
     if "::" in op.name:  # of a library: its parameters are called as it likes
@@ -65,7 +65,7 @@ def check_operands(op: Op, args, names=()):
     positional = len(args) - len(names or ())
     check_tensors(op, order, args[:positional])
     # as in var(input, unbiased)
-    if op.facts.get("lone_bool") and len(args) == positional == 2 and type(args[1]) is bool:
+    if op.traits.get("lone_bool") and len(args) == positional == 2 and type(args[1]) is bool:
         return
     for k, value in enumerate(args):
         name = names[k - positional] if k >= positional else order[min(k, last)]
@@ -79,10 +79,10 @@ def check_operands(op: Op, args, names=()):
 def check_tensors(op: Op, order, args):
     """TypeError for a number or a text where ``input`` or ``other`` must be a tensor."""
     any_tensor = any(isinstance(a, Tensor) for a in args)
-    numbers_too = op.facts.get("number_first") and (any_tensor or op.facts.get("numbers"))
+    numbers_too = op.traits.get("number_first") and (any_tensor or op.traits.get("numbers"))
     for k, (name, value) in enumerate(zip(order, args)):
         if (name == "input" and k == 0 and not numbers_too or name == "other" and not op.scalars >> k & 1
-            and not op.facts.get("number_first")):
+            and not op.traits.get("number_first")):
             wrong = no_tensor(value)
             if wrong is not None:
                 raise OperandError(f"{op.name}(): argument '{name}' (position {k + 1}) must be Tensor, {wrong}")

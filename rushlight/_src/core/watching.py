@@ -12,7 +12,7 @@ class Watching(Interpreter):
 
     def call(self, op: Op, args, kwargs):
         def run():
-            if op.facts.get("composite"):
+            if op.traits.get("composite"):
                 return body_of(op, args)(*args, **kwargs)
             with Suspended(self):
                 return op(*args, **kwargs)

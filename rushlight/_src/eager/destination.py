@@ -41,7 +41,7 @@ def span_of(tensor: Tensor):
 
 def refuse_overlap(op: Op, target: Tensor, read: Tensor, how: str):
     """OverlapError for tensors that overlap in part, or at all where an operator moves elements."""
-    if how == PARTLY or (how == SAME and op.facts.get("moves")):
+    if how == PARTLY or (how == SAME and op.traits.get("moves")):
         raise OverlapError(
             f"{op.name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
             "a single memory location",
@@ -81,7 +81,7 @@ def shared(plan: Plan, args, names):
         if count == plan.source:
             continue
         how = overlap(target, value)
-        single = plan.op.facts.get("uniform")  # one value, read before anything is written
+        single = plan.op.traits.get("uniform")  # one value, read before anything is written
         if not single:
             refuse_overlap(plan.op, target, value, how)
         if how == UNKNOWN or how == SAME and plan.apart or single and how != APART:
@@ -139,7 +139,7 @@ def refuse_gradient(op: Op):
 
 def check_exact(op: Op, result: Meta, target: Meta):
     """CastError for operators that convert nothing into ``out``."""
-    if op.facts.get("out_exact") and result.dtype is not target.dtype:
+    if op.traits.get("out_exact") and result.dtype is not target.dtype:
         raise CastError(
             f"{op.name}(): Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead", "",
             f"give a tensor of {result.dtype}")
@@ -147,13 +147,13 @@ def check_exact(op: Op, result: Meta, target: Meta):
 
 def write_out(op: Op, out: Tensor, result: Tensor, inputs):
     check_exact(op, result._meta, out._meta)
-    if not op.facts.get("out_any"):
+    if not op.traits.get("out_any"):
         check_cast(result._meta, out._meta)
     check_distinct(op.name, out._meta)
     resized = out if tuple(out.shape) == tuple(result.shape) else alias(out, out._meta.like(tuple(result.shape)))
     near = resized is out or grows_in_place(resized)
     for value in inputs:
-        if (near or value._storage is out._storage) and (op.facts.get("moves")
+        if (near or value._storage is out._storage) and (op.traits.get("moves")
                                                          or expands_to(value.shape, result.shape)):
             refuse_overlap(op, out, value, overlap(resized, value))
     if tuple(out.shape) != tuple(result.shape):

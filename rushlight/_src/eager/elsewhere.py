@@ -175,7 +175,7 @@ def on_host(op: Op, args, names):
 
 def body_runner(op: Op):
     """Runs a composite operator's body on tensors of a device."""
-    if op.facts.get("dynamic"):
+    if op.traits.get("dynamic"):
         return lambda args, names: on_host(op, args, names)
 
     def run(args, names):

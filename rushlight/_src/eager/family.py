@@ -171,10 +171,10 @@ NEVER = Never()
 def given_sizes(op: Op, key) -> dict:
     """The values of the symbols that a captured graph or a backward program has among its inputs: ints.  Empty where
     there are none, or one is too small."""
-    symbols = op.facts.get("symbols")
+    symbols = op.traits.get("symbols")
     if not symbols:
         return {}
-    found = {symbols[node.name]: value for node, value in zip(op.facts["inputs"], key) if node is not None
+    found = {symbols[node.name]: value for node, value in zip(op.traits["inputs"], key) if node is not None
              and node.name in symbols}
     return found if len(found) == len(symbols) and all(type(n) is int and n >= LEAST for n in found.values()) else {}
 
@@ -201,7 +201,7 @@ class Told(Symbols):
 
     def __init__(self, op: Op, sizes: dict):
         super().__init__(sizes)
-        self.inputs, self.symbols = iter(op.facts["inputs"]), op.facts["symbols"]
+        self.inputs, self.symbols = iter(op.traits["inputs"]), op.traits["symbols"]
 
     def stand(self, value, key):
         node = next(self.inputs)

@@ -34,7 +34,7 @@ class Experience:
         self.plain = {k for k in self.place.values() if kinds[k][1] is not inspect.Parameter.KEYWORD_ONLY}
         self.took, self.learned = {}, set()
         # a family's plan serves all sizes
-        self.structure = {self.place[name] for name in op.facts.get("symbols", ()) if name in self.place}
+        self.structure = {self.place[name] for name in op.traits.get("symbols", ()) if name in self.place}
 
     def places(self, op: Op, count: int, names) -> list:
         """The parameter that each argument of a call is given for; None for those that several share."""
@@ -44,9 +44,9 @@ class Experience:
 
 
 def experience(op: Op) -> Experience:
-    found = op.facts.get("experience")
+    found = op.traits.get("experience")
     if found is None:
-        found = op.facts["experience"] = Experience(op)
+        found = op.traits["experience"] = Experience(op)
     return found
 
 
@@ -65,7 +65,7 @@ def number_in(part):
 def learned(op: Op, args, names, key) -> bool:
     """Whether a call shows that some of its numbers vary: they are run-time values from now on, and the call is to be
     made again."""
-    if "all_scalars" in op.facts:
+    if "all_scalars" in op.traits:
         return False
     known, found = None, set()
     for k, part in enumerate(key[:-2]):
@@ -91,7 +91,7 @@ def learned(op: Op, args, names, key) -> bool:
 def mark(op: Op, places: set):
     """Makes these parameters run-time values."""
     experience(op).learned |= places
-    op.facts.setdefault("declared", op.scalars)
+    op.traits.setdefault("declared", op.scalars)
     op.scalars |= sum(1 << place for place in places)
     op.masks = {}
 

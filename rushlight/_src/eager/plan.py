@@ -85,7 +85,7 @@ class Arguments:
 
 def calls_mask(op: Op, names, positional: int) -> int:
     """The bits of arguments that are run-time numbers, for a call with these keyword names."""
-    scalars = op.facts.get("all_scalars", op.scalars)  # more bits than the hot path has room for
+    scalars = op.traits.get("all_scalars", op.scalars)  # more bits than the hot path has room for
     if not names:
         return scalars
     return scalars & ((1 << positional) - 1) | keyword_mask(op, names) << positional
@@ -167,12 +167,12 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
             call.remember()
     if entry and (advice.Given.count == warned or OPS.get(op.name) is not op):  # what warns does so in every process
         store.put(entry, made, text)
-    chosen = op.facts.get("settings")
+    chosen = op.traits.get("settings")
     if chosen:  # its backward is planned later, and likewise
         inner = made.inner[0] if made.inner else made
         for backward in (inner.derived, inner.spending):
             if isinstance(backward, Op):
-                backward.facts["settings"] = chosen
+                backward.traits["settings"] = chosen
     numbers.remember(op, key, elsewhere.settled_on(made, where), text)
     log.debug("%s: %s%s", op.name, describe(made), f" where {text}" if text else "")
     return made
@@ -189,7 +189,7 @@ def choose(choice: Plan, args, names, key, mask) -> Plan:
 def plan_in_parts(op: Op, out: bool) -> Plan:
     """The plan of an operator whose body runs on the tensors themselves: one for all calls, and one for those that are
     given ``out``."""
-    known = op.facts.setdefault("parts", {})
+    known = op.traits.setdefault("parts", {})
     if out not in known:
         known[out] = python_plan(op, writing(op) if out else call_body(op)).settle(op)
     return known[out]
@@ -219,7 +219,7 @@ def without_numbers(op: Op, args, names, key) -> Plan:
 
 def chosen_settings(op: Op):
     """The settings that a compiled graph was asked to be planned under, for a block."""
-    chosen = op.facts.get("settings")
+    chosen = op.traits.get("settings")
     return settings.set(**chosen) if chosen else contextlib.nullcontext()
 
 
@@ -343,7 +343,7 @@ class Draft:
         if self.opened is None:
             made = blank_plan(self.op, self.kind)
             made.saves = self.saves
-            give_backward(made, *self.derived.facts["made"], symbols)
+            give_backward(made, *self.derived.traits["made"], symbols)
             self.opened = made.derived, made.spending
         return self.opened
 
@@ -411,7 +411,7 @@ def refuse_mixture(op: Op, arguments):
 
 def another(op: Op, args, names):
     """What such a call means instead, as a function of the first argument; None for most calls."""
-    otherwise = op.facts.get("otherwise")
+    otherwise = op.traits.get("otherwise")
     if otherwise is None or names and getattr(otherwise, "by_position", False):
         return None
     return otherwise(*args[1:])
@@ -420,9 +420,9 @@ def another(op: Op, args, names):
 def make_plan(op: Op, args, names, mask, scalars=None) -> Draft:
     if another(op, args, names) is not None:
         return python_plan(op, lambda args, names: another(op, args, names)(args[0]))
-    if names and "out" in names and op.facts.get("into") is None:
+    if names and "out" in names and op.traits.get("into") is None:
         return out_plan(op, args, names, mask, scalars)
-    trace = Recording(writes="into" not in op.facts)
+    trace = Recording(writes="into" not in op.traits)
     arguments = Arguments(op, args, names, trace, scalars)
     draft = planned(op, args, names, mask, trace, arguments)
     draft.conditions, draft.fixed = arguments.conditions.text, frozenset(arguments.conditions.fixed)
@@ -431,7 +431,7 @@ def make_plan(op: Op, args, names, mask, scalars=None) -> Draft:
 
 def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
     """The plan of a call that is traced."""
-    if op.facts.get("numbers") and not arguments.tensors and args and type(args[0]) in NUMBER_METAS:
+    if op.traits.get("numbers") and not arguments.tensors and args and type(args[0]) in NUMBER_METAS:
         return python_plan(op, call_of_numbers(op))
     with trace:
         if op.kind is None and not (mask and "vjp" in op.rules):
@@ -448,7 +448,7 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
         if is_only_known(arguments):
             refuse_mixture(op, arguments)
             return meta_plan(op, trace, arguments, results, several, mask)
-        into = op.facts.get("into")
+        into = op.traits.get("into")
         if into is not None:
             return into_plan(op, trace, arguments, results[0], arguments.tensors[into], mask)
         stores = [Store(own(value), node) for node, value in trace.written()]
@@ -457,11 +457,11 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
         outputs = [r.node for r in results]
         if not several and outputs[0] in arguments.tensors:
             return same_plan(op, arguments, outputs[0])
-        if op.facts.get("view") and not several:
+        if op.traits.get("view") and not several:
             found = alias_of(outputs[0], arguments.tensors)
             if found is not None:
                 return view_plan(op, trace, arguments, outputs[0], *found, mask)
-        if op.facts.get("derived") and not mask:
+        if op.traits.get("derived") and not mask:
             return passing_plan(op, trace, arguments, outputs, several)
         outputs = [own(node) for node in outputs]
         return run_plan(op, trace, arguments, outputs, several, mask)
@@ -470,23 +470,23 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
 def passes(op: Op, result: Traced, trace, arguments, mask) -> bool:
     """Whether a result of a program shows an argument in a way that passing_plan does not make."""
     found = shown_argument(result, trace, arguments)
-    if found is None or not op.facts.get("derived"):
+    if found is None or not op.traits.get("derived"):
         return found is not None
     source, meta, _ = found
-    return bool(op.facts.get("captured")) and (mask or source.dtype is not result.dtype or meta.turned != source.turned)
+    return bool(op.traits.get("captured")) and (mask or source.dtype is not result.dtype or meta.turned != source.turned)
 
 
 # --- programs that repeat a stretch -----------------------------------------------------------------------------------
 def region_of(op: Op):
     """The Region of an operator whose program repeats a stretch, or None."""
-    if "region" not in op.facts:
-        graph, found = op.facts.get("derived"), None
+    if "region" not in op.traits:
+        graph, found = op.traits.get("derived"), None
         if isinstance(graph, Lengthened):
             found = graph
-        elif "shorter" in op.facts and not op.facts.get("symbols") and not op.facts.get("held"):
+        elif "shorter" in op.traits and not op.traits.get("symbols") and not op.traits.get("held"):
             found = shortened(graph)
-        op.facts["region"] = found
-    return op.facts["region"]
+        op.traits["region"] = found
+    return op.traits["region"]
 
 
 def regional_plan(op: Op, args, names, mask) -> Draft | None:
@@ -495,14 +495,14 @@ def regional_plan(op: Op, args, names, mask) -> Draft | None:
     if region is None or any(isinstance(a, family.Stand) or isinstance(a, Tensor) and a._meta.turned for a in args):
         return None
     try:
-        places = [k for k, node in enumerate(op.facts["inputs"]) if node is not None]
+        places = [k for k, node in enumerate(op.traits["inputs"]) if node is not None]
         call = regions.Call(region, args, places, mask)
         given, wanted = call.short
         short = make_plan(short_operator(op, region), given, (), wanted)
         if short.conditions:  # on arguments of the short call
             raise regions.Irregular("it decides by run-time numbers")
         made = regions.Lengthening(region, call, short)
-        backward = regions.Backward(made, made.short.derived.facts["made"]) if made.short.derived else None
+        backward = regions.Backward(made, made.short.derived.traits["made"]) if made.short.derived else None
     except regions.Irregular as reason:
         graph_log.debug("%s: planned as a whole: %s", op.name, reason)
         return None
@@ -512,11 +512,11 @@ def regional_plan(op: Op, args, names, mask) -> Draft | None:
 
 def short_operator(op: Op, region) -> Op:
     """The operator whose program is the short form of a region."""
-    if "shorter" in op.facts:
-        return op.facts["shorter"](region.short)
+    if "shorter" in op.traits:
+        return op.traits["shorter"](region.short)
     made = backward_operator(op.name, region.short)
-    if "spends" in op.facts:
-        made.facts["spends"] = region.spends
+    if "spends" in op.traits:
+        made.traits["spends"] = region.spends
     return made
 
 
@@ -549,7 +549,7 @@ def backward_again(op: Op, given, mask) -> Graph:
     with planning, elsewhere.placing(elsewhere.device_of(given)
                                      or cpu), interpret.unwound(), interpret.precision(0), chosen_settings(op):
         draft = make_plan(op, given, (), mask)
-    return draft.derived.facts["made"][2]
+    return draft.derived.traits["made"][2]
 
 
 def writing(op: Op):
@@ -591,9 +591,9 @@ def same_plan(op, arguments, node) -> Draft:
 
 def meta_plan(op, trace, arguments, results, several, mask) -> Draft:
     """Of a call on tensors without data: what it gives, and what that shares."""
-    if op.facts.get("into") is not None:
+    if op.traits.get("into") is not None:
         return python_plan(op, lambda args, names: noted_write(args[0]))
-    viewing = op.facts.get("view")
+    viewing = op.traits.get("view")
     turned = [r._turned if viewing else 0 for r in results]
     shown = [alias_of(r.node, arguments.tensors) if viewing and not bits else None for r, bits in zip(results, turned)]
     if not several and shown[0] is not None:
@@ -635,8 +635,8 @@ def view_plan(op, trace, arguments, node, source, meta, offset, mask) -> Draft:
     plan = Draft(op, VIEW)
     plan.source, plan.offset = arguments.tensors.index(source), offset
     plan.outputs, plan.itemsizes = (node.meta.turning(meta.turned),), (node.meta.itemsize,)
-    plan.apart = int(bool(op.facts.get("detaches")))
-    if mask and not op.facts.get("detaches"):
+    plan.apart = int(bool(op.traits.get("detaches")))
+    if mask and not op.traits.get("detaches"):
         attach_backward(plan, run(DERIVING, compilation(op, trace, arguments, [node], mask, viewing=True)), arguments)
     return plan
 
@@ -660,15 +660,15 @@ def passing_plan(op, trace, arguments, outputs, several) -> Draft:
 def compilation(op, trace, arguments, outputs, mask, **more) -> Compilation:
     """What the compiler is asked for; ``mask``: the bits of tensor arguments that want a gradient."""
     sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k)]
-    return Compilation(op.name, trace, outputs, sources=sources, captured=bool(op.facts.get("captured")),
-                       writable=bool(op.facts.get("writable")), **more)
+    return Compilation(op.name, trace, outputs, sources=sources, captured=bool(op.traits.get("captured")),
+                       writable=bool(op.traits.get("writable")), **more)
 
 
 def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     plan = Draft(op, RUN)
-    given, spent, held = list(trace.inputs), op.facts.get("spends"), op.facts.get("held", ())
+    given, spent, held = list(trace.inputs), op.traits.get("spends"), op.traits.get("held", ())
     held = dict(zip(arguments.tensors[len(arguments.tensors) - len(held):], map(address_bits, held)))
-    made = compilation(op, trace, arguments, outputs, 0 if op.facts.get("detaches") else mask, stores=stores,
+    made = compilation(op, trace, arguments, outputs, 0 if op.traits.get("detaches") else mask, stores=stores,
                        spent=None if spent is None else given[spent], held=held)
     run(DERIVING, made)
     attach_backward(plan, made, arguments)
@@ -795,15 +795,15 @@ def into_plan(op, trace, arguments, result, target, mask) -> Draft:
     """In place: the result goes into the memory of an argument."""
     check_shape(result._meta, target.meta)
     check_cast(result._meta, target.meta)
-    if op.facts.get("some") and not mask and is_expanded(target.meta):
+    if op.traits.get("some") and not mask and is_expanded(target.meta):
         whole = OPS[op.name.removesuffix("_")]
         return python_plan(op, lambda args, names: write_changes(op.name, args[0], call_body(whole)(args, names)))
-    if not op.facts.get("uniform"):  # a single value may go to one place many times
+    if not op.traits.get("uniform"):  # a single value may go to one place many times
         check_distinct(op.name, target.meta)
     plan = Draft(op, INTO)
     plan.source = arguments.tensors.index(target)
     stored = result.node
-    plan.apart = int(bool(op.facts.get("moves")) or reads_apart(stored, target))
+    plan.apart = int(bool(op.traits.get("moves")) or reads_apart(stored, target))
     if stored.dtype is not target.dtype or stored is target:
         stored = P.convert(result, dtype=target.dtype).node
     made = run(DERIVING, compilation(op, trace, arguments, [stored], mask, into=target))
@@ -851,29 +851,29 @@ def give_backward(plan, backward, used: int, pure, chosen, spends=None, symbols=
     that are ``chosen``.  ``spends``: the place of a residual that may be overwritten once it is read."""
     name = f"{plan.op.name}.backward"
     plan.derived = backward_operator(name, backward, used, symbols)
-    plan.derived.facts["made"] = backward, used, pure, chosen, spends
+    plan.derived.traits["made"] = backward, used, pure, chosen, spends
     if pure is not None:
-        plan.derived.facts["recorded"] = backward_operator(name, pure, len(chosen), symbols), chosen
-        plan.derived.facts["residuals"] = used
+        plan.derived.traits["recorded"] = backward_operator(name, pure, len(chosen), symbols), chosen
+        plan.derived.traits["residuals"] = used
         if len(plan.saves) > used:
             plan.derived = taking(plan.derived, plan.saves, used)
     if spends is not None:
         derived = plan.derived
-        plan.spending = make(derived.name, derived.body, None, derived.signature, derived.scalars, **derived.facts,
+        plan.spending = make(derived.name, derived.body, None, derived.signature, derived.scalars, **derived.traits,
                              spends=spends)
 
 
 def taking(operator: Op, saves, used: int) -> Op:
     """The same backward operator for callers that pass more residuals (``saves``) than it reads."""
     inner, given = operator.body, len(saves)
-    numbers = operator.facts.get("all_scalars",
+    numbers = operator.traits.get("all_scalars",
                                  operator.scalars) & (1 << used) - 1 | sum(1 << k for k in range(used, given)
                                                                            if saves[k] >= FLOAT_VALUE)
-    facts = {k: v for k, v in operator.facts.items() if k != "all_scalars"}
-    inputs = facts["inputs"]
-    facts["inputs"] = [*inputs[:used], *[None] * (given - used), *inputs[used:]]
+    traits = {k: v for k, v in operator.traits.items() if k != "all_scalars"}
+    inputs = traits["inputs"]
+    traits["inputs"] = [*inputs[:used], *[None] * (given - used), *inputs[used:]]
     return make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature,
-                numbers, **facts)
+                numbers, **traits)
 
 
 def backward_operator(name: str, graph: Graph, used=0, symbols=()) -> Op:
@@ -900,7 +900,7 @@ def backward_operator(name: str, graph: Graph, used=0, symbols=()) -> Op:
 # --- calls that are not plain tensors and numbers ---------------------------------------------------------------------
 def slow(op: Op, args, names):
     """Every call that the hot path does not take."""
-    if op.facts.get("spread") and not names and len(args) == 2 and type(args[1]) in (list, tuple):
+    if op.traits.get("spread") and not names and len(args) == 2 and type(args[1]) in (list, tuple):
         args = (args[0], *args[1])  # who sees the call finds operands one by one
     positional = len(args) - len(names or ())
     if mine.modes or overriding(args, FUNCTION | DISPATCH):
@@ -908,9 +908,9 @@ def slow(op: Op, args, names):
         if found is not NOBODY:
             return found
     args = tuple(meant(in_python(a)) for a in args)
-    if op.facts.get("operator"):
+    if op.traits.get("operator"):
         args = tuple(operand(a) for a in args)
-        if len(args) == 2 and not names and (found := reflected(op.facts["operator"], *args)) is not NotImplemented:
+        if len(args) == 2 and not names and (found := reflected(op.traits["operator"], *args)) is not NotImplemented:
             return found
     if names:
         args, names = respelled(op, args, names)
@@ -964,7 +964,7 @@ def within_word(op: Op, value: int, args):
         if any(d.is_inexact for d in beside):
             return float(value)
         if not any(d is bool_ for d in beside) and (OPS.get(op.name.removesuffix("_"),
-                                                            op).facts.get("operator") not in (None, "pow")
+                                                            op).traits.get("operator") not in (None, "pow")
                                                     or all(d is uint64 for d in beside)):
             return value - 2 * BEYOND
     raise RuntimeError(f"value cannot be converted to type int64_t without overflow: {op.name} was given {value}")
@@ -1051,7 +1051,7 @@ def failed(plan: Plan, args, flag: int):
     """Raises what a program reported: an error inside a NumPy step, one that the flag names, or an index out of
     range."""
     pending, raised.pending = raised.pending, None
-    kind = plan.op.facts.get("out_of_range", IndexError)
+    kind = plan.op.traits.get("out_of_range", IndexError)
     if isinstance(pending, MemoryError):
         raise OutOfMemoryError(f"{plan.op.name}: {pending}", "at most what the machine has left") from pending
     if pending is not None:

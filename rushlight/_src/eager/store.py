@@ -61,8 +61,8 @@ def entry(op: Op, key):
     """The name of the entry for a call, or None where its plan means something in this process only."""
     if not settings.store or in_parts(op) or cache.directory() is None:
         return None
-    identity = op.facts.get("identity") or (OPS.get(op.name) is op and f"op {op.name}")
-    if "identities" in op.facts:
+    identity = op.traits.get("identity") or (OPS.get(op.name) is op and f"op {op.name}")
+    if "identities" in op.traits:
         identity, key = for_sizes(op, key)
     if not identity:
         return None
@@ -77,17 +77,17 @@ def identify(op: Op, identity: str, sizes=()):
     """Names an operator outside the registry; ``sizes``: of a backward operator for all sizes, those that the name is
     for."""
     if sizes:
-        op.facts.setdefault("identities", {})[sizes] = identity
+        op.traits.setdefault("identities", {})[sizes] = identity
     else:
-        op.facts["identity"] = identity
+        op.traits["identity"] = identity
 
 
 def for_sizes(op: Op, key) -> tuple:
     """(identity, key) of a call of a backward operator for all sizes, as the operator for these sizes alone would have
     them: that is what is kept."""
-    symbols, inputs = op.facts["symbols"], op.facts["inputs"]
+    symbols, inputs = op.traits["symbols"], op.traits["inputs"]
     given = [k for k, node in enumerate(inputs) if node is not None and node.name in symbols]
-    return op.facts["identities"].get(tuple(key[k] for k in given)), tuple(part for k, part in enumerate(key)
+    return op.traits["identities"].get(tuple(key[k] for k in given)), tuple(part for k, part in enumerate(key)
                                                                            if k not in given)
 
 
@@ -216,11 +216,11 @@ def plan_rows(plan: Plan) -> tuple:
         return (), None, None, (plan_rows(inner), *rest)
     if plan.kind not in STORED:
         raise Unsaveable("it runs in Python")
-    backward = plan.derived and plan.derived.facts["made"]
+    backward = plan.derived and plan.derived.traits["made"]
     if backward:
         main, used, pure, *rest = backward
         if plan.constants:  # it is kept for these sizes alone
-            sizes = dict(zip(plan.derived.facts["symbols"].values(), plan.constants))
+            sizes = dict(zip(plan.derived.traits["symbols"].values(), plan.constants))
             main, pure = Settling(main, sizes), pure and Settling(pure, sizes)
         backward = deferred(main), used, pure if pure is None or isinstance(pure, Underived) else deferred(pure), *rest
     return [() if field == "constants" else getattr(plan, field)
@@ -276,5 +276,5 @@ def name_backward(plan: Plan, entry: str, main, used: int, pure, chosen, spends=
     if plan.spending:
         identify(plan.spending, identity(*main, spends), plan.constants)
     if pure is not None:
-        identify(plan.derived.facts["recorded"][0], identity(*(pure if type(pure) is tuple else (entry, pure))),
+        identify(plan.derived.traits["recorded"][0], identity(*(pure if type(pure) is tuple else (entry, pure))),
                  plan.constants)

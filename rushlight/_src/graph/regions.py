@@ -79,7 +79,7 @@ def entries_of(nodes) -> list:
 def counted(node: Node):
     """By how much a node counts a run-time number on, as places in the random stream are; None for all other nodes."""
     counts = (node.op is P.add
-              or node.op.facts.get("counts")) and len(node.args) == 2 and type(node.args[1]) is int and isinstance(
+              or node.op.traits.get("counts")) and len(node.args) == 2 and type(node.args[1]) is int and isinstance(
                   node.args[0], Node)
     return node.args[1] if counts and number_in(node.args[0]) is not None else None
 

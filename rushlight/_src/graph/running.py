@@ -21,7 +21,7 @@ def run(graph: Graph, values, nodes=None) -> list:
 
 def called(node, env, sizes):
     """The result of one node: ``env`` holds values by their nodes, ``sizes`` ints by name."""
-    function = node.op.body if isinstance(node.op, Op) and node.op.facts.get("each_time") else node.op
+    function = node.op.body if isinstance(node.op, Op) and node.op.traits.get("each_time") else node.op
     return function(*[value_of(a, env, sizes) for a in node.args],
                     **{k: value_of(v, env, sizes) for k, v in node.params.items()})
 

@@ -19,5 +19,5 @@ def derive():
     for name in COPIES:
         view = OPS[name]
         declare(f"{name}_copy", copied(view), None, view.signature, declared_scalars(view),
-                composite=view.facts.get("composite", False), samples=(), namespace="",
+                composite=view.traits.get("composite", False), samples=(), namespace="",
                 method=False, doc=f"{name}, copied.")

@@ -246,7 +246,7 @@ def new(name, function):
                         requires_grad=requires_grad)
     body.__name__, body.__doc__ = name, f"As {name[4:]}, with the dtype and device of this tensor."
     made = op(body, composite=True, fresh="empty" if function in (empty, empty_strided) else "filled")
-    made.facts["method_only"] = True
+    made.traits["method_only"] = True
     return made
 
 

@@ -19,18 +19,18 @@ def derive():
     """Declares ``foo_`` for every operator that has an in-place form: the body of ``foo``, written into its first
     argument."""
     for operator in list(OPS.values()):
-        if operator.facts.get("inplace_view"):
+        if operator.traits.get("inplace_view"):
             derive_view(operator)
-        if operator.facts.get("inplace_too"):
-            if operator.facts.get("composite"):
+        if operator.traits.get("inplace_too"):
+            if operator.traits.get("composite"):
                 derive_composite(operator)
                 continue
             declare(operator.name + "_", operator.body, None, operator.signature, declared_scalars(operator), into=0,
                     method=True, namespace="",
-                    samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"),
-                    some=operator.facts.get("some"),
-                    aliases=operator.facts.get("aliases", {}),
-                    out_of_range=operator.facts.get("out_of_range", IndexError),
+                    samples=(), doc=f"In-place {operator.name}.", moves=operator.traits.get("moves"),
+                    some=operator.traits.get("some"),
+                    aliases=operator.traits.get("aliases", {}),
+                    out_of_range=operator.traits.get("out_of_range", IndexError),
                     otherwise=former(operator.name, operator.name + "_") if operator.name in ORDERS else None)
             OPS[operator.name + "_"].rules.update(operator.rules)
 

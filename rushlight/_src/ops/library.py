@@ -83,12 +83,12 @@ def swapped(operator):
 def attach_methods():
     """Operators as methods of Tensor, and Python's operators."""
     for name, operator in OPS.items():
-        if operator.facts.get("method") and "." not in name:
+        if operator.traits.get("method") and "." not in name:
             setattr(Tensor, name, operator)
     for alias, name in ALIASES.items():
         if name in OPS:
             for ending in ("", "_"):
-                if name + ending in OPS and OPS[name + ending].facts.get("method"):
+                if name + ending in OPS and OPS[name + ending].traits.get("method"):
                     setattr(Tensor, alias + ending, OPS[name + ending])
     for symbol, name in OPERATORS.items():
         setattr(Tensor, f"__{symbol}__", OPS[name])
@@ -115,7 +115,7 @@ def namespace(prefix: str) -> dict:
     found = {}
     for name, operator in OPS.items():
         where, _, last = name.rpartition(".")
-        if where == prefix and (prefix or not operator.facts.get("method_only")):
+        if where == prefix and (prefix or not operator.traits.get("method_only")):
             found[last] = operator
     if not prefix:
         found.update({alias: OPS[name] for alias, name in ALIASES.items() if name in OPS})

@@ -56,7 +56,7 @@ def pairwise(name, formula, doc, **extra):
             loss = P.mul(loss, weight)
         out = reduced(loss, reduction)
         return P.convert(out, dtype=x.dtype) if x.dtype.is_half else out
-    core.facts["doc"] = doc
+    core.traits["doc"] = doc
     return core
 
 
@@ -86,7 +86,7 @@ def with_target(core, name, option=None, weighted=True):
     def body(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
         warn_of_broadcast(input, target)
         return core(input, target, weight, chosen(reduction, size_average, reduce), None)
-    body.__name__, body.__doc__ = name, core.facts["doc"]
+    body.__name__, body.__doc__ = name, core.traits["doc"]
     return op(body, namespace=F, composite=True)
 
 

@@ -1,4 +1,4 @@
-"""Every primitive: its name, its NumPy meaning, and the few facts its kind asks for."""
+"""Every primitive: its name, its NumPy meaning, and the few traits its kind asks for."""
 from __future__ import annotations
 
 import builtins
@@ -17,13 +17,13 @@ from ..core.op import declare
 from .scalar.arrays import meaning
 
 
-def primitive(name, kind, parameters, doc=None, arity=None, **facts):
+def primitive(name, kind, parameters, doc=None, arity=None, **traits):
     """Declares a primitive; ``parameters`` is a function that only shows its signature, of which ``arity`` are
     values."""
     signature = inspect.signature(parameters)
     if arity is None:
         arity = len(signature.parameters) if kind.arity is None else kind.arity
-    made = declare(f"prims.{name}", None, kind, signature, doc=doc, arity=arity, **facts)
+    made = declare(f"prims.{name}", None, kind, signature, doc=doc, arity=arity, **traits)
     setattr(P, name, made)
     return made
 

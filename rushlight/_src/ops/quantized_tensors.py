@@ -274,7 +274,7 @@ def rule(*names):
     def enter(function):
         for name in names:
             OPS[name].rules["quantized"] = made = function(OPS[name])
-            if OPS[name].facts.get("inplace_too") and not OPS[name].facts.get("composite"):
+            if OPS[name].traits.get("inplace_too") and not OPS[name].traits.get("composite"):
                 OPS[f"{name}_"].rules["quantized"] = made
         return function
     return enter

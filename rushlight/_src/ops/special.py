@@ -43,14 +43,14 @@ unary("airy_ai", meaning("airy_ai"))
 unary("spherical_j0", meaning("spherical_j0"))
 
 
-def of_one(name, primitive_, doc, samples=ONE, **facts):
+def of_one(name, primitive_, doc, samples=ONE, **traits):
     def body(input):
         if input.dtype.is_complex:
             raise NotImplementedError(
                 f"special.{name} is not defined for complex tensors: PyTorch has it for real numbers alone")
         return getattr(P, primitive_)(floating(input))
     body.__name__, body.__doc__ = name, doc
-    return op(body, namespace=NAMESPACE, samples=samples, **facts)
+    return op(body, namespace=NAMESPACE, samples=samples, **traits)
 
 
 of_one("i0", "i0", "The modified Bessel function of the first kind, order 0.", method=True)

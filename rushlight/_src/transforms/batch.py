@@ -85,14 +85,14 @@ class Batch(Level):
         return self.size if self.randomness == "different" else 1
 
     def always(self, op):
-        return self.randomness == "different" and op.facts.get("random", False)
+        return self.randomness == "different" and op.traits.get("random", False)
 
     def composite(self, op, args, kwargs):
         """Its body; where that reads elements, the operator on one example after the other."""
         try:
             return body_of(op, args)(*args, **kwargs)
         except Unreadable:
-            if op.facts.get("dynamic"):
+            if op.traits.get("dynamic"):
                 raise RuntimeError(
                     f"vmap: the shape of what {op.name} returns depends on the elements, which differ from example to "
                     "example. Use an "
@@ -106,7 +106,7 @@ class Batch(Level):
         with self.below():
             one = op(OPS["select"](model.current().value, 0, 0) if self.size
                      else OPS["empty"](model.shape, dtype=model.dtype), *args, **kwargs)
-            if op.facts["fresh"] == "filled":
+            if op.traits["fresh"] == "filled":
                 return Batched(self, OPS["clone"](OPS["expand"](one, (self.size, *one.shape))))
             extent = 1 + sum((n - 1) * s for n, s in zip(one.shape, one.stride())) if one.numel() else 0
             return Batched(self, OPS["empty_strided"]((self.size, *one.shape), (extent, *one.stride()), dtype=one.dtype,
@@ -157,7 +157,7 @@ def restack(results):
 
 def batched(op: Op, mask, randomness, size=None) -> Op:
     """The operator over a batch of the tensor arguments in ``mask``; ``size`` is needed where there is none."""
-    known = op.facts.setdefault("batched", {})
+    known = op.traits.setdefault("batched", {})
     key = mask, randomness, size
     if key not in known:
         known[key] = make_batched(op, mask, randomness, size)
@@ -215,7 +215,7 @@ def gradient(level, found, argument):
 
 def primitive(level, op: Op, bound):
     """A primitive over the batch, by the rule of its kind."""
-    names, count = list(bound), op.facts["arity"]
+    names, count = list(bound), op.traits["arity"]
     args = tuple(bound[k] for k in names[:count])
     params = {k: bound[k] for k in names[count:]}
     return RULES[op.kind.name](level, op, args, params)
@@ -393,7 +393,7 @@ CONVOLUTIONS = {P.int_conv: conv_last, P.conv_last: conv_last, P.conv_last_input
 def foreign(level, op, args, params):
     """Along dimensions: along the next ones.  What maps over leading dimensions by itself does.  Anything else: example
     by example."""
-    if "dim" in params or "dims" in params or op.facts.get("leading"):
+    if "dim" in params or "dims" in params or op.traits.get("leading"):
         shifted = {k: SHIFTED[k](v, level.size, None) if k in ("dim", "dims") else v for k, v in params.items()}
         return op(*map(level.stacked, args), **shifted)
     values = tuple(level.stacked(a) if is_tensor(a) else a for a in args)

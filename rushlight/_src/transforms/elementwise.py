@@ -13,8 +13,8 @@ known: dict = {}
 def is_elementwise(operator: Op, args, kwargs, opened=False) -> bool:
     """Whether a call with such arguments is elementwise in all tensors among them.  ``opened``: composites are looked
     into, too."""
-    if operator.facts.get("composite") and (not opened or operator.facts.get("fresh")) or operator.facts.get(
-            "view") and not operator.facts.get("turns"):
+    if operator.traits.get("composite") and (not opened or operator.traits.get("fresh")) or operator.traits.get(
+            "view") and not operator.traits.get("turns"):
         return False
     key = operator, tuple(map(kind_of, args)), tuple((name, kind_of(value)) for name, value in kwargs.items())
     if key not in known:
@@ -48,7 +48,7 @@ def seen(operator: Op, args, kwargs) -> bool:
         with trace:
             result = operator.body(*args, **kwargs) if operator.kind is None else trace.call(operator, args, kwargs)
     except (ValueNeeded, NotImplementedError):
-        if not operator.facts.get("composite"):
+        if not operator.traits.get("composite"):
             raise
         return False
     return isinstance(result, Tensor) and tuple(result.shape) == (LENGTH,) * max(ranks, default=-1) and all_elementwise(

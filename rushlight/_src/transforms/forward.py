@@ -113,12 +113,12 @@ class Forward(Level):
         mask = tuple([on and self.owns(t) and t.tangent is not None for t in tensors])
         tangents = tuple([t.tangent for t, flag in zip(tensors, mask) if flag])
         with self.below():
-            if not any(mask) or op.facts.get("detaches"):
+            if not any(mask) or op.traits.get("detaches"):
                 return self.adopt(op(*args, **kwargs))
-            if op.facts.get("view") and len(tensors) == 1:  # linear, and results that share memory stay so
+            if op.traits.get("view") and len(tensors) == 1:  # linear, and results that share memory stay so
                 return Dual(self, op(*args, **kwargs), op(like(tangents[0], args[0]), *args[1:], **kwargs))
             operator = forward(op, mask)
-            results = operator(*args, **kwargs, **{operator.facts["tangents"]: tangents})
+            results = operator(*args, **kwargs, **{operator.traits["tangents"]: tangents})
         return paired(self, op, results)
 
 
@@ -132,12 +132,12 @@ def paired(level, op, results):
     left, duals = iter(results), []
     for value in left:
         duals.append(Dual(level, value, next(left) if value.dtype.is_inexact else None))
-    return tuple(duals) if len(duals) > 1 or op.facts.get("several") else duals[0]
+    return tuple(duals) if len(duals) > 1 or op.traits.get("several") else duals[0]
 
 
 def forward(op: Op, mask) -> Op:
     """The operator with tangents of the tensor arguments in ``mask``: returns each result, then its tangent."""
-    known = op.facts.setdefault("forward", {})
+    known = op.traits.setdefault("forward", {})
     if mask not in known:
         known[mask] = make_forward(op, mask)
     return known[mask]
@@ -176,7 +176,7 @@ def with_zeros(value, tangent):
 
 def ruled(op: Op, bound):
     """Pairs of results and tangents of an operator with a rule of its own, or a primitive, called below the level."""
-    count = op.facts["arity"] if op.kind is not None else len(bound)
+    count = op.traits["arity"] if op.kind is not None else len(bound)
     names = list(bound)
     duals, params = tuple(bound[k] for k in names[:count]), {k: bound[k] for k in names[count:]}
     args = map_call(primal, duals, {})[0]

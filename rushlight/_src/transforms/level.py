@@ -171,20 +171,20 @@ class Level(Interpreter):
         return isinstance(value, self.kind) and value.level is self
 
     def call(self, op: Op, args, kwargs):
-        facts = op.facts
+        traits = op.traits
         if kwargs:
             kwargs = self.keywords(op, kwargs)
-        if facts.get("fresh") and self.owns(args[0]):
+        if traits.get("fresh") and self.owns(args[0]):
             return self.fresh(op, *args, **kwargs)
-        if facts.get("composite"):
+        if traits.get("composite"):
             result = self.composite(op, args, kwargs)
             return result if tensors_in(args) or tensors_in(kwargs.values()) else self.adopt(result)
-        otherwise = facts.get("otherwise")
+        otherwise = traits.get("otherwise")
         if otherwise is not None:
             function = otherwise(*args[1:])
             if function is not None:
                 return function(args[0])
-        if facts.get("into") is not None:
+        if traits.get("into") is not None:
             return self.mutate(op, args, kwargs)
         tensors = []
         below = self.opened(args, tensors)
@@ -192,9 +192,9 @@ class Level(Interpreter):
         if not (self.among(tensors) or self.always(op)):
             with self.below():
                 result = op(*args, **kwargs)
-            return result if facts.get("view") else self.adopt(result)
+            return result if traits.get("view") else self.adopt(result)
         result = self.answer(op, tensors, below, named)
-        if facts.get("view") and self.owns(result) and self.owns(args[0]) and result is not args[0]:
+        if traits.get("view") and self.owns(result) and self.owns(args[0]) and result is not args[0]:
             result.parent, result.noticed = args[0], args[0].root.writes
             result.replay = lambda parent: op(parent, *args[1:], **kwargs)
         return result
@@ -262,7 +262,7 @@ class Level(Interpreter):
 
     def mutate(self, op: Op, args, kwargs):
         """An in-place operator: its target takes the value that the operator would have written."""
-        target = args[op.facts["into"]]
+        target = args[op.traits["into"]]
         tensors = []
         below = self.opened(args, tensors)
         named = dict(zip(kwargs, self.opened(kwargs.values(), tensors)))
@@ -293,9 +293,9 @@ class Level(Interpreter):
 
 def written(op: Op) -> Op:
     """The value that an in-place operator writes, as an operator of its own."""
-    found = op.facts.get("written")
+    found = op.traits.get("written")
     if found is None:
-        at = op.facts["into"]
+        at = op.traits["into"]
 
         def body(*args, **kwargs):
             target = list(bind(op, args, kwargs).values())[at]
@@ -305,7 +305,7 @@ def written(op: Op) -> Op:
                     f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}")
             return as_dtype(result, target.dtype) if result is not target else P.copy(target)
 
-        found = op.facts["written"] = derived(op.name, body, op, into=None)
+        found = op.traits["written"] = derived(op.name, body, op, into=None)
     return found
 
 
@@ -359,14 +359,14 @@ def map_results(function, results):
     return results
 
 
-# facts that hold of derived operators too
+# traits that hold of derived operators too
 PASSED_ON = ("view", "random", "detaches", "number_first", "out_of_range", "into", "several")
 
 
-def derived(name: str, body, op: Op, signature=None, **facts) -> Op:
+def derived(name: str, body, op: Op, signature=None, **traits) -> Op:
     """An operator made from another one by a transform: the same parameters under another body."""
-    kept = {k: op.facts[k] for k in PASSED_ON if k in op.facts}
-    return make(name, body, None, signature or op.signature, declared_scalars(op), **{**kept, "derived": True, **facts})
+    kept = {k: op.traits[k] for k in PASSED_ON if k in op.traits}
+    return make(name, body, None, signature or op.signature, declared_scalars(op), **{**kept, "derived": True, **traits})
 
 
 def with_parameter(signature: inspect.Signature, name: str) -> inspect.Signature:

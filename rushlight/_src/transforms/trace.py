@@ -98,7 +98,7 @@ class Trace(Interpreter):
     def call(self, op: Op, args, kwargs):
         if op.kind is not None:
             bound = bind(op, args, kwargs)
-            names, count = list(bound), op.facts["arity"]
+            names, count = list(bound), op.traits["arity"]
             if op.kind.name == "elementwise" and all(isinstance(bound[k], (*NUMBERS, Expr)) for k in names[:count]):
                 if any(isinstance(bound[k], Expr) for k in names[:count]):
                     return computed(op.name.rpartition(".")[2], [bound[k] for k in names[:count]])
@@ -110,12 +110,12 @@ class Trace(Interpreter):
             if op.kind.name == "elementwise" and count > 1:
                 given = fitted(given)
             return self.emit(op, given, {k: freeze(bound[k]) for k in names[count:]})
-        if op.facts.get("detaches"):
+        if op.traits.get("detaches"):
             lower_values(args, self)  # views are brought up to date now: what that takes is not part of the operator
         before = len(self.nodes)
         body = body_of(op, args)
         results = self.closed(op, args, kwargs) if "vjp" in op.rules and body is op.body else body(*args, **kwargs)
-        if op.facts.get("detaches"):
+        if op.traits.get("detaches"):
             for node in self.nodes[before:]:
                 node.constant = True
         return results

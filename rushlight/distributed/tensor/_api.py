@@ -63,7 +63,7 @@ class DTensor(Tensor):
     @staticmethod
     def __operator__(op, args, kwargs):
         """Answers an operator, whatever it is derived from."""
-        if op.facts.get("fresh") and isinstance(args[0], DTensor):
+        if op.traits.get("fresh") and isinstance(args[0], DTensor):
             return _dispatch.fresh(op, args, kwargs)
         return _dispatch.answer(op, args, kwargs)
 

@@ -46,7 +46,7 @@ class Drawing(Interpreter):
         self.mesh = mesh
 
     def call(self, op, args, kwargs):
-        if opens(op) and not op.facts.get("fresh"):
+        if opens(op) and not op.traits.get("fresh"):
             return op.body(*args, **kwargs)  # which draws here
         with Suspended(self):
             return op(*args, **kwargs)
@@ -125,7 +125,7 @@ AS_ONE: set = set()  # composites whose bodies write into views, of which operat
 
 def opens(op) -> bool:
     """Whether an operator is answered as those of its body: not those that look at elements in memory."""
-    return bool(op.facts.get("composite")) and not (op.facts.get("dynamic") or "unmeasured" in op.rules
+    return bool(op.traits.get("composite")) and not (op.traits.get("dynamic") or "unmeasured" in op.rules
                                                     or op.name in READING)
 
 
@@ -179,23 +179,23 @@ def parts_of(model) -> tuple:
 
 def answer(op, args, kwargs):
     """The result of an operator: below the recording of gradients."""
-    facts = op.facts
+    traits = op.traits
     if op in CUSTOM:
         return CUSTOM[op](op, args, kwargs, meshes_of(flat_tensors((*args, *kwargs.values()))))
-    if facts.get("composite"):
+    if traits.get("composite"):
         return composite(op, args, kwargs)
     tensors = flat_tensors((*args, *kwargs.values()))
     mesh = meshes_of(tensors)
     if kwargs.get("out") is not None:
         raise RuntimeError(f"{op.name}(out=...) is not supported for DTensor: use the result")
-    otherwise = facts.get("otherwise")
+    otherwise = traits.get("otherwise")
     if otherwise is not None and not (kwargs and getattr(otherwise, "by_position", False)):
         function = otherwise(*args[1:])
         if function is not None:
             with Body(), Drawing(mesh):
                 return function(args[0])
     with recording(False):
-        if facts.get("into") is not None:
+        if traits.get("into") is not None:
             return mutated(op, args, kwargs, mesh)
         return computed(op, args, kwargs, mesh)
 
@@ -234,7 +234,7 @@ def fresh(op, args, kwargs):
 
 def mutated(op, args, kwargs, mesh):
     """An operator that writes: its value goes where the target lies."""
-    DTensor, target = kind(), args[op.facts["into"]]
+    DTensor, target = kind(), args[op.traits["into"]]
     if not isinstance(target, DTensor):
         raise RuntimeError(
             f"{op.name}: a DTensor is written into a tensor that is none, of shape {list(target.shape)}: take its "
@@ -298,10 +298,10 @@ def computed(op, args, kwargs, mesh):
         for k, value in zip(program.writes, results[len(results) - len(program.writes):]):
             put(written[k], value)
         del results[len(results) - len(program.writes):]
-    if op.facts.get("view") or program.only_views:
+    if op.traits.get("view") or program.only_views:
         apart = not program.only_views or any(getattr(t, "_apart", False) for t in flat_tensors(given))
         for result in results:
-            result._shows, result._apart = not op.facts.get("detaches"), apart
+            result._shows, result._apart = not op.traits.get("detaches"), apart
     if program.kind is None:
         return results[0]
     made, _ = program.kind

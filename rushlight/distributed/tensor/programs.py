@@ -42,7 +42,7 @@ def written_down(op, given, names, masks):
     """(program of primitives of a call, its tensors and numbers as inputs; what makes its results; conditions on
     numbers; which inputs it writes, whose values come after the results; how many blocks of random numbers it draws).
     Untraceable where there is none."""
-    trace = Recording(writes="into" not in op.facts)
+    trace = Recording(writes="into" not in op.traits)
     if "unmeasured" in op.rules:
         raise Untraceable(op.name)
     try:

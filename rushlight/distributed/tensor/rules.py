@@ -257,7 +257,7 @@ def along(node, shapes):
         if any(r != rank for r in ranks) or any(len(m.shape) != rank for m in metas):
             return
         free = [d for d in range(rank) if d not in {t % rank for t in taken if rank}]
-    elif node.op.facts.get("leading"):
+    elif node.op.traits.get("leading"):
         free = range(min(ranks) - 2)
     else:
         return

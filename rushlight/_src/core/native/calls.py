@@ -30,7 +30,7 @@ class Op:
     plans: dict
     families: dict
     rules: dict
-    facts: dict
+    traits: dict
     doc: object
 
     @vectorcall

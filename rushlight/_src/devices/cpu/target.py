@@ -56,11 +56,11 @@ class Processor(Target):
         jit.settle()
         pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
 
-    def code(self, launches, outputs, **facts):
+    def code(self, launches, outputs, **fields):
         words = encode(launches)
         tables = {at + HEAD + 2 * k + 1: number.array for at, launch in zip(starts(words), launches)
                   for k, (_, number) in enumerate(launch.slots) if type(number) is Table}
-        return Code(words, outputs, tables=tables, **facts)
+        return Code(words, outputs, tables=tables, **fields)
 
     def reference(self, kernel: int):
         return jit.origin(kernel)
