@@ -5,7 +5,7 @@ import collections
 import copy
 
 from .._src.aot.alias import Recording
-from .._src.core.expr import Facts, size
+from .._src.core.expr import ShapeEnv, size
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten
@@ -238,7 +238,7 @@ class ExportedProgram:
         trace, symbols, sizes = Recording(), {}, {}
         inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else value
                   for value, (_, _, varying) in given]
-        with Facts(dict(symbols.values())) as facts, trace:
+        with ShapeEnv(dict(symbols.values())) as shape_env, trace:
             missing = [name for name, (symbol, _) in symbols.items() if symbol not in sizes]
             if missing:
                 raise RuntimeError(
@@ -246,7 +246,8 @@ class ExportedProgram:
                     "for fixed sizes")
             results = self.graph_module(*inputs)
             stores = [house.Store(value, node) for node, value in trace.written()]
-        fixed = [f"{condition} is {outcome}" for condition, outcome in facts.guards if condition.op == "==" and outcome]
+        fixed = [f"{condition} is {outcome}" for condition, outcome in shape_env.guards if condition.op == "=="
+                 and outcome]
         if trace.drawn or fixed or symbols and stores:
             reason = ("draws random numbers" if trace.drawn else f"is not the same for all sizes ({fixed[0]})" if fixed
                       else "writes into inputs whose sizes vary")

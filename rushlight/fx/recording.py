@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .._src.capture.record import Recorder
-from .._src.core.expr import Facts, size
+from .._src.core.expr import ShapeEnv, size
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_map
@@ -91,7 +91,7 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
 
     arguments: list = []
     args, kwargs = tree_map(enter, (tuple(args), kwargs or {}))
-    with Facts({symbol: n for n, symbol in hints.items()}), recorder:
+    with ShapeEnv({symbol: n for n, symbol in hints.items()}), recorder:
         try:
             leaves, spec = tree_flatten(function(*args, **kwargs))
         except Break as found:

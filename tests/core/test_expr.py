@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from rushlight._src.core import expr
 from rushlight._src.core.dtypes import float32
-from rushlight._src.core.expr import (Facts, add, evaluate, eq, floor_divide, index, load, lt, maximum, minimum, modulo,
-                                      multiply, nonnegative,
-                                 show, size, substitute)
+from rushlight._src.core.expr import (ShapeEnv, add, evaluate, eq, floor_divide, index, load, lt, maximum, minimum,
+                                      modulo, multiply, nonnegative, show, size, substitute)
 
 S, T = size("s"), size("t")
 I, J, K = index("i", S), index("j", T), index("k", 12)
@@ -82,9 +81,9 @@ def test_decisions_need_facts():
     assert S >= 2 and S * T > 3 and S + 1 != S
     with pytest.raises(RuntimeError, match="no example values"):
         bool(S > 7)
-    with Facts({S: 10, T: 3}) as facts:
+    with ShapeEnv({S: 10, T: 3}) as shape_env:
         assert S > T and S > T and int(T) == 3
-    assert [(str(c), o) for c, o in facts.guards] == [("t < s", True), ("t == 3", True)]
+    assert [(str(c), o) for c, o in shape_env.guards] == [("t < s", True), ("t == 3", True)]
 
 
 def test_shared_parts_are_named_once():

@@ -47,7 +47,7 @@ def checked(machine) -> dict:
     value of it all the same."""
     found, names = {}, machine.entry.places[0].locals + machine.entry.places[0].cells
     for text, (expr, made) in machine.guarding.constrained.items():
-        size = evaluate(expr, machine.facts.hints)
+        size = evaluate(expr, machine.shape_env.hints)
         if made.low is not None and size < made.low or made.high is not None and size > made.high:
             raise ConstraintViolationError(
                 f"{named(text, names)} is {size}, which is not in range [{made.low}, "
@@ -65,8 +65,8 @@ def checked(machine) -> dict:
 def fixed(machine, symbol) -> str:
     """What leaves only one value for a symbol; empty where others meet all that was assumed, with or without the other
     symbols changing alike."""
-    hints = machine.facts.hints
-    guards = [(condition, outcome) for condition, outcome in machine.facts.guards if symbol in condition.free]
+    hints = machine.shape_env.hints
+    guards = [(condition, outcome) for condition, outcome in machine.shape_env.guards if symbol in condition.free]
     now = hints[symbol]
     others = [now + k for k in (1, 2, 3, 4, 8, -1, -2)] + [now * k for k in (2, 3, 4, 8)] + [now // 2]
     for other in (o for o in others if o > 1 and o != now):

@@ -39,7 +39,7 @@ class Body:
         outside = dict.fromkeys(n for node in self.nodes for n in recorder.read_by(node) if n not in within)
         symbols = {s for node in self.nodes for e in expressions_in((node.args, tuple(node.params.values())))
                    for s in e.free}
-        unbacked = recorder.facts.unbacked
+        unbacked = recorder.shape_env.unbacked
         return [n for n in outside
                 if n not in unbacked.values()], sorted((s for s in symbols if unbacked.get(s) not in within),
                                                        key=lambda s: s.arg[0])
@@ -275,7 +275,7 @@ class Control(Part, part="control"):
         """A function of the program as a Body; a Break where it has effects."""
         recorder, modes = self.machine.recorder, self.transforms.modes_set()
         effects, start = Effects(self.machine), len(recorder.nodes)
-        kept, checked = dict(recorder.read_before), len(self.machine.facts.checked)
+        kept, checked = dict(recorder.read_before), len(self.machine.shape_env.checked)
         try:
             result, leaves = self.machine.now(function, list(arguments), keywords), []
         except Raised as error:
@@ -288,7 +288,7 @@ class Control(Part, part="control"):
         self.transforms.restore_modes(modes)
         inside = set(nodes)
         writes = any(recorder.root(t) not in inside for n in nodes for t in recorder.targets.get(n, ()))
-        if writes or effects.changed(self.machine) or len(self.machine.facts.checked) != checked or any(
+        if writes or effects.changed(self.machine) or len(self.machine.shape_env.checked) != checked or any(
                 isinstance(n.op, Effect)
                 for n in nodes):
             raise Break("RB001", PURE)

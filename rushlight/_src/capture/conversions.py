@@ -44,7 +44,7 @@ class Conversions(Part, part="values"):
         if kind is Real:
             return value.number
         if kind is Expr:
-            return Number(evaluate(value, self.machine.facts.hints), value)
+            return Number(evaluate(value, self.machine.shape_env.hints), value)
         if isinstance(value, Fake):
             if value.weak and isinstance(value.node.op, Reading):
                 return Number((float if value.dtype.is_floating_point else bool if value.dtype is bool_ else int)(3),
@@ -79,7 +79,7 @@ class Conversions(Part, part="values"):
             return value.value
         if isinstance(value, Number):
             if value.expr is not None:
-                return self.machine.facts.integer(value.expr)
+                return self.machine.shape_env.integer(value.expr)
             if value.fake is not None:
                 raise Break("RB003", f"a {type(value.hint).__name__} that depends on data has to be known here")
             self.guarding.guard(self.guarding.equality(value.text, value.hint))

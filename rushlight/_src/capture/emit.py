@@ -79,13 +79,13 @@ class Writer(Endings, GraphCalls):
         """An expression over numbers that the graph computes."""
         machine, names = self.machine, {}
         for symbol in expr.free:
-            node = machine.facts.unbacked.get(symbol)
+            node = machine.shape_env.unbacked.get(symbol)
             names[symbol] = self.early(machine.guarding.symbols[symbol]) if node is None else self.outputs.setdefault(
                 node, f"o{len(self.outputs)}")
         return Printer(names).text(expr)
 
     def literal(self, value) -> str:
-        if self.machine.facts.unknown(value):
+        if self.machine.shape_env.unknown(value):
             return self.expression(value)
         if isinstance(value, slice):
             return f"slice({self.literal(value.start)}, {self.literal(value.stop)}, {self.literal(value.step)})"
@@ -389,7 +389,7 @@ def write_segment(machine, ending) -> Segment:
         if node in machine.outside.checks:
             machine.outside.checks[node].exact = True
     compiled = machine.entry.owner.graph(graph, machine.recorder) if graph is not None else None
-    for condition, outcome in machine.facts.guards:
+    for condition, outcome in machine.shape_env.guards:
         dynamic_log.debug("assumed: (%s) is %s", condition, outcome)
         machine.guarding.guard(f"({machine.guarding.expression(condition)}) is {outcome}")
     guard_classes(machine)

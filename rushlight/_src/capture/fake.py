@@ -58,7 +58,7 @@ class Fake(Tensor):
 
     def refuse(self, error):
         """The program raises the error where this holds for an element."""
-        if self.recorder.facts is None or self.recorder.within_try():
+        if self.recorder.shape_env is None or self.recorder.within_try():
             raise Break("RB002", "a check of all elements within a try")
         nowhere = OPS["logical_not"](OPS["any"](self))
         self.recorder.require(self.recorder.reading(ITEM, (nowhere.node,), bool), error)

@@ -88,7 +88,7 @@ class Guarding(Part, part="guarding"):
         made = size(f"n{len(self.symbols)}", low)
         self.symbols[made] = text
         dynamic_log.debug("%s stands for %s, which is %s now", made.arg[0], text, value)
-        self.machine.facts.hints[made] = value
+        self.machine.shape_env.hints[made] = value
         self.machine.recorder.symbolic = True
         return made
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..aot.alias import Recording
-from ..core.expr import Facts
+from ..core.expr import ShapeEnv
 from ..core.interpret import precision
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, calls
@@ -37,7 +37,7 @@ def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:
     """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be
     noted, or ``conditions`` are wanted that floats have to meet which are known at run time."""
     if symbolic:
-        facts = Facts.current()
+        facts = ShapeEnv.current()
         before, facts.estimating = facts.estimating, True
         try:
             return inference(op, args, kwargs, conditions)

@@ -76,7 +76,7 @@ class Machine:
         self.nested = self.whole = False  # within an instruction; whether a break lets functions run whole
         # id of a frame of a module's forward -> (number of the call, the frame), for exported programs
         self.module_calls: dict = {}
-        self.facts = Assumptions()  # what is assumed of varying ints
+        self.shape_env = Assumptions()  # what is assumed of varying ints
         for part in PARTS:
             setattr(self, part.part, part(self))
         for part in PARTS:
@@ -86,10 +86,10 @@ class Machine:
 
     def make_recorder(self) -> Recorder:
         recorder = Recorder(self.outside.lift, self.random.draw, self.where)
-        self.facts.number, recorder.within_try = self.numbers.ratio, self.numbers.within_try
+        self.shape_env.number, recorder.within_try = self.numbers.ratio, self.numbers.within_try
         recorder.real, recorder.assume = self.arithmetic.run_time_number, self.guarding.guard
         recorder.start = self.outside.start_of_input
-        recorder.facts, recorder.place = self.facts, lambda: (self.frames[-1].code, self.frames[-1].now.offset)
+        recorder.shape_env, recorder.place = self.shape_env, lambda: (self.frames[-1].code, self.frames[-1].now.offset)
         return recorder
 
     def where(self):
@@ -149,7 +149,7 @@ class Machine:
         self.emit = emit
         before = mine.grad, mine.inference, mine.autocast
         try:
-            with self.recorder, self.facts:
+            with self.recorder, self.shape_env:
                 self.load_entry()
                 self.guard_modes()
                 while True:

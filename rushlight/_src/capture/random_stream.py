@@ -21,7 +21,7 @@ class RandomStream(Part, part="random"):
             self.stream = self.machine.recorder.number(), self.machine.recorder.number()
             for drawn in self.stream:
                 self.outside.graph_inputs[drawn.node] = drawn.node.name, None
-        if self.machine.facts.unknown(blocks):
+        if self.machine.shape_env.unknown(blocks):
             raise Break("RB012", "random numbers, as many as data decide")
         seed, position = self.stream
         place = self.machine.recorder.shifted(position, self.drawn) if self.drawn else position

@@ -53,7 +53,7 @@ class Recorder(Interpreter):
         self.start = None  # (node of an input) -> its tensor's storage_offset(), assumed from here on
         self.within_try = None  # () -> whether the program may catch an error of the instruction at hand
         self.place = None  # () -> the code and offset of the instruction at hand
-        self.facts: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
+        self.shape_env: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
         self.leaves: dict = {}  # nodes of tensors made here that want a gradient -> Leaf
         self.hooked: dict = {}  # node -> what it is before the hooks on its gradient
         self.known: dict = {}  # nodes of single elements that follow from numbers in the program alone -> the value
@@ -125,7 +125,7 @@ class Recorder(Interpreter):
                 return self.into(out, op, args, kwargs)
         if op.name in FORBIDDEN_INPLACE:
             raise Break("RB011", f"{op.name}() changes what a tensor is")
-        if self.facts is not None and measured(op):
+        if self.shape_env is not None and measured(op):
             return self.measure(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
         if op.traits.get("composite"):
             self.settings_read.update([op.traits["reads"]] if "reads" in op.traits else ())
@@ -187,7 +187,7 @@ class Recorder(Interpreter):
         if bool(wanted) == bool(fake._needs_grad):
             return
         node = fake.node
-        if not wanted or self.facts is None or node.op is None or not fake.dtype.is_floating_point:
+        if not wanted or self.shape_env is None or node.op is None or not fake.dtype.is_floating_point:
             raise Break("RB011", "setting requires_grad")
         fake.node = made = self.node(leaf, (node,), fake._meta)
         shares = node in self.bases or node in self.bases.values()
@@ -341,13 +341,13 @@ class Recorder(Interpreter):
         """An int that Python reads between programs, as a symbol."""
         node = Node(self.name("u"), operator, args, {}, NUMBER_METAS[int], where=self.where())
         self.nodes.append(node)
-        made = self.facts.symbol(node.name, low)
-        self.facts.unbacked[made], self.symbolic = node, True
+        made = self.shape_env.symbol(node.name, low)
+        self.shape_env.unbacked[made], self.symbolic = node, True
         return made
 
     def item(self, tensor: Fake):
         """The only element: a symbol for an int, a weak tensor for a float."""
-        if (self.facts is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex or tensor._meta.shape
+        if (self.shape_env is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex or tensor._meta.shape
             and tensor.numel() != 1):
             raise Break("RB003", "item()")
         if tensor.dtype.is_floating_point:
@@ -382,7 +382,7 @@ class Recorder(Interpreter):
         unknown: list = []
 
         def some():
-            unknown.append(self.facts.symbol(self.name("u"), 0))
+            unknown.append(self.shape_env.symbol(self.name("u"), 0))
             return unknown[-1]
 
         with Suspended(self):
@@ -395,7 +395,7 @@ class Recorder(Interpreter):
                         for k, meta in enumerate(metas if several else (metas,)))
         for symbol in unknown:
             shown, dim = next((r, k) for r in results for k, n in enumerate(r._meta.shape) if n is symbol)
-            self.facts.unbacked[symbol] = made = Node(symbol.arg[0], SIZE, (shown.node, dim), {}, NUMBER_METAS[int],
+            self.shape_env.unbacked[symbol] = made = Node(symbol.arg[0], SIZE, (shown.node, dim), {}, NUMBER_METAS[int],
                                                       where=node.where)
             self.nodes.append(made)
         self.symbolic = True
@@ -432,8 +432,8 @@ class Recorder(Interpreter):
         """The nodes that a node reads: among its arguments, and those that compute numbers in them."""
         given = node.args, tuple(node.params.values())
         found = list(nodes_in(given))
-        if self.facts is not None and self.facts.unbacked:
-            found += [self.facts.unbacked[s] for e in expressions_in(given) for s in e.free if s in self.facts.unbacked]
+        if self.shape_env is not None and self.shape_env.unbacked:
+            found += [self.shape_env.unbacked[s] for e in expressions_in(given) for s in e.free if s in self.shape_env.unbacked]
         return found
 
     def in_turn(self, nodes) -> list:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import operator
 
-from ..core.expr import INFINITY, Expr, Facts, at_least, factors, size, terms
+from ..core.expr import INFINITY, Expr, ShapeEnv, at_least, factors, size, terms
 from ..core.native import Op
 from .errors import Break
 
@@ -76,8 +76,8 @@ def source_of(node) -> str:
     return f"{node.op}() in line {node.where[1]}"
 
 
-class Assumptions(Facts):
-    """Facts of a capture: symbols that are ``unbacked`` have no example, and nothing is decided by them but what is
+class Assumptions(ShapeEnv):
+    """The ShapeEnv of a capture: symbols that are ``unbacked`` have no example, and nothing is decided by them but what is
     proven or was checked."""
 
     def __init__(self):

@@ -20,7 +20,7 @@ class Unknown(Part, part="numbers"):
 
     def unknown(self, value) -> bool:
         """Whether a number depends on data."""
-        return isinstance(value, Number) and (value.fake is not None or self.machine.facts.unknown(value.expr))
+        return isinstance(value, Number) and (value.fake is not None or self.machine.shape_env.unknown(value.expr))
 
     def unknown_binary(self, symbol, a, b):
         """Arithmetic and comparisons of numbers that data decide."""
@@ -51,7 +51,7 @@ class Unknown(Part, part="numbers"):
         if not (whole(a) and whole(b)):
             return self.unknown_binary(symbol, a, b)
         condition = CONDITIONS[symbol](exact(a), exact(b))
-        found = self.machine.facts.proven(condition)
+        found = self.machine.shape_env.proven(condition)
         return Number(True, condition) if found is None else Constant(found)
 
     def number_in(self, tensor, kind):
@@ -108,7 +108,7 @@ class Unknown(Part, part="numbers"):
     def require_now(self, condition, error):
         """The graph raises unless a condition holds, which is known from here on."""
         if condition.expr is not None:
-            self.machine.facts.assume(condition.expr)
+            self.machine.shape_env.assume(condition.expr)
         self.machine.recorder.require(condition.fake if condition.expr is None else condition.expr, error)
 
     def text_now(self, message) -> str:

@@ -34,7 +34,7 @@ class Assembler:
     kept.
 
     ``homes`` tells where a value is to lie, ``places`` where it lies already.  Sizes may be symbols: what is decided
-    holds for all sizes under the Facts that are noted on the way.
+    holds for all sizes under the conditions that the active ShapeEnv notes.
     """
 
     def __init__(self, graph: Graph, name: str, outputs: list[Meta], target: Target, stream=(), block=(), spent=None,

@@ -150,7 +150,7 @@ class Expr:
         return decide(ne(self, 0)) if self.dtype is None else decide(self)
 
     def __index__(self):
-        return Facts.current().integer(self)
+        return ShapeEnv.current().integer(self)
 
     __int__ = __index__
 
@@ -517,22 +517,22 @@ def logical_not(a: Expr) -> Expr:
 
 # --- decisions --------------------------------------------------------------------------------------------------------
 class Active(threading.local):
-    """The Facts that are in force in a thread, the innermost last."""
+    """The active ShapeEnvs of a thread, the innermost last."""
 
     def __init__(self):
         self.stack = []
 
 
-class Facts:
+class ShapeEnv:
     """Answers questions that algebra leaves open, from example values of the symbols, and notes what was assumed.
 
-    ``guards`` lists (condition, outcome): the program made under these facts holds wherever they come out the same.
+    ``guards`` lists (condition, outcome): the program made under this ShapeEnv holds wherever they come out the same.
 
     >>> s = size("s")
-    >>> with Facts({s: 10}) as facts:
+    >>> with ShapeEnv({s: 10}) as shape_env:
     ...     s > 7
     True
-    >>> facts.guards
+    >>> shape_env.guards
     [(7 < s, True)]
     """
 
@@ -544,12 +544,12 @@ class Facts:
 
     @classmethod
     def known_programs(cls, otherwise: dict) -> dict:
-        """What was compiled under the active Facts, and may rest on their guards; ``otherwise`` where there are
+        """What was compiled under the active ShapeEnv, and may rest on its guards; ``otherwise`` where there are
         none."""
         return cls._active.stack[-1].programs if cls._active.stack else otherwise
 
     @classmethod
-    def current(cls) -> "Facts":
+    def current(cls) -> "ShapeEnv":
         if not cls._active.stack:
             raise RuntimeError("the value of a symbolic size is needed, but no example values are known here")
         return cls._active.stack[-1]
@@ -560,11 +560,11 @@ class Facts:
         return bool(cls._active.stack)
 
     def __enter__(self):
-        Facts._active.stack.append(self)
+        ShapeEnv._active.stack.append(self)
         return self
 
     def __exit__(self, *exception):
-        Facts._active.stack.remove(self)
+        ShapeEnv._active.stack.remove(self)
 
     def decide(self, condition: Expr) -> bool:
         """Whether the condition holds for the example values; recorded once."""
@@ -591,30 +591,30 @@ class Facts:
 def guess(e):
     """The number that an integer is for the example values, with nothing assumed: for estimates, which decide how fast
     a result comes, not what it is."""
-    return evaluate(e, Facts.current().hints) if isinstance(e, Expr) else e
+    return evaluate(e, ShapeEnv.current().hints) if isinstance(e, Expr) else e
 
 
 REAL = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
 def real(symbol: str, a, b):
-    """Arithmetic on integers that gives a float, such as a / b: by the active Facts."""
-    return Facts.current().real(symbol, a, b)
+    """Arithmetic on integers that gives a float, such as a / b: by the active ShapeEnv."""
+    return ShapeEnv.current().real(symbol, a, b)
 
 
 def estimated(e):
     """A scalar operand as a number where only shapes are asked for, and any number of its kind will do; else as it
     is."""
-    if isinstance(e, Expr) and Facts._active.stack and Facts._active.stack[-1].estimating:
-        return evaluate(e, Facts._active.stack[-1].hints)
+    if isinstance(e, Expr) and ShapeEnv._active.stack and ShapeEnv._active.stack[-1].estimating:
+        return evaluate(e, ShapeEnv._active.stack[-1].hints)
     return e
 
 
 def decide(condition) -> bool:
-    """A condition as a bool: by algebra, else by the active Facts (RuntimeError without)."""
+    """A condition as a bool: by algebra, else by the active ShapeEnv (RuntimeError without)."""
     if condition.op == "number":
         return bool(condition.arg)
-    return Facts.current().decide(condition)
+    return ShapeEnv.current().decide(condition)
 
 
 # --- scalars ----------------------------------------------------------------------------------------------------------

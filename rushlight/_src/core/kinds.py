@@ -9,7 +9,7 @@ import functools
 
 from .devices import preferred
 from .errors import IndexRangeError, JoinError
-from .expr import Facts, lt
+from .expr import ShapeEnv, lt
 from .meta import (Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides,
                    row_major, same, same_sizes)
 
@@ -61,7 +61,7 @@ def comes_before(shape, strides, a, b) -> bool:
     if same(strides[a], strides[b]):
         return type(shape[a]) is type(shape[b]) is int and shape[a] < shape[b]
     before = lt(strides[a], strides[b])
-    return bool(before) if before.op == "number" or Facts.present() else False
+    return bool(before) if before.op == "number" or ShapeEnv.present() else False
 
 
 def is_zero(stride) -> bool:
@@ -228,7 +228,7 @@ class View(Kind):
 class Recast(Kind):
     """The same memory as numbers of another dtype: complex ones, or the real ones they consist of.
 
-    Traits: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: what x becomes when
+    Traits: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: what x becomes if
     the result is given a value; ``transpose(g)``.
     """
 

@@ -3,7 +3,7 @@ vary.
 
 1. Calls whose keys are equal but for numbers of 2 and above are *kin* (``form``).
 2. When a call differs from an earlier kin in few numbers, its plan is made with symbols in place of those
-  (``Symbols``), under Facts that note
+  (``Symbols``), under a ShapeEnv that notes
    every condition on sizes that a decision depended on.  Captured graphs with symbolic sizes, and backward operators of
    families, tell themselves what varies.
 3. The Draft, and a Python function that tests the conditions and finds the symbols' values in a call's numbers, are a
@@ -16,7 +16,7 @@ import functools
 import itertools
 import operator
 
-from ..core.expr import Expr, Facts, Printer, evaluate, size
+from ..core.expr import Expr, Printer, ShapeEnv, evaluate, size
 from ..core.log import logger
 from ..core.meta import Meta, Size, is_one, row_major
 from ..core.op import in_parts
@@ -130,7 +130,7 @@ class Call:
             return None
         families = self.kin.families
         try:
-            with symbols.facts:
+            with symbols.shape_env:
                 draft = draft_plan(self.op, symbols.stands(self.args, self.key[:-2]), names, mask,
                                    scalar_bits(self.key))
             member = Family(draft, symbols)
@@ -141,7 +141,7 @@ class Call:
             self.kin.families = [*families, NEVER]
             return None
         log.debug("%s: one plan for all %s where %s", self.op.name,
-                  ", ".join(f"{s} (now {symbols.facts.hints[s]})" for s in member.symbols),
+                  ", ".join(f"{s} (now {symbols.shape_env.hints[s]})" for s in member.symbols),
                   " and ".join(member.conditions) or "nothing more is asked")
         return found
 
@@ -183,7 +183,7 @@ class Symbols:
     """Symbols for the numbers of a call that vary.  ``exprs``: what each number of the key is, in the key's order."""
 
     def __init__(self, hints):
-        self.facts, self.exprs = Facts(hints), []
+        self.shape_env, self.exprs = ShapeEnv(hints), []
 
     def stands(self, args, keys):
         """The arguments with symbols in them."""
@@ -191,8 +191,8 @@ class Symbols:
 
     def new(self, value: int) -> Expr:
         """A symbol that nothing is known of but its value here."""
-        made = size(f"s{len(self.facts.hints)}", LEAST)
-        self.facts.hints[made] = value
+        made = size(f"s{len(self.shape_env.hints)}", LEAST)
+        self.shape_env.hints[made] = value
         return made
 
 
@@ -215,7 +215,7 @@ class Told(Symbols):
     def meta(self, told, meta: Meta) -> Meta:
         """The metadata of an argument in the program's symbols: its shape is as the program has it, it may lie in
         memory otherwise."""
-        hints = self.facts.hints
+        hints = self.shape_env.hints
         shape, strides = tuple(meta.shape), meta.strides
         if told is not None and len(told.shape) == len(shape):
             shape = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n
@@ -326,7 +326,7 @@ class Family:
     def __init__(self, draft, symbols: Symbols):
         if draft.kind == PYTHON and draft.around is None:
             raise LookupError(f"{draft.op.name} runs in Python")
-        self.draft, self.symbols = draft, list(symbols.facts.hints)
+        self.draft, self.symbols = draft, list(symbols.shape_env.hints)
         self.holds = holds(draft.conditions) if draft.conditions else None
         at = {e: k for k, e in reversed(list(enumerate(symbols.exprs))) if isinstance(e, Expr) and e.op == "size"}
         if not all(s in at for s in self.symbols):
@@ -336,7 +336,7 @@ class Family:
         tests = [f"v[{k}] == {printer.text(e)}" for k, e in enumerate(symbols.exprs)
                  if not (isinstance(e, Expr) and at.get(e) == k)]
         self.conditions = [printer.text(condition) if outcome else f"not ({printer.text(condition)})"
-                           for condition, outcome in symbols.facts.guards]
+                           for condition, outcome in symbols.shape_env.guards]
         self.tests = " and ".join(tests + [f"({c})" for c in self.conditions]) or "True"
         values = "".join(f"{self.names[s]}, " for s in self.symbols)
         # written by us, from Exprs

@@ -473,7 +473,8 @@ def passes(op: Op, result: Traced, trace, arguments, mask) -> bool:
     if found is None or not op.traits.get("derived"):
         return found is not None
     source, meta, _ = found
-    return bool(op.traits.get("captured")) and (mask or source.dtype is not result.dtype or meta.turned != source.turned)
+    return bool(op.traits.get("captured")) and (mask or source.dtype is not result.dtype or meta.turned
+                                                != source.turned)
 
 
 # --- programs that repeat a stretch -----------------------------------------------------------------------------------

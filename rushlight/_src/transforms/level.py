@@ -366,7 +366,8 @@ PASSED_ON = ("view", "random", "detaches", "number_first", "out_of_range", "into
 def derived(name: str, body, op: Op, signature=None, **traits) -> Op:
     """An operator made from another one by a transform: the same parameters under another body."""
     kept = {k: op.traits[k] for k in PASSED_ON if k in op.traits}
-    return make(name, body, None, signature or op.signature, declared_scalars(op), **{**kept, "derived": True, **traits})
+    return make(name, body, None, signature or op.signature, declared_scalars(op),
+                **{**kept, "derived": True, **traits})
 
 
 def with_parameter(signature: inspect.Signature, name: str) -> inspect.Signature:
