@@ -17,7 +17,7 @@ from .epilogue import Epilogues, FusedEpilogue
 from .items import ByNumpy, Generated, Templated
 from .lower import NotLowerable, obstacle
 from .overwriting import Overwriting
-from .places import IN_MEMORY, Place, Temporary, halves, shown_as
+from .places import IN_MEMORY, Place, Temporary, components, shown_as
 from .prologue import Prologues, shown
 from .residuals import dense
 from .schedule import Schedule
@@ -281,7 +281,7 @@ class Assembler:
         """Steps that compute values from what is in memory: generated kernels, or one step by NumPy where there are
         none."""
         wholes = [target for target in targets if target[0].op is P.complex]
-        targets = [piece for target in targets for piece in (halves(*target) if target in wholes else [target])]
+        targets = [piece for target in targets for piece in (components(*target) if target in wholes else [target])]
         empty = [(node, place) for node, place in targets if place.meta.numel == 0]
         targets = [target for target in targets if target not in empty]
         if targets:

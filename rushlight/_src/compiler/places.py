@@ -25,7 +25,7 @@ class Place:
         self.value, self.meta, self.offset = value, meta, offset
 
 
-def halves(node: Node, place: Place):
+def components(node: Node, place: Place):
     """The parts of a complex value, each with where it goes: among those of the other."""
     for which, part in enumerate(node.args):
         meta, offset = P.half.kind.strided(P.half, place.meta, which)

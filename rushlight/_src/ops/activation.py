@@ -10,16 +10,11 @@ from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, Scalar, op, rule, sample
 from ..core.tensor import wrapped
-from .promotion import as_dtype, check_number, floating, held, needs, real, wide
+from .promotion import as_dtype, check_number, downcast, floating, held, needs, real, upcast
 from .random import draw, uniform_at
 
 ONE = (sample((3, 4)), sample((2, 0)))
 F = "nn.functional"
-
-
-def back(x, like):
-    """Rounds a widened result to the dtype of ``like``."""
-    return P.convert(x, dtype=like.dtype) if x.dtype is not like.dtype else x
 
 
 @op(samples=ONE, inplace_too=True)
@@ -61,12 +56,12 @@ def gelu(input, approximate="none"):
     [*]."""
     if not input.dtype.is_floating_point:
         raise RuntimeError(f'"GeluKernelImpl" not implemented for {input.dtype}')
-    x = wide(input)
+    x = upcast(input)
     if approximate == "none":
-        return back(P.mul(P.mul(x, 0.5), P.add(P.erf(P.mul(x, math.sqrt(0.5))), 1.0)), input)
+        return downcast(P.mul(P.mul(x, 0.5), P.add(P.erf(P.mul(x, math.sqrt(0.5))), 1.0)), input)
     if approximate == "tanh":
         cubic = P.mul(P.add(x, P.mul(P.mul(P.mul(x, x), x), 0.044715)), 2 * math.sqrt(2 / math.pi))
-        return back(P.mul(x, P.sigmoid(cubic)), input)
+        return downcast(P.mul(x, P.sigmoid(cubic)), input)
     raise RuntimeError("approximate argument must be either none or tanh.")
 
 
@@ -74,16 +69,16 @@ def gelu(input, approximate="none"):
 def silu_(input):
     """x * sigmoid(x)."""
     needs(FLOATING, "silu", input)
-    x = wide(input)
-    return back(P.mul(x, P.sigmoid(x)), input)
+    x = upcast(input)
+    return downcast(P.mul(x, P.sigmoid(x)), input)
 
 
 @op(samples=ONE, namespace=F, name="_mish")
 def mish_(input):
     """x * tanh(softplus(x))."""
     needs(FLOATING, "mish", input, FLOATING)
-    x = wide(input)
-    return back(P.mul(x, P.tanh(soft(x))), input)
+    x = upcast(input)
+    return downcast(P.mul(x, P.tanh(soft(x))), input)
 
 
 def below_zero(x):
@@ -101,9 +96,9 @@ def soft(x):
 def softplus(input, beta=1.0, threshold=20.0):
     """log(1 + exp(beta x)) / beta, x itself where beta x is above the threshold."""
     needs(FLOATING, "softplus", input, FLOATING)
-    x, beta, threshold = wide(input), held(beta, input.dtype, True), held(threshold, input.dtype, True)
+    x, beta, threshold = upcast(input), held(beta, input.dtype, True), held(threshold, input.dtype, True)
     scaled = P.mul(x, real(beta))
-    return back(P.where(P.gt(scaled, real(threshold)), x,
+    return downcast(P.where(P.gt(scaled, real(threshold)), x,
                         P.div(soft(P.where(P.gt(scaled, real(threshold)), 0.0, scaled)), real(beta))), input)
 
 
@@ -111,8 +106,8 @@ def softplus(input, beta=1.0, threshold=20.0):
 def logsigmoid(input):
     """log(sigmoid(x)), without overflow."""
     needs(FLOATING, "logsigmoid", input, FLOATING)
-    x = wide(input)
-    return back(P.sub(P.where(P.lt(x, 0), x, 0.0), P.log1p(P.exp(below_zero(x)))), input)
+    x = upcast(input)
+    return downcast(P.sub(P.where(P.lt(x, 0), x, 0.0), P.log1p(P.exp(below_zero(x)))), input)
 
 
 @op(samples=ONE, namespace=F, name="_leaky_relu")
@@ -126,9 +121,9 @@ def leaky_(input, negative_slope=0.01):
 def elu_(input, alpha=1.0, scale=1.0):
     """scale * x where positive, else scale * alpha * (exp(x) - 1)."""
     needs(FLOATING, "elu", input, FLOATING)
-    x, alpha = wide(input), held(alpha, input.dtype, True)
+    x, alpha = upcast(input), held(alpha, input.dtype, True)
     low = P.mul(P.expm1(P.where(P.gt(x, 0), 0.0, x)), real(alpha) * scale)
-    return back(P.where(P.gt(x, 0), P.mul(x, real(scale)), low), input)
+    return downcast(P.where(P.gt(x, 0), P.mul(x, real(scale)), low), input)
 
 
 @op(samples=ONE, namespace=F, name="_celu")
@@ -137,9 +132,9 @@ def celu_(input, alpha=1.0):
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     needs(FLOATING, "celu", input, FLOATING)
-    x, alpha = wide(input), held(alpha, input.dtype, True)
+    x, alpha = upcast(input), held(alpha, input.dtype, True)
     low = P.mul(P.expm1(P.div(P.where(P.gt(x, 0), 0.0, x), real(alpha))), real(alpha))
-    return back(P.where(P.gt(x, 0), x, low), input)
+    return downcast(P.where(P.gt(x, 0), x, low), input)
 
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -175,17 +170,17 @@ def relu6_(input):
 def hardsigmoid_(input):
     """min(max(x + 3, 0), 6) / 6."""
     needs(FLOATING, "hardsigmoid", input, FLOATING)
-    x = wide(input)
+    x = upcast(input)
     line = P.div(P.add(x, 3.0), 6.0)
-    return back(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), 1.0, line)), input)
+    return downcast(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), 1.0, line)), input)
 
 
 @op(samples=ONE, namespace=F, name="_hardswish")
 def hardswish_(input):
     """x * hardsigmoid(x)."""
     needs(FLOATING, "hardswish", input, FLOATING)
-    x = wide(input)
-    return back(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), x, P.div(P.mul(x, P.add(x, 3.0)), 6.0))), input)
+    x = upcast(input)
+    return downcast(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), x, P.div(P.mul(x, P.add(x, 3.0)), 6.0))), input)
 
 
 @op(samples=ONE, namespace=F, name="_threshold")
@@ -314,8 +309,8 @@ def softmax(input, dim, dtype=None):
     if not x.shape:
         return P.div(P.exp(P.mul(x, 0)), 1.0)
     at = wrapped(dim, len(x.shape))
-    e = P.exp(shifted(wide(x), at))
-    return back(P.div(e, P.sum(e, (at,))), x)
+    e = P.exp(shifted(upcast(x), at))
+    return downcast(P.div(e, P.sum(e, (at,))), x)
 
 
 @rule(softmax)
@@ -323,7 +318,7 @@ def vjp(g, y, input, dim, dtype=None):  # noqa: F811
     if not y.shape:
         return [P.convert(P.mul(g, 0), dtype=input.dtype)]
     at = wrapped(dim, len(y.shape))
-    g, y = wide(g), wide(y)
+    g, y = upcast(g), upcast(y)
     return [P.convert(P.mul(y, P.sub(g, P.sum(P.mul(g, y), (at,)))), dtype=input.dtype)]
 
 
@@ -344,8 +339,8 @@ def log_softmax(input, dim, dtype=None):
     if not x.shape:
         return P.mul(x, 0)
     at = wrapped(dim, len(x.shape))
-    s = shifted(wide(x), at)
-    return back(P.sub(s, P.log(P.sum(P.exp(s), (at,)))), x)
+    s = shifted(upcast(x), at)
+    return downcast(P.sub(s, P.log(P.sum(P.exp(s), (at,)))), x)
 
 
 @rule(log_softmax)
@@ -353,7 +348,7 @@ def vjp(g, y, input, dim, dtype=None):  # noqa: F811
     if not y.shape:
         return [P.convert(P.mul(g, 0), dtype=input.dtype)]
     at = wrapped(dim, len(y.shape))
-    g, y = wide(g), wide(y)
+    g, y = upcast(g), upcast(y)
     return [P.convert(P.sub(g, P.mul(P.exp(y), P.sum(g, (at,)))), dtype=input.dtype)]
 
 
@@ -362,7 +357,7 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of softmax from its result: y (g - sum(g y))."""
     if not output.shape:
         return P.convert(P.mul(grad_output, 0), dtype=input_dtype)
-    g, y = wide(grad_output), wide(output)
+    g, y = upcast(grad_output), upcast(output)
     out = P.mul(y, P.sub(g, P.sum(P.mul(g, y), (wrapped(dim, len(y.shape)),))))
     return P.convert(out, dtype=input_dtype) if out.dtype is not input_dtype else out
 

@@ -16,7 +16,7 @@ from ..core.tensor import refuse_where
 from .activation import dropout
 from .dropping import blocks_drawn
 from .flash import flash, refusal
-from .promotion import wide
+from .promotion import upcast
 from .random import draw
 
 F = "nn.functional"
@@ -153,8 +153,8 @@ def masked_softmax(scores, allowed, bias, causal):
 @rule(masked_softmax)
 def vjp(g, y, scores, allowed, bias, causal):
     at = (len(y.shape) - 1,)
-    from .promotion import wide
-    g, y = wide(g), wide(y)
+    from .promotion import upcast
+    g, y = upcast(g), upcast(y)
     gx = P.mul(y, P.sub(g, P.sum(P.mul(g, y), at)))
     out = [P.convert(gx, dtype=scores.dtype) if gx.dtype is not scores.dtype else gx]
     if allowed is not None:
@@ -295,9 +295,9 @@ def bilinear(input1, input2, weight, bias=None):
             f"bilinear(): input sizes do not match weight size: got {input1.size(-1)} and {input2.size(-1)} but "
             f"expected {weight.size(1)} and {weight.size(2)}")
     lead = tuple(input1.shape[:-1])
-    a, b, w = wide(input1.reshape(-1, input1.size(-1))), wide(input2.reshape(-1, input2.size(-1))), wide(weight)
+    a, b, w = upcast(input1.reshape(-1, input1.size(-1))), upcast(input2.reshape(-1, input2.size(-1))), upcast(weight)
     out = ((a @ w.permute(1, 0, 2).reshape(w.size(1), -1)).reshape(-1, w.size(0), w.size(2)) * b.unsqueeze(1)).sum(-1)
-    out = out if bias is None else out + wide(bias)
+    out = out if bias is None else out + upcast(bias)
     return out.reshape(*lead, w.size(0)).to(input1.dtype)
 
 

@@ -11,7 +11,7 @@ from ..core.kinds import P
 from ..core.op import OPS, op
 from ..core.tensor import refuse_where, wrapped
 from .attention import embedding
-from .promotion import as_dtype, wide
+from .promotion import as_dtype, upcast
 
 F = "nn.functional"
 
@@ -86,9 +86,9 @@ def bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_of
     """rows [b, n, d], or [n, d] with bags from ``offsets`` on -> [b, d]: what stands at positions ``input``; those of
     ``padding_idx`` do not count."""
     dtype, nothing = rows.dtype, -math.inf if mode == "max" else 0.0
-    rows, counted = wide(rows), None
+    rows, counted = upcast(rows), None
     if scale is not None:
-        rows = P.mul(rows, P.reshape(wide(scale), shape=(*input.shape, 1)))
+        rows = P.mul(rows, P.reshape(upcast(scale), shape=(*input.shape, 1)))
     if padding_idx is not None:
         counted = P.ne(input, padding_idx)
         rows = P.where(P.reshape(counted, shape=(*input.shape, 1)), rows, nothing)

@@ -13,6 +13,7 @@ from ..core.op import OPS, Scalar, op
 from ..core.runtime import RunTime
 from .dropping import dropper, factors_numpy
 from .prims import primitive, transposed
+from .promotion import upcast
 
 
 # --- meaning ----------------------------------------------------------------------------------------------------------
@@ -111,8 +112,7 @@ def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, start
             "with kernel_options={'BACKEND': 'FORMULA'} attention is computed by its formula, which has it")
     dtype, sharing = q.dtype, q.shape[1] // k.shape[1]
     a, b, c = g
-    wide = lambda x: P.convert(x, dtype=float32) if x.dtype.is_half else x
-    grad, q, k, v, a, b, c = (x if x is None else wide(x) for x in (grad, q, k, v, a, b, c))
+    grad, q, k, v, a, b, c = (x if x is None else upcast(x) for x in (grad, q, k, v, a, b, c))
     heads = lambda x: x if x is None or sharing == 1 else repeated(x, sharing)
     keys, values, b, c = map(heads, (k, v, b, c))
     at = (3,)
@@ -189,8 +189,8 @@ def visible(rows, columns):
 
 def repeated(x, sharing):
     n, h, *rest = x.shape
-    wide = P.expand(P.reshape(x, shape=(n, h, 1, *rest)), shape=(n, h, sharing, *rest))
-    return P.reshape(wide, shape=(n, h * sharing, *rest))
+    out = P.expand(P.reshape(x, shape=(n, h, 1, *rest)), shape=(n, h, sharing, *rest))
+    return P.reshape(out, shape=(n, h * sharing, *rest))
 
 
 def summed(x, sharing):

@@ -7,8 +7,7 @@ from ..core.dtypes import int64
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, sample
-from .activation import back
-from .promotion import wide
+from .promotion import downcast, upcast
 
 F = "nn.functional"
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
@@ -154,7 +153,7 @@ def cubic_sample(image, places, padding, align_corners):
 @op(method=False, name="_grid_sample", samples=(sample((2, 3, 5, 6), (2, 3, 4, 2), "bilinear", "zeros", False),))
 def sampled(input, grid, mode, padding_mode, align_corners):
     """input read at grid points: [n, c, *space] and [n, *out, dims] -> [n, c, *out]."""
-    x, points = wide(input), wide(grid)
+    x, points = upcast(input), upcast(grid)
     rank = len(x.shape) - 2
     coordinates = []
     for k in range(rank):  # the grid's last coordinate belongs to the first dimension of space
@@ -164,11 +163,11 @@ def sampled(input, grid, mode, padding_mode, align_corners):
     places = [unnormalised(v, size, align_corners) for v, size in zip(coordinates, x.shape[2:])]
     image = Image(x)
     if mode == "bicubic":
-        return back(cubic_sample(image, places, padding_mode, align_corners), input)
+        return downcast(cubic_sample(image, places, padding_mode, align_corners), input)
     places = [inside(v, size, padding_mode, align_corners) for v, size in zip(places, image.space)]
     if mode == "nearest":
-        return back(image.at([P.round(v) for v in places]), input)
-    return back(linear_sample(image, places), input)
+        return downcast(image.at([P.round(v) for v in places]), input)
+    return downcast(linear_sample(image, places), input)
 
 
 @op(composite=True, namespace=F, autocast="float32")

@@ -11,7 +11,7 @@ from ..core.meta import broadcast, product
 from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor, refuse_where
 from .activation import log_softmax, soft
-from .promotion import needs, promoted, real, wide
+from .promotion import needs, promoted, real, upcast
 
 AUTOCAST = "float32"  # sensitive to rounding
 
@@ -51,7 +51,7 @@ def pairwise(name, formula, doc, **extra):
     @op(method=False, name=f"_{name}")
     def core(input, target, weight, reduction, option):
         x, y = promoted(input, target)
-        loss = formula(wide(x), wide(y), option) if option is not None else formula(wide(x), wide(y))
+        loss = formula(upcast(x), upcast(y), option) if option is not None else formula(upcast(x), upcast(y))
         if weight is not None:
             loss = P.mul(loss, weight)
         out = reduced(loss, reduction)
@@ -115,9 +115,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 @op(method=False, name="_bce")
 def bce_core(input, target, weight, reduction):
     """-(y log x + (1 - y) log(1 - x)), logarithms cut at -100."""
-    x = wide(input)
+    x = upcast(input)
     log_x, log_rest = P.maximum(P.log(x), -100.0), P.maximum(P.log1p(P.neg(x)), -100.0)
-    y = wide(target)
+    y = upcast(target)
     loss = P.sub(P.mul(P.sub(y, 1.0), log_rest), P.mul(y, log_x))
     if weight is not None:
         loss = P.mul(loss, weight)
@@ -127,7 +127,7 @@ def bce_core(input, target, weight, reduction):
 
 @rule(bce_core)
 def vjp(g, y, input, target, weight, reduction):
-    x, t = wide(input), wide(target)
+    x, t = upcast(input), upcast(target)
     scale = g if reduction == "none" else P.div(g, product(broadcast(tuple(x.shape),
                                                                      tuple(t.shape)))) if reduction == "mean" else g
     slope = P.div(P.sub(x, t), P.maximum(P.mul(P.sub(1.0, x), x), 1e-12))
@@ -153,7 +153,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
 @op(method=False, name="_bce_logits")
 def bce_logits_core(input, target, weight, pos_weight, reduction):
     """The cross entropy of logits, without overflow."""
-    x, y = wide(input), wide(target)
+    x, y = upcast(input), upcast(target)
     if pos_weight is None:
         loss = P.sub(soft(x), P.mul(x, y))
     else:
@@ -189,12 +189,12 @@ def nll_core(input, target, weight, ignore_index, reduction):
     scale = P.convert(P.logical_not(ignored), dtype=input.dtype)
     if weight is not None:
         scale = P.mul(scale, P.take(weight, safe, dim=0))
-    loss = P.where(ignored, 0, P.neg(P.mul(wide(picked), wide(scale))))
+    loss = P.where(ignored, 0, P.neg(P.mul(upcast(picked), upcast(scale))))
     if reduction == "none":
         return P.convert(loss, dtype=input.dtype) if loss.dtype is not input.dtype else loss
     total = P.reshape(P.sum(loss, (0,)), shape=())
     if reduction == "mean":
-        total = P.div(total, P.reshape(P.sum(wide(scale), (0,)), shape=()))
+        total = P.div(total, P.reshape(P.sum(upcast(scale), (0,)), shape=()))
     return P.convert(total, dtype=input.dtype) if total.dtype is not input.dtype else total
 
 
@@ -247,7 +247,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 @op(samples=(), method=False, name="_cross_entropy")
 def cross_entropy_core(input, target, ignore_index, reduction):
     """nll(log_softmax(input), target) for rows [n, c] of logits."""
-    x = wide(input)
+    x = upcast(input)
     n, c = x.shape
     ignored = P.eq(target, ignore_index)
     safe = P.reshape(P.where(ignored, 0, target), shape=(n, 1))
@@ -265,7 +265,7 @@ def cross_entropy_core(input, target, ignore_index, reduction):
 @rule(cross_entropy_core)
 def vjp(g, y, input, target, ignore_index, reduction):  # noqa: F811
     """(softmax(x) - onehot(target)) * g, row by row."""
-    x, g = wide(input), wide(g)
+    x, g = upcast(input), upcast(g)
     n, c = x.shape
     ignored = P.eq(target, ignore_index)
     high = P.amax(x, (1,))

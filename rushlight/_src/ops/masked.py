@@ -98,9 +98,9 @@ def spread(name, root):
         x = x if x.dtype.is_inexact else x.float()
         less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
         dims = all_dims(x, dim)
-        wide = x.float() if x.dtype.is_half else x
+        values = x.float() if x.dtype.is_half else x
         count = counted(x, dims, mask)
-        away = kept(wide - kept(wide, mask, 0).sum(dims, keepdim=True) / count, mask, 0)
+        away = kept(values - kept(values, mask, 0).sum(dims, keepdim=True) / count, mask, 0)
         total = away.abs().square().sum(dims, keepdim=True)
         below = (count - less).clamp(min=0) if isinstance(count, Tensor) else max(count - less, 0)
         out = total / below

@@ -8,7 +8,7 @@ from ..core.meta import broadcast, product
 from ..core.op import Scalar, op, sample
 from ..core.tensor import Tensor
 from .former import former
-from .promotion import held, promoted, wide
+from .promotion import held, promoted, upcast
 
 AUTOCAST = "half"  # products are worth it
 
@@ -132,7 +132,7 @@ def _weight_int8pack_mm(input, mat2, scales):
     # bfloats hold whole numbers up to 256
     exact = bfloat16 if input.dtype is bfloat16 and input.shape[0] > FEW_ROWS else float32
     weight = P.permute(P.convert(mat2, dtype=exact), dims=(1, 0))
-    out = P.mul(wide(P.matmul(input if exact is input.dtype else wide(input), weight)), wide(scales))
+    out = P.mul(upcast(P.matmul(input if exact is input.dtype else upcast(input), weight)), upcast(scales))
     return out if out.dtype is input.dtype else P.convert(out, dtype=input.dtype)
 
 
@@ -196,13 +196,13 @@ def plus(name, product_of, ranks, **aliases):
             input, mat1, mat2 = promoted(input, mat1, mat2)
         one_dtype(name, input, mat1, mat2)
         result = mat1.dtype
-        out = product_of(wide(mat1), wide(mat2))  # halves round once, after the sum
+        out = product_of(upcast(mat1), upcast(mat2))  # halves round once, after the sum
         if broadcast(tuple(input.shape), tuple(out.shape)) != tuple(out.shape):
             raise RuntimeError(f"{name}: input of shape {list(input.shape)} does not expand to {list(out.shape)}")
         if isinstance(alpha, Tensor) or alpha != 1:
             out = P.mul(out, held(alpha, out.dtype))
         if isinstance(beta, Tensor) or beta != 0:
-            input = wide(input)
+            input = upcast(input)
             if isinstance(beta, Tensor) or beta != 1:
                 input = P.mul(input, held(beta, out.dtype))
             out = P.add(input, out)

@@ -9,10 +9,9 @@ from ..core.meta import product
 from ..core.op import OPS, op, sample
 from ..core.tensor import wrapped
 from . import reduce
-from .activation import back
 from .linalg import SQUARE, floating, inv, solve, square, svdvals, tolerance
 from .matmul import matmul
-from .promotion import real, wide
+from .promotion import downcast, real, upcast
 
 NAMESPACE = "linalg"
 
@@ -161,9 +160,9 @@ def matrix_power(A, n):
 @op(composite=True, namespace=NAMESPACE, method=True, samples=SQUARE)
 def matrix_exp(A):
     """The matrix exponential sum A^k / k! (Higham 2005).  [*, n, n]."""
-    x = wide(A)
+    x = upcast(A)
     square("matrix_exp", x)
-    return back(P.matrix_exp(x), A)
+    return downcast(P.matrix_exp(x), A)
 
 
 def cheapest(sizes):

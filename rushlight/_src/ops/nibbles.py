@@ -13,7 +13,7 @@ from ..core.dtypes import float32, int32, uint8
 from ..core.kinds import Foreign, P
 from ..core.op import op
 from .prims import primitive
-from .promotion import wide
+from .promotion import upcast
 
 BLOCK, MIDDLE = 64, 8
 GROUPS = (32, 64, 128, 256)
@@ -43,7 +43,7 @@ def weights(weight, scales):
     q = P.convert(P.sub(unpacked(weight), MIDDLE), dtype=float32)
     groups, n, depth = scales.shape[0], weight.shape[0], q.shape[0]
     grouped = P.reshape(q, shape=(groups, depth // groups, n))
-    scale, zero = (P.reshape(P.slice(wide(scales), starts=(0, 0, which), steps=(1, 1, 1), shape=(groups, n, 1)),
+    scale, zero = (P.reshape(P.slice(upcast(scales), starts=(0, 0, which), steps=(1, 1, 1), shape=(groups, n, 1)),
                              shape=(groups, 1, n)) for which in range(2))
     scale, zero = (P.expand(x, shape=tuple(grouped.shape)) for x in (scale, zero))
     return P.reshape(P.add(P.mul(grouped, scale), zero), shape=(depth, n))

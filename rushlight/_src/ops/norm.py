@@ -6,8 +6,7 @@ from ..core.dtypes import float32
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
-from .activation import back
-from .promotion import real, wide
+from .promotion import downcast, real, upcast
 
 F = "nn.functional"
 
@@ -22,39 +21,40 @@ def standardised(x, dims, eps):
 
 def affine(x, weight, bias, shape):
     if weight is not None:
-        x = P.mul(x, P.reshape(wide(weight), shape=shape))
-    return x if bias is None else P.add(x, P.reshape(wide(bias), shape=shape))
+        x = P.mul(x, P.reshape(upcast(weight), shape=shape))
+    return x if bias is None else P.add(x, P.reshape(upcast(bias), shape=shape))
 
 
 @op(samples=(sample((3, 4), (4,), (4,), (4,)), sample((2, 3, 4), (3, 4))), method=False, name="_layer_norm",
     writable=True)
 def layer_norm_(input, weight, bias, rank, eps):
     """Normalised over the last ``rank`` dimensions, scaled and shifted (Ba et al. 2016)."""
-    x = wide(input)
+    x = upcast(input)
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
     out, _ = standardised(x, dims, eps)
-    return back(affine(out, weight, bias, tuple(x.shape[d] for d in dims)), input)
+    return downcast(affine(out, weight, bias, tuple(x.shape[d] for d in dims)), input)
 
 
 @rule(layer_norm_)
 def vjp(g, y, input, weight, bias, rank, eps):
     """The closed form: rstd * (gw - mean(gw) - xhat * mean(gw * xhat))."""
-    x, g = wide(input), wide(g)
+    x, g = upcast(input), upcast(g)
     split = len(x.shape) - rank
     inner, outer = tuple(range(split, len(x.shape))), tuple(range(split))
     count = product(x.shape[d] for d in inner)
     xhat, rstd = standardised(x, inner, eps)
     shape = tuple(x.shape[d] for d in inner)
-    gw = g if weight is None else P.mul(g, P.reshape(wide(weight), shape=shape))
+    gw = g if weight is None else P.mul(g, P.reshape(upcast(weight), shape=shape))
     mean_g = P.div(P.sum(gw, inner), count)
     mean_gx = P.div(P.sum(P.mul(gw, xhat), inner), count)
     gx = P.mul(rstd, P.sub(P.sub(gw, mean_g), P.mul(xhat, mean_gx)))
-    out = [back(gx, input)]
+    out = [downcast(gx, input)]
     if weight is not None:
-        out.append(back(P.reshape(P.sum(P.mul(g, xhat), outer) if outer else P.mul(g, xhat), shape=tuple(weight.shape)),
+        out.append(downcast(P.reshape(P.sum(P.mul(g, xhat), outer) if outer else P.mul(g, xhat),
+                                      shape=tuple(weight.shape)),
                         weight))
     if bias is not None:
-        out.append(back(P.reshape(P.sum(g, outer) if outer else P.mul(g, 1.0), shape=tuple(bias.shape)), bias))
+        out.append(downcast(P.reshape(P.sum(g, outer) if outer else P.mul(g, 1.0), shape=tuple(bias.shape)), bias))
     return out
 
 
@@ -87,11 +87,11 @@ def layer_norm_top(input, normalized_shape, weight=None, bias=None, eps=1e-5, cu
 @op(samples=(sample((3, 4), (4,), (4,)),), method=False, name="_rms_norm", writable=True)
 def rms_norm_(input, weight, rank, eps):
     """x / sqrt(mean(x ** 2) + eps) over the last dimensions (Zhang & Sennrich 2019)."""
-    x = wide(input)
+    x = upcast(input)
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
     count = product(x.shape[d] for d in dims)
     out = P.mul(x, P.rsqrt(P.add(P.div(P.sum(P.mul(x, x), dims), count), real(eps))))
-    return back(affine(out, weight, None, tuple(x.shape[d] for d in dims)), input)
+    return downcast(affine(out, weight, None, tuple(x.shape[d] for d in dims)), input)
 
 
 @op(composite=True, namespace=F, by_rows=True)
@@ -120,12 +120,12 @@ rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_nor
 @op(method=False, name="_group_norm", writable=True)
 def group_norm_(input, groups, weight, bias, eps):
     """Normalised over groups of channels (Wu & He 2018)."""
-    x = wide(input)
+    x = upcast(input)
     n, c, *space = x.shape
     grouped = P.reshape(x, shape=(n, groups, c // groups, product(space)))
     out, _ = standardised(grouped, (2, 3), eps)
     out = P.reshape(out, shape=tuple(x.shape))
-    return back(affine(out, weight, bias, (1, c) + (1,) * len(space)), input)
+    return downcast(affine(out, weight, bias, (1, c) + (1,) * len(space)), input)
 
 
 @op(composite=True, namespace=F)
@@ -153,7 +153,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 def batch_norm_(input, weight, bias, eps):
     """Normalised over batch and space for each channel (Ioffe & Szegedy 2015); also the mean and the biased
     variance."""
-    x = wide(input)
+    x = upcast(input)
     dims = (0, *range(2, len(x.shape)))
     count = product(x.shape[d] for d in dims)
     c = x.shape[1]
@@ -162,15 +162,15 @@ def batch_norm_(input, weight, bias, eps):
     var = P.div(P.sum(P.mul(away, away), dims), count)
     shape = (1, c) + (1,) * (len(x.shape) - 2)
     out = affine(P.mul(away, P.rsqrt(P.add(var, real(eps)))), weight, bias, shape)
-    return back(out, input), P.reshape(mean, shape=(c,)), P.reshape(var, shape=(c,))
+    return downcast(out, input), P.reshape(mean, shape=(c,)), P.reshape(var, shape=(c,))
 
 
 @rule(batch_norm_)
 def vjp(g, y, input, weight, bias, eps):  # noqa: F811
     """The closed form, from the saved mean and variance."""
     out, mean, var = y
-    x = wide(input)
-    g0 = wide(g[0]) if g[0] is not None else P.mul(x, 0)
+    x = upcast(input)
+    g0 = upcast(g[0]) if g[0] is not None else P.mul(x, 0)
     dims = (0, *range(2, len(x.shape)))
     count, c = product(x.shape[d] for d in dims), x.shape[1]
     shape = (1, c) + (1,) * (len(x.shape) - 2)
@@ -179,29 +179,29 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
     sum_g, sum_gx = P.sum(g0, dims), P.sum(P.mul(g0, xhat), dims)
     gx = P.mul(P.sub(P.sub(g0, P.div(sum_g, count)), P.mul(xhat, P.div(sum_gx, count))), rstd)
     if weight is not None:
-        gx = P.mul(gx, P.reshape(wide(weight), shape=shape))
+        gx = P.mul(gx, P.reshape(upcast(weight), shape=shape))
     if g[1] is not None:
-        gx = P.add(gx, P.div(P.reshape(wide(g[1]), shape=shape), count))
+        gx = P.add(gx, P.div(P.reshape(upcast(g[1]), shape=shape), count))
     if g[2] is not None:
         gx = P.add(gx, P.mul(P.mul(P.sub(x, P.reshape(mean, shape=shape)), 2.0 / max(count, 1) if type(count) is int
-                                   else P.div(2.0, count)), P.reshape(wide(g[2]), shape=shape)))
-    results = [back(gx, input)]
+                                   else P.div(2.0, count)), P.reshape(upcast(g[2]), shape=shape)))
+    results = [downcast(gx, input)]
     if weight is not None:
-        results.append(back(P.reshape(sum_gx, shape=(c,)), weight))
+        results.append(downcast(P.reshape(sum_gx, shape=(c,)), weight))
     if bias is not None:
-        results.append(back(P.reshape(sum_g, shape=(c,)), bias))
+        results.append(downcast(P.reshape(sum_g, shape=(c,)), bias))
     return results
 
 
 @op(method=False, name="_batch_norm_eval", writable=True)
 def batch_norm_eval(input, mean, var, weight, bias, eps):
     """Normalised with given statistics for each channel."""
-    x = wide(input)
+    x = upcast(input)
     shape = (1, x.shape[1]) + (1,) * (len(x.shape) - 2)
-    rstd = P.rsqrt(P.add(wide(var), real(eps)))
-    scale = rstd if weight is None else P.mul(rstd, wide(weight))
-    out = P.mul(P.sub(x, P.reshape(wide(mean), shape=shape)), P.reshape(scale, shape=shape))
-    return back(out if bias is None else P.add(out, P.reshape(wide(bias), shape=shape)), input)
+    rstd = P.rsqrt(P.add(upcast(var), real(eps)))
+    scale = rstd if weight is None else P.mul(rstd, upcast(weight))
+    out = P.mul(P.sub(x, P.reshape(upcast(mean), shape=shape)), P.reshape(scale, shape=shape))
+    return downcast(out if bias is None else P.add(out, P.reshape(upcast(bias), shape=shape)), input)
 
 
 @op(composite=True, namespace=F)

@@ -7,9 +7,8 @@ from ..core.dtypes import int64, uint8
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
-from .activation import back
 from .conv import all_windows, lying_as, rebatched, spread, unbatched
-from .promotion import wide
+from .promotion import downcast, upcast
 
 F = "nn.functional"
 
@@ -107,12 +106,12 @@ def max_pool_of(rank):
     @rule(core)
     def vjp(g, y, input, kernel_size, stride, padding, dilation, ceil_mode, exact=False):
         """The whole gradient of a window goes to the first of its largest elements."""
-        planes, places, source = tuple(input.shape[:-rank]), y[1], wide(g[0])
+        planes, places, source = tuple(input.shape[:-rank]), y[1], upcast(g[0])
         flat = P.full(shape=(*planes, product(input.shape[-rank:])), value=0, dtype=source.dtype)
         lined = (*planes, product(places.shape[-rank:]))
         found = P.scatter(flat, P.reshape(places, shape=lined), P.reshape(source, shape=lined), dim=len(planes),
                           combine="add")
-        return [back(P.reshape(found, shape=tuple(input.shape)), input)]
+        return [downcast(P.reshape(found, shape=tuple(input.shape)), input)]
 
     def body(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
         values, indices = core(input, kernel_size, stride, padding, dilation, bool(ceil_mode), bool(return_indices))
@@ -143,7 +142,7 @@ def avg_pool_of(rank):
             raise RuntimeError("divisor must be not zero")
         kernel, stride, padding, dilation, out, high = geometry(name, x, rank, kernel_size, stride, padding, 1,
                                                                 ceil_mode)
-        w = wide(x)
+        w = upcast(x)
         total = P.sum(windows_of(w, 0, kernel, stride, padding, dilation, out, high), (rank + 2,))
         total = P.reshape(total, shape=(*x.shape[:2], *out))
         if divisor_override is not None:
@@ -158,7 +157,7 @@ def avg_pool_of(rank):
                 length = P.reshape(P.sub(stop, start), shape=tuple(out[k] if j == k else 1 for j in range(rank)))
                 count = length if count is None else P.mul(count, length)
             count = P.convert(count, dtype=w.dtype)
-        return rebatched(back(P.div(total, count), x), single)
+        return rebatched(downcast(P.div(total, count), x), single)
 
     body.__name__, body.__doc__ = name, f"The mean of every window of {rank} dimension(s)."
     return op(body, namespace=F)
@@ -212,12 +211,12 @@ def adaptive_average_of(rank):
         check_adaptive(name, rank, input.shape)
         x, single = unbatched(input, rank, name)
         sizes = adaptive_sizes(name, output_size, x.shape[2:])
-        out = wide(x)
+        out = upcast(x)
         if all(count and n % count == 0 for n, count in zip(x.shape[2:], sizes)):
-            return rebatched(back(equal_parts(out, sizes), x), single)
+            return rebatched(downcast(equal_parts(out, sizes), x), single)
         for k, count in enumerate(sizes):
             out = adaptive_along(out, 2 + k, count)
-        return rebatched(back(out, x), single)
+        return rebatched(downcast(out, x), single)
 
     body.__name__, body.__doc__ = name, "The mean of nearly equal parts, as many as asked for."
     return op(body, namespace=F)

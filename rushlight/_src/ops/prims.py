@@ -241,7 +241,7 @@ class After(Elementwise):
 after = primitive("after", After(lambda x, mark: x), lambda x, mark: 0)
 
 # --- elementwise: complex ---------------------------------------------------------------------------------------------
-def halves(which):
+def component_alias(which):
     def alias(m):
         turned = m.turned & NEGATED ^ (NEGATED if which and m.turned & CONJUGATED else 0)
         return Meta(tuple(m.shape), tuple(2 * s for s in m.strides), m.dtype.to_real(), m.device, turned), which
@@ -260,9 +260,9 @@ def unpaired_alias(m):
     return Meta(tuple(m.shape[:-1]), tuple(s // 2 for s in m.strides[:-1]), m.dtype.to_complex(), m.device, m.turned), 0
 
 
-real = primitive("real", Recast(np.real, halves(0), lambda x, value: P.complex(value, P.imag(x)),
+real = primitive("real", Recast(np.real, component_alias(0), lambda x, value: P.complex(value, P.imag(x)),
                                 lambda g: P.complex(g, P.mul(g, 0))), lambda x: 0)
-imag = primitive("imag", Recast(np.imag, halves(1), lambda x, value: P.complex(P.real(x), value),
+imag = primitive("imag", Recast(np.imag, component_alias(1), lambda x, value: P.complex(P.real(x), value),
                                 lambda g: P.complex(P.mul(g, 0), g)), lambda x: 0)
 view_as_real = primitive("view_as_real", Recast(
     lambda x: np.stack((x.real, x.imag), -1), pairs_alias, lambda x, value: P.view_as_complex(value),

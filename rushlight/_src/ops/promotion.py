@@ -106,6 +106,11 @@ def floating(value):
     return promoted(value, floating=True)
 
 
-def wide(value):
+def upcast(value):
     """Half precision as float32, so that a body rounds once, at its end; other dtypes as they are."""
     return P.convert(value, dtype=dtypes.float32) if value.dtype.is_half else value
+
+
+def downcast(value, like):
+    """A result rounded to the dtype of ``like``: the end of a body that began with ``upcast``."""
+    return P.convert(value, dtype=like.dtype) if value.dtype is not like.dtype else value

@@ -41,7 +41,7 @@ def uniform_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
     """Uniform in [0, 1) with the full precision of ``dtype``."""
     if dtype is float64:
         bits = P.random_bits(seed, offset, shape=(2, *size))
-        high, low = (P.convert(P.reshape(part, shape=tuple(size)), dtype=float64) for part in halves(bits, size))
+        high, low = (P.convert(P.reshape(part, shape=tuple(size)), dtype=float64) for part in two_words(bits, size))
         high = P.floor(P.mul(high, 2.0**-5))
         low = P.floor(P.mul(low, 2.0**-6))
         return P.mul(P.add(P.mul(high, 2.0**26), low), 2.0**-53)
@@ -54,7 +54,7 @@ def uniform_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
     return out if dtype is float32 else P.convert(out, dtype=dtype)
 
 
-def halves(bits, size):
+def two_words(bits, size):
     rank = len(size) + 1
     for k in range(2):
         yield P.slice(bits, starts=(k,) + (0,) * (rank - 1), steps=(1,) * rank, shape=(1, *size))
@@ -65,7 +65,7 @@ def normal_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
     """Standard normal, by the transform of Box and Muller (1958)."""
     wide = float64 if dtype is float64 else float32
     bits = P.random_bits(seed, offset, shape=(2, *size))
-    first, second = (P.convert(P.reshape(part, shape=tuple(size)), dtype=wide) for part in halves(bits, size))
+    first, second = (P.convert(P.reshape(part, shape=tuple(size)), dtype=wide) for part in two_words(bits, size))
     radius = P.sqrt(P.mul(P.log(P.mul(P.add(first, 1.0), 2.0**-32)), -2.0))
     radius = P.maximum(radius, 0.0)
     out = P.mul(radius, P.cos(P.mul(second, 2 * math.pi * 2.0**-32)))
@@ -76,7 +76,7 @@ def normal_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
 def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype, device=None):
     """Integers in [low, low + span)."""
     bits = P.random_bits(seed, offset, shape=(2, *size))
-    high, less = (P.reshape(part, shape=tuple(size)) for part in halves(bits, size))
+    high, less = (P.reshape(part, shape=tuple(size)) for part in two_words(bits, size))
     wide = P.bitwise_xor(P.left_shift(P.right_shift(high, 1), 32), less)
     out = P.add(P.remainder(wide, span), low)
     return P.convert(out, dtype=dtype) if dtype is not int64 else out

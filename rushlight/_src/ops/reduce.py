@@ -13,7 +13,7 @@ from ..core.op import OPS, op, rule, sample
 from ..core.results import named
 from ..core.tensor import Tensor, wrapped
 from .prims import adjoint, primitive
-from .promotion import as_dtype, floating, real, wide
+from .promotion import as_dtype, floating, real, upcast
 
 SAMPLES = (sample((3, 4)), sample((3, 4), 0), sample((2, 3, 4), (0, 2), keepdim=True), sample(()))
 
@@ -69,7 +69,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {dtype}")
-    x = wide(input if input.dtype is dtype else P.convert(input, dtype=dtype))
+    x = upcast(input if input.dtype is dtype else P.convert(input, dtype=dtype))
     dims = dims_of(input, dim)
     out = P.div(reduced(P.sum, x, dims, keepdim), count_of(input, dims))
     return P.convert(out, dtype=dtype) if dtype.is_half else out
@@ -293,7 +293,7 @@ def variance(name, finish):
                                                            if d not in dims) > 0:
             warn(f"{name}(): degrees of freedom is <= 0: {count_of(input, dims)} elements are fewer than needed with "
                  f"a correction of {correction}, and the result is NaN or infinite.")
-        center, spread = moments(wide(input), dims, correction)
+        center, spread = moments(upcast(input), dims, correction)
         out = [drop(v, dims, keepdim) for v in finish(spread, center)]
         out = [P.convert(v, dtype=input.dtype) if input.dtype.is_half else v for v in out]
         return out[0] if len(out) == 1 else tuple(out)
@@ -347,7 +347,7 @@ def vector_norm(input, ord, dims, keepdim=False, dtype=None):
     """(sum |x| ** ord) ** (1 / ord) over dimensions; inf and -inf give the extreme, 0 the count of non-zeros."""
     x = input if dtype is None else P.convert(input, dtype=dtype)
     result = x.dtype.to_real()
-    x = wide(P.abs(x) if x.dtype.is_complex or ord != 2 else x)
+    x = upcast(P.abs(x) if x.dtype.is_complex or ord != 2 else x)
     if ord == 2:
         out = P.sqrt(P.sum(P.mul(x, x), dims) if dims else P.mul(x, x))
     elif ord == math.inf:

@@ -11,9 +11,8 @@ from ..core.expr import Expr, estimated
 from ..core.kinds import P
 from ..core.meta import suggests_channels_last
 from ..core.op import OPS, op, sample
-from .activation import back
 from .conv import spread
-from .promotion import wide
+from .promotion import downcast, upcast
 
 F = "nn.functional"
 
@@ -67,7 +66,7 @@ def taps_of(size, count, scale, mode, align_corners):
 @op(method=False, name="_resampled")
 def resampled(input, taps, dim):
     """One dimension as a weighted sum of looked-up elements: ``taps`` are positions and weights in turn."""
-    x = wide(input)
+    x = upcast(input)
     if len(taps) == 1:
         return P.take(input, taps[0], dim=dim)
     shape = tuple(taps[0].shape[0] if k == dim else 1 for k in range(len(x.shape)))
@@ -75,7 +74,7 @@ def resampled(input, taps, dim):
     for position, weight in zip(taps[::2], taps[1::2]):
         part = P.mul(P.take(x, position, dim=dim), P.reshape(P.convert(weight, dtype=x.dtype), shape=shape))
         total = part if total is None else P.add(total, part)
-    return back(total, input)
+    return downcast(total, input)
 
 
 def antialiased(size, count, scale, cubic):

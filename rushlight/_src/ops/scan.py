@@ -10,7 +10,7 @@ from ..core.kinds import Foreign, P, Scan
 from ..core.op import op, sample
 from ..core.tensor import wrapped
 from .prims import adjoint, primitive
-from .promotion import promoted, wide
+from .promotion import promoted, upcast
 
 
 def same_meta(x, dim):
@@ -82,7 +82,7 @@ def running(name, primitive_):
         at = wrapped(dim, len(input.shape))
         if not input.shape:
             return P.mul(x, 1)
-        out = primitive_(wide(x), dim=at)
+        out = primitive_(upcast(x), dim=at)
         return out if out.dtype is dtype else P.convert(out, dtype=dtype)
     body.__name__, body.__doc__ = name, f"The running {'sum' if name == 'cumsum' else 'product'} along a dimension."
     return op(body, samples=(sample((3, 4), 1),), inplace_too=True)
@@ -150,7 +150,7 @@ def logcumsumexp(input, dim):
     at = wrapped(dim, len(input.shape))
     if not input.shape:
         return P.copy(input)
-    x = wide(input)
+    x = upcast(input)
     return P.convert(P.logcumsumexp(x, dim=at), dtype=input.dtype) if input.dtype.is_half else P.logcumsumexp(x, dim=at)
 
 

@@ -16,7 +16,7 @@ from ..core.tensor import Tensor, refuse_where, wrapped
 from .histories import without_derivative
 from .index import nonzero_vector
 from .prims import primitive
-from .promotion import as_dtype, promoted, wide
+from .promotion import as_dtype, promoted, upcast
 from .promotion import result_dtype as promoted_dtype
 
 
@@ -497,7 +497,7 @@ def histc(input, bins=100, min=0, max=0):
 def histogram_of(input, bins, low: Scalar, high: Scalar):
     """Counts in equal bins from ``low`` to ``high``, which belongs to the last one: [*] -> [bins]."""
     count = product(input.shape)
-    x = P.reshape(wide(input) if input.dtype.is_inexact else P.convert(input, dtype=float64), shape=(count,))
+    x = P.reshape(upcast(input) if input.dtype.is_inexact else P.convert(input, dtype=float64), shape=(count,))
     low, high = as_dtype(low, x.dtype), as_dtype(high, x.dtype)
     inside = P.logical_and(P.ge(x, low), P.le(x, high))
     at = P.convert(P.div(P.mul(P.sub(x, low), bins), P.sub(high, low)), dtype=int64)

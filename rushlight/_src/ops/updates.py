@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from ..core.kinds import P
 from ..core.op import Scalar, op
-from .activation import back
-from .promotion import as_dtype, wide
+from .promotion import as_dtype, downcast, upcast
 
 
 def moved(start, end, weight):
@@ -22,12 +21,12 @@ def square_of(x):
 
 def store(target, value):
     """Rounds a value into the memory of ``target``."""
-    return target.copy_(back(value, target))
+    return target.copy_(downcast(value, target))
 
 
 def entered(numbers, *tensors):
     """Tensors at the precision of the computation, and run-time numbers as theirs."""
-    tensors = [wide(t) for t in tensors]
+    tensors = [upcast(t) for t in tensors]
     return [*tensors, *(as_dtype(n, tensors[0].dtype) for n in numbers)]
 
 
@@ -56,7 +55,7 @@ def adam_step(param, grad, mean, square, highest, shrink: Scalar, decay: Scalar,
     store(mean, m)
     store(square, v)
     if highest is not None:
-        v = P.maximum(wide(highest), v)
+        v = P.maximum(upcast(highest), v)
         store(highest, v)
     root = P.add(P.div(P.sqrt(v), correction2), eps)
     return store(param, P.add(p, P.mul(P.div(m, root), size)))
@@ -70,7 +69,7 @@ def sgd_step(param, grad, buffer, size: Scalar, decay: Scalar, momentum: Scalar,
     if decayed:
         g = P.add(g, P.mul(p, decay))
     if buffer is not None:
-        b = P.add(P.mul(wide(buffer), momentum), P.mul(g, weight))
+        b = P.add(P.mul(upcast(buffer), momentum), P.mul(g, weight))
         store(buffer, b)
         g = P.add(g, P.mul(b, momentum)) if nesterov else b
     return store(param, P.add(p, P.mul(g, size)))
@@ -156,12 +155,12 @@ def rmsprop_step(param, grad, square, average, buffer, decay: Scalar, alpha: Sca
     v = P.add(P.mul(v, alpha), P.mul(square_of(g), weight))
     store(square, v)
     if average is not None:
-        a = moved(wide(average), g, weight)
+        a = moved(upcast(average), g, weight)
         store(average, a)
         v = P.sub(v, square_of(a))
     change = P.div(g, P.add(P.sqrt(v), eps))
     if buffer is not None:
-        change = P.add(P.mul(wide(buffer), momentum), change)
+        change = P.add(P.mul(upcast(buffer), momentum), change)
         store(buffer, change)
     return store(param, P.add(p, P.mul(change, size)))
 

@@ -9,7 +9,7 @@ from .objects import (ACCUMULATE, CHOICE, DERIVED, ELSEWHERE, FLOAT_VALUE, INTEG
                       PYTHON, RUN, SAME, SEED_VALUE, Plan, Step, Storage, Tensor, counter, mine, state)
 
 ROOM = 96  # values of one call: inputs, results, temporaries, random position, error flag
-MOST = 48  # values the arguments may give to such a call; those with more take ``wide``
+MOST = 48  # values the arguments may give to such a call; those with more take ``call_many``
 WIDEST = 16384  # values of a call that the stack holds
 UNRECORDED = -2  # see ``made_at``
 TRUE, FALSE = (bool, True), (bool, False)  # in keys
@@ -90,7 +90,7 @@ class Op:
             elif kind is list or kind is tuple:
                 inner = list_key(argument, values, ROOM, MOST, used, mask, bit)
                 if inner is None:
-                    return wide(self, args, names, scalars)
+                    return call_many(self, args, names, scalars)
                 tuple_set(key, k, inner)
                 used = load_i64(values, ROOM - 1)
                 mask = load_i64(values, ROOM - 2)
@@ -100,7 +100,7 @@ class Op:
             else:
                 return state.slow(self, collect(args), names)
             if used > MOST:
-                return wide(self, args, names, scalars)
+                return call_many(self, args, names, scalars)
         if own.grad == 0:
             mask = 0
         tuple_set(key, count, names)
@@ -114,7 +114,7 @@ class Op:
             if plan.large == CHOICE:
                 plan = chosen(plan, args, names, whole, mask)
             if plan.large != 0:
-                return wide(self, args, names, scalars)
+                return call_many(self, args, names, scalars)
         return run(plan, args, names, values, used, mask)
 
 
@@ -156,7 +156,7 @@ def collect(args: Args) -> tuple:
 
 
 @native
-def wide(op: Op, args: Args, names: tuple, scalars: i64) -> object:
+def call_many(op: Op, args: Args, names: tuple, scalars: i64) -> object:
     """A call of more values than ``Op.call`` has room for: a model with its parameters, a backward pass with what was
     saved."""
     count = len(args)
