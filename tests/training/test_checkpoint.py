@@ -172,7 +172,7 @@ def test_selective(as_list, monkeypatch):
 def kept(run, x):
     """The bytes that the backward steps of a result keep."""
     y = run(x)
-    step, total = y._step, 0
+    step, total = y._grad_node, 0
     for value in step.saved:
         if isinstance(value, rl.Tensor) and value._storage is not x._storage:
             total += value._meta.nbytes

@@ -9,36 +9,36 @@ from ..core.native import Tensor, state
 from ..core.op import OPS
 from .node import class_name
 
-made_at: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # backward step: the lines of its forward call
-running: list = []  # the step that began last
+made_at: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # node: the lines of its forward call
+running: list = []  # the node that began last
 
 
-def watch(step, results):
-    """What the engine tells of a step: when it is made, when it begins (None both times), and what it gave."""
-    if step not in made_at:
-        made_at[step] = traceback.format_stack()[:-1]
+def watch(node, results):
+    """What the engine tells of a node: when it is made, when it begins (None both times), and what it gave."""
+    if node not in made_at:
+        made_at[node] = traceback.format_stack()[:-1]
     elif results is None:
-        running[:] = [step]
+        running[:] = [node]
     elif detect_anomaly.check_nan:
         for k, result in enumerate(results):
             if isinstance(result, Tensor) and result.dtype.is_inexact and bool(OPS["isnan"](result.detach()).any()):
-                raise RuntimeError(f"Function '{class_name(step)}' returned nan values in its {k}th output.")
+                raise RuntimeError(f"Function '{class_name(node)}' returned nan values in its {k}th output.")
 
 
 def explain():
-    """Warns with the forward call of the step that failed."""
-    for step in running:
-        lines = made_at.get(step)
+    """Warns with the forward call of the node that failed."""
+    for node in running:
+        lines = made_at.get(node)
         where = "Traceback of forward call that caused the error:\n" + "".join(
             lines) if lines else "No forward pass information available."
-        warnings.warn(f"Error detected in {class_name(step)}. {where}", stacklevel=4)
+        warnings.warn(f"Error detected in {class_name(node)}. {where}", stacklevel=4)
     running.clear()
 
 
 class detect_anomaly:
-    """A block in which every backward step remembers its forward call; ``check_nan`` makes nan gradients errors.
+    """A block in which every node remembers its forward call; ``check_nan`` makes nan gradients errors.
 
-    RuntimeError from ``backward`` where a step gave nan, after a warning that shows the forward call.
+    RuntimeError from ``backward`` where a node gave nan, after a warning that shows the forward call.
 
     >>> import rushlight as torch
     >>> x = torch.zeros(1, requires_grad=True)

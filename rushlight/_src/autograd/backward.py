@@ -14,7 +14,7 @@ from ..core.tensor import empty_of
 from . import hooks  # noqa: F401 - gives tensors their hooks
 from .mutation import mutate, refresh
 from .node import GradientEdge
-from .steps import (accumulate, add_to, call_function, derive_recorded, freed, full_of, run_hooks, run_posthooks,
+from .slow_paths import (accumulate, add_to, call_function, derive_recorded, freed, full_of, run_hooks, run_posthooks,
                     run_prehooks, stale, unreached)
 
 
@@ -57,18 +57,18 @@ def starting_gradient(tensor, gradient, place=0):
 
 def stand_in(node, output_nr):
     """A tensor like the result of a node, whose gradient is asked for by a GradientEdge."""
-    step = node.step
-    metas = (step.variable._meta,
-             ) if step.kind == ACCUMULATE else step.plan.outputs if step.kind == DERIVED else step.outputs
+    node = node.grad_node
+    metas = (node.variable._meta,
+             ) if node.kind == ACCUMULATE else node.plan.outputs if node.kind == DERIVED else node.outputs
     return empty_of(metas[output_nr])
 
 
 def edge_of(tensor):
-    """The step that a gradient of this tensor (or GradientEdge) goes to, None if it wants none, and which result of the
-    step it is."""
+    """The node that a gradient of this tensor (or GradientEdge) goes to, None if it wants none, and which result of the
+    node it is."""
     if isinstance(tensor, GradientEdge):
-        return tensor.node.step, tensor.output_nr
-    return calls.edge(tensor), tensor._output if tensor._step is not None else 0
+        return tensor.node.grad_node, tensor.output_nr
+    return calls.edge(tensor), tensor._output if tensor._grad_node is not None else 0
 
 
 def launch(tensors, gradients, retain, create, inputs, accumulate):
@@ -76,33 +76,33 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
     those of inputs that are no leaves."""
     roots = []
     for tensor, gradient in zip(tensors, gradients):
-        step, slot = edge_of(tensor)
-        if step is None:
+        node, slot = edge_of(tensor)
+        if node is None:
             raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn",
                                  "a result computed from tensors that require gradients",
                                  "set requires_grad=True on the inputs, and compute outside no_grad()")
-        roots.append((step, slot, gradient))
+        roots.append((node, slot, gradient))
     run = engine.Run()
     run.retain, run.create, run.accumulate, run.queue, run.thread = int(retain), int(create), int(
         accumulate), [], get_ident()
     if inputs is not None:
         run.captures, run.captured = {}, [None] * len(inputs)
         for place, tensor in enumerate(inputs):
-            step, slot = edge_of(tensor)
-            if step is None:
+            node, slot = edge_of(tensor)
+            if node is None:
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
-            run.captures.setdefault(step, []).append((slot, place))
+            run.captures.setdefault(node, []).append((slot, place))
         run.needed = reaching([r[0] for r in roots], set(run.captures))
         if accumulate:
-            leaves = [step for step in run.captures if step.kind == ACCUMULATE]
+            leaves = [node for node in run.captures if node.kind == ACCUMULATE]
             run.needed.update(leaves)
-            for step in leaves:
-                del run.captures[step]
-    first = list(dict.fromkeys(step for step, _, _ in roots))
+            for node in leaves:
+                del run.captures[node]
+    first = list(dict.fromkeys(node for node, _, _ in roots))
     try:
         engine.begin(run, first)
-        for step, slot, gradient in roots:
-            engine.deliver(run, step, slot, gradient)
+        for node, slot, gradient in roots:
+            engine.deliver(run, node, slot, gradient)
         engine.drive(run, first)
         if run.callbacks is not None:
             call_back(run)
@@ -141,20 +141,20 @@ class Engine:
 
 
 def reaching(roots, targets) -> set:
-    """The steps from which a target can be reached."""
+    """The nodes from which a target can be reached."""
     order, seen, stack = [], set(), list(roots)
     while stack:
-        step = stack.pop()
-        if step in seen:
+        node = stack.pop()
+        if node in seen:
             continue
-        seen.add(step)
-        order.append(step)
-        stack.extend(e for e in step.edges if e is not None)
+        seen.add(node)
+        order.append(node)
+        stack.extend(e for e in node.edges if e is not None)
     found = set(targets)
     order.sort(key=lambda s: s.number if s.kind != ACCUMULATE else -1)
-    for step in order:
-        if any(e in found for e in step.edges if e is not None):
-            found.add(step)
+    for node in order:
+        if any(e in found for e in node.edges if e is not None):
+            found.add(node)
     return found - {t for t in targets if not any(e in found for e in t.edges if e is not None)}
 
 

@@ -6,7 +6,7 @@ import contextlib
 from ..core import overriding
 from ..core.errors import LeafWrittenError
 from ..core.interpret import Interpreter, Suspended, is_recording, recording
-from ..core.native import Op, Step, Tensor, calls, state
+from ..core.native import GradNode, Op, Tensor, calls, state
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS, body_of
 from ..core.overriding import DISPATCH
@@ -37,7 +37,7 @@ def refuse_leaf(op, args):
     """LeafWrittenError where a leaf that wants a gradient is written while gradients are recorded."""
     at = op.traits.get("into")
     if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._needs_grad and args[
-            at]._step is None:
+            at]._grad_node is None:
         raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
                                "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
@@ -92,21 +92,21 @@ def tensors_of(values, found=None) -> list:
 
 
 def recorded(op, args, kwargs, tensors, results, within):
-    """Results whose backward step derives the operator again, on what the classes make of its parts; it runs in a block
+    """Results whose node derives the operator again, on what the classes make of its parts; it runs in a block
     ``within()``."""
     wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
-    step = Step()
-    step.kind, step.extra = FUNCTION, f"{op.name}Backward"
-    step.edges = tuple(calls.edge(tensors[k]) for k in wanted)
-    step.slots = tuple(tensors[k]._output for k in wanted)
+    node = GradNode()
+    node.kind, node.extra = FUNCTION, f"{op.name}Backward"
+    node.edges = tuple(calls.edge(tensors[k]) for k in wanted)
+    node.slots = tuple(tensors[k]._output for k in wanted)
     state.sequence += 1
-    step.number = state.sequence
+    node.number = state.sequence
     outputs = results if isinstance(results, (tuple, list)) else (results,)
     for k, out in enumerate(outputs):
         if isinstance(out, Tensor) and out.dtype.is_inexact:
-            out._step, out._output, out._needs_grad = step, k, 1
-    step.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
-    step.function = pulling(op, args, kwargs, wanted, outputs, within)
+            out._grad_node, out._output, out._needs_grad = node, k, 1
+    node.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
+    node.function = pulling(op, args, kwargs, wanted, outputs, within)
     return results
 
 

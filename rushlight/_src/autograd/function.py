@@ -6,13 +6,13 @@ import functools
 
 from ..core.advice import deprecated
 from ..core.interpret import is_recording, recording, top
-from ..core.native import Step, Tensor, calls, counter, mine, state
+from ..core.native import GradNode, Tensor, calls, counter, mine, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias, unsaveable
 from .passing import DelayedError
 from .mutation import refuse_leaves, written as written_into
 from .node import FunctionNode, GraphNode, NodeType, node_of
-from .steps import freed, full_of
+from .slow_paths import freed, full_of
 
 
 def version_of(value):
@@ -27,16 +27,16 @@ class Context:
     def __init__(self):
         self._saved, self._dirty, self._constant, self._materialize = (), (), (), True
         self._saved_for_forward = None
-        self._step = None  # a weak reference to the backward step
+        self._grad_node = None  # a weak reference to the node
         self.needs_input_grad = ()
 
     def __getattr__(self, name):
         """What nodes of the graph have, once this is part of one: ``next_functions``, ``name()``, ``register_hook``,
         ``metadata``."""
-        step = self._step and self._step() if not name.startswith("__") and "_step" in self.__dict__ else None
-        if step is None or not hasattr(GraphNode, name):
+        node = self._grad_node and self._grad_node() if not name.startswith("__") and "_grad_node" in self.__dict__ else None
+        if node is None or not hasattr(GraphNode, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(node_of(step), name)
+        return getattr(node_of(node), name)
 
     def save_for_backward(self, *tensors):
         """Keeps tensors for the backward pass, where ``saved_tensors`` gives them back."""
@@ -230,25 +230,25 @@ class Function:
                 raise RuntimeError(
                     f"{cls.__name__} writes into an argument that is a view, and returns more than one Tensor: "
                     "clone() the view first, or split the function in two")
-        step = Step()
-        step.kind, step.extra = FUNCTION, cls.__name__ + "Backward"
+        node = GradNode()
+        node.kind, node.extra = FUNCTION, cls.__name__ + "Backward"
         wanted = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
-        step.edges = tuple(calls.edge(args[k]) for k in wanted)
-        step.slots = tuple(args[k]._output for k in wanted)
+        node.edges = tuple(calls.edge(args[k]) for k in wanted)
+        node.slots = tuple(args[k]._output for k in wanted)
         state.sequence += 1
-        step.number = state.sequence
+        node.number = state.sequence
         if state.anomaly:
-            state.watch(step, None)
+            state.watch(node, None)
         for k, out in enumerate(outputs):
             if not isinstance(out, Tensor) or any(out is c for c in ctx._constant) or not out.dtype.is_inexact:
                 continue
             if any(out is a for a in args) and not any(out is d for d in ctx._dirty):
                 out = outputs[k] = alias(out)
-            out._step, out._output, out._needs_grad = step, k, 1
+            out._grad_node, out._output, out._needs_grad = node, k, 1
             if any(out is d for d in ctx._dirty):
                 out._seen = counter(out).version
                 written_into(out)
-        metas = step.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
+        metas = node.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
         inputs = [args[k]._meta for k in wanted]
         backward = cls.rule()
 
@@ -261,7 +261,7 @@ class Function:
             return tuple(cls.fitted(k, found[k], meta) for k, meta in zip(wanted, inputs))
 
         function.release, function.unreached, function.context = ctx.release, True, ctx
-        step.function, ctx._step, ctx._forward_cls = function, state.weak(step), cls
+        node.function, ctx._grad_node, ctx._forward_cls = function, state.weak(node), cls
         return (tuple(outputs) if isinstance(results, tuple) else outputs) if several else outputs[0]
 
 

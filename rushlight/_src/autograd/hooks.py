@@ -6,7 +6,7 @@ import weakref
 from ..core.native import calls
 from ..core.tensor import attach
 from .node import Handle
-from .steps import Retained, hooked
+from .slow_paths import Retained, hooked
 
 
 @attach
@@ -14,27 +14,27 @@ def register_hook(self, hook):
     """Calls ``hook(gradient)`` whenever this tensor's gradient is computed; what it returns replaces the gradient."""
     if not self._needs_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if self._step is None:
+    if self._grad_node is None:
         self._hooks = {} if self._hooks is None else self._hooks
         return Handle(self._hooks, hook)
     return on_step(self, hook)
 
 
 def on_step(tensor, hook, kind=lambda hook: hook):
-    """Hangs a hook of a tensor that is no leaf onto the step that made it."""
-    step, slot = calls.edge(tensor), tensor._output
-    step.hooks = {} if step.hooks is None else step.hooks
+    """Hangs a hook of a tensor that is no leaf onto the node that made it."""
+    node, slot = calls.edge(tensor), tensor._output
+    node.hooks = {} if node.hooks is None else node.hooks
 
     def changed(gradients):
         return (*gradients[:slot], hooked(hook, gradients[slot]), *gradients[slot + 1:])
 
-    return Handle(step.hooks, kind(changed))
+    return Handle(node.hooks, kind(changed))
 
 
 @attach
 def register_post_accumulate_grad_hook(self, hook):
     """Calls ``hook(tensor)`` after a gradient was accumulated into this leaf."""
-    if not self._needs_grad or self._step is not None:
+    if not self._needs_grad or self._grad_node is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     if not hasattr(self, "_post_accumulate_hooks"):
         self._post_accumulate_hooks = {}
@@ -46,13 +46,13 @@ def retain_grad(self):
     """Keeps this non-leaf tensor's gradient in ``.grad``."""
     if not self._needs_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if self._step is None or self.gradient_hook is not None:
+    if self._grad_node is None or self.gradient_hook is not None:
         return
     retained(self)
 
 
 def retained(tensor):
-    """Has the step that made a tensor keep its gradient, instead of the one that did so before: an operator in place
+    """Has the node that made a tensor keep its gradient, instead of the one that did so before: an operator in place
     makes another value of it."""
     if tensor.gradient_hook is not None:
         tensor.gradient_hook.remove()

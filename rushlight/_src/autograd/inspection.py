@@ -1,33 +1,33 @@
-"""What users may look up of what a backward step keeps: ``grad_fn._saved_self``, and the same before it is unpacked, to
+"""What users may look up of what a node keeps: ``grad_fn._saved_self``, and the same before it is unpacked, to
 hang hooks onto it."""
 from __future__ import annotations
 
 from ..core.meta import Meta
-from ..core.native import Step, Tensor, counter, state
+from ..core.native import GradNode, Tensor, counter, state
 from ..core.native.objects import DERIVED
 from ..eager.numbers import key_of
 from .saved import Packed, Unpacking, handed, linked, packed_by, unpacking
-from .steps import changed, freed
+from .slow_paths import changed, freed
 
 RESULT = "result"
 NUMBERS = (int, float, bool)  # types that stand in the key of a plan for numbers that it does not depend on
 
 
 class Unknown(AttributeError):
-    """A name under which a step keeps nothing."""
+    """A name under which a node keeps nothing."""
 
 
-def look_up(step: Step, name: str):
-    """The value of ``_saved_...`` or ``_raw_saved_...``: a tensor that the step keeps (None: it needs none), or a
+def look_up(node: GradNode, name: str):
+    """The value of ``_saved_...`` or ``_raw_saved_...``: a tensor that the node keeps (None: it needs none), or a
     parameter of its operator.  AttributeError for another name."""
     raw = name.startswith("_raw_saved_")
     wanted = name.removeprefix("_raw_saved_" if raw else "_saved_")
-    if step.plan is None:
+    if node.plan is None:
         raise Unknown(name)
-    kept, others = contents(step)
-    read = (lambda place: None if place is None else SavedTensor.of(step, place)) if raw else (lambda place: None
+    kept, others = contents(node)
+    read = (lambda place: None if place is None else SavedTensor.of(node, place)) if raw else (lambda place: None
                                                                                                if place is None
-                                                                                               else value(step, place))
+                                                                                               else value(node, place))
     if wanted in kept:
         places = kept[wanted]
         return tuple(map(read, places)) if isinstance(places, tuple) else read(places)
@@ -36,19 +36,19 @@ def look_up(step: Step, name: str):
     return others[wanted]
 
 
-def names_of(step: Step) -> list:
-    """The names that ``look_up`` knows for a step."""
-    if step.plan is None:
+def names_of(node: GradNode) -> list:
+    """The names that ``look_up`` knows for a node."""
+    if node.plan is None:
         return []
-    kept, others = contents(step)
+    kept, others = contents(node)
     return [f"{prefix}{name}" for prefix in ("_saved_", "_raw_saved_")
             for name in kept] + [f"_saved_{name}" for name in others]
 
 
-def contents(step: Step):
-    """By name, the places of saved values among ``step.saved``: of arguments and results that are tensors (None: not
+def contents(node: GradNode):
+    """By name, the places of saved values among ``node.saved``: of arguments and results that are tensors (None: not
     kept, tuples for lists); and the other parameters."""
-    plan = step.plan
+    plan = node.plan
     place = {code: k for k, code in reversed(list(enumerate(plan.saves)))}
     kept, others, tensors = {}, {}, iter(range(1 << 30))
     for name, found in parameters(plan):
@@ -94,26 +94,26 @@ def wants(plan) -> list:
     return found if sum(found) == len(wanted) else [True] * len(wanted)
 
 
-def value(step: Step, place: int):
-    """What a step keeps at a place, unpacked.  RuntimeError where it was used up, or written since."""
-    if isinstance(step.function, Unpacking):
-        found, link, code = step.function.value(place), step.function.links[place], step.plan.saves[place]
-        if code < 0 and ~code in step.plan.cotangents:
-            link = step, ~code
+def value(node: GradNode, place: int):
+    """What a node keeps at a place, unpacked.  RuntimeError where it was used up, or written since."""
+    if isinstance(node.function, Unpacking):
+        found, link, code = node.function.value(place), node.function.links[place], node.plan.saves[place]
+        if code < 0 and ~code in node.plan.cotangents:
+            link = node, ~code
         return found if link is None or not isinstance(found, Tensor) else linked(found, *link)
-    if step.saved is None:
-        freed(step)
-    found, code = step.saved[place], step.plan.saves[place]
+    if node.saved is None:
+        freed(node)
+    found, code = node.saved[place], node.plan.saves[place]
     if isinstance(found, Tensor):
-        if counter(found).version != step.versions[place]:
-            changed(found, step.plan.op.name, step.versions[place])
-        if code < 0 and ~code in step.plan.cotangents:
-            found = linked(found, step, ~code)
+        if counter(found).version != node.versions[place]:
+            changed(found, node.plan.op.name, node.versions[place])
+        if code < 0 and ~code in node.plan.cotangents:
+            found = linked(found, node, ~code)
     return found
 
 
 class SavedTensor:
-    """A tensor as a backward step keeps it: ``data`` is what it was packed to, ``register_hooks`` says how to pack
+    """A tensor as a node keeps it: ``data`` is what it was packed to, ``register_hooks`` says how to pack
     it."""
 
     def __init__(self):
@@ -122,24 +122,24 @@ class SavedTensor:
             "and the like give")
 
     @classmethod
-    def of(cls, step, place):
+    def of(cls, node, place):
         made = cls.__new__(cls)
-        made.step, made.place = state.weak(step), place
+        made.node, made.place = state.weak(node), place
         return made
 
     def holder(self):
         """What keeps the values, as a list or tuple, and this one among them.  RuntimeError where they are gone."""
-        step = self.step()
-        if step is None:
+        node = self.node()
+        if node is None:
             freed(None)
-        context = getattr(step.function, "context", None)
+        context = getattr(node.function, "context", None)
         if context is not None:
             saved = context._saved
         else:
-            saved = step.function.saved if isinstance(step.function, Unpacking) else step.saved
+            saved = node.function.saved if isinstance(node.function, Unpacking) else node.saved
         if saved is None:
-            freed(step)
-        return step, context, saved[self.place]
+            freed(node)
+        return node, context, saved[self.place]
 
     @property
     def data(self):
@@ -159,7 +159,7 @@ class SavedTensor:
             raise TypeError(
                 "register_hooks(): incompatible function arguments: pack_hook and unpack_hook are functions of one "
                 "argument")
-        step, context, found = self.holder()
+        node, context, found = self.holder()
         if isinstance(found, Packed):
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
@@ -171,9 +171,9 @@ class SavedTensor:
             made = packed_by(found, pack_hook, unpack_hook)
             context._saved = (*context._saved[:self.place], made, *context._saved[self.place + 1:])
             return
-        code = step.plan.saves[self.place]
-        made = packed_by(handed(found, step, code), pack_hook, unpack_hook)
-        if step.kind == DERIVED:
-            unpacking(step, list(step.saved))
-        step.function.saved[self.place] = made
+        code = node.plan.saves[self.place]
+        made = packed_by(handed(found, node, code), pack_hook, unpack_hook)
+        if node.kind == DERIVED:
+            unpacking(node, list(node.saved))
+        node.function.saved[self.place] = made
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from ..core.errors import LeafWrittenError
 from ..core.interpret import recording
 from ..core.meta import span
-from ..core.native import Plan, Step, Tensor, calls, counter, mine, state
+from ..core.native import GradNode, Plan, Tensor, calls, counter, mine, state
 from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
 from ..core.tensor import alias, empty_of
 from ..ops.shape import region, turning
 from .hooks import retained
-from .steps import full_of
+from .slow_paths import full_of
 
 
 def mutate(plan: Plan, target: Tensor, args, values, used):
     """An in-place operator under autograd: the target's history becomes this operation."""
     refuse_leaves(target)
     base = target._base
-    if base is not None and target._step is not None and calls.seen_at(target) != counter(target).version:
+    if base is not None and target._grad_node is not None and calls.seen_at(target) != counter(target).version:
         refresh(target)
     shadow = alias(target)  # takes the results of recording; the arguments still show the history before
     extras = [empty_of(meta) for meta in plan.outputs]
@@ -32,42 +32,42 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     counter(target).version = version  # what is saved of the arguments is as they were before
     if plan.wanted:
         calls.record(plan, args, (shadow, *extras), values)
-        if shadow._step is not None:
-            correct_saved(shadow._step, plan.saves, plan.source, before)
+        if shadow._grad_node is not None:
+            correct_saved(shadow._grad_node, plan.saves, plan.source, before)
     counter(target).version = version + 1
     mine.packing = packing
-    if packing and shadow._step is not None:
-        state.pack(shadow._step)
-    if shadow._step is None:
-        shadow._step = constant_step(target)
-    target._step, target._output, target._needs_grad = shadow._step, shadow._output, int(shadow._step is not None)
+    if packing and shadow._grad_node is not None:
+        state.pack(shadow._grad_node)
+    if shadow._grad_node is None:
+        shadow._grad_node = constant_node(target)
+    target._grad_node, target._output, target._needs_grad = shadow._grad_node, shadow._output, int(shadow._grad_node is not None)
     target._seen = counter(target).version
     written(target)
     return target
 
 
 def written(target: Tensor):
-    """What follows when a tensor that was written has its new step: the history of its base, and hooks on retained
+    """What follows when a tensor that was written has its new node: the history of its base, and hooks on retained
     gradients."""
     base = target._base
     if base is not None:
-        rebase(base, target, target._step)
+        rebase(base, target, target._grad_node)
         target._seen = -1  # regenerated from the base when next asked for
     for changed in (target, base):
-        if changed is not None and changed.gradient_hook is not None and changed._step is not None:
+        if changed is not None and changed.gradient_hook is not None and changed._grad_node is not None:
             retained(changed)
 
 
 def copy_before(target: Tensor) -> Tensor:
     """The target's value before it is written, with the history that it has then: gradients of gradients go there."""
     before = OPS["clone"](alias(target))
-    before._step, before._output, before._needs_grad = target._step, target._output, target._needs_grad
+    before._grad_node, before._output, before._needs_grad = target._grad_node, target._output, target._needs_grad
     return before
 
 
 def refuse_leaves(target: Tensor):
     """LeafWrittenError for a target that is a leaf which wants a gradient, or a view of one."""
-    if target._step is None and target._needs_grad:
+    if target._grad_node is None and target._needs_grad:
         raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
                                "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
@@ -78,7 +78,7 @@ def refuse_leaves(target: Tensor):
             "the view has no part in.", "a view that was recorded, or a write under no_grad()",
             "make the view with recording enabled, or change its detach()")
     base = target._base
-    if base is not None and base._needs_grad and base._step is None:
+    if base is not None and base._needs_grad and base._grad_node is None:
         raise LeafWrittenError("a view of a leaf Variable that requires grad is being used in an in-place operation.",
                                "a view of a result",
                                "change a view of a clone(), or do it under no_grad()")
@@ -87,25 +87,25 @@ def refuse_leaves(target: Tensor):
 RESULT = -1  # the code by which a plan saves its first result
 
 
-def correct_saved(step: Step, codes, source, before):
-    """What a step saved while the target was written: the old value where it saved the target, the new version where it
+def correct_saved(node: GradNode, codes, source, before):
+    """What a node saved while the target was written: the old value where it saved the target, the new version where it
     saved the result."""
-    saved, versions = list(step.saved), list(step.versions)
+    saved, versions = list(node.saved), list(node.versions)
     for place, code in enumerate(codes):
         if before is not None and code == source:
             saved[place], versions[place] = before, 0
         if code == RESULT:
             versions[place] += 1
-    step.saved, step.versions = tuple(saved), tuple(versions)
+    node.saved, node.versions = tuple(saved), tuple(versions)
 
 
-def constant_step(target: Tensor):
-    """The step of a target overwritten by something that does not depend on it: it still wants gradients, and passes
+def constant_node(target: Tensor):
+    """The node of a target overwritten by something that does not depend on it: it still wants gradients, and passes
     zeros on."""
     before = calls.edge(target)
     if before is None:
         return None
-    made, meta = Step(), target._meta
+    made, meta = GradNode(), target._meta
     made.kind, made.outputs, made.extra = FUNCTION, (meta,), "FillBackward0"
     made.edges, made.slots, made.function = (before,), (target._output,), lambda gradient: (full_of(meta, 0),)
     state.sequence += 1
@@ -113,13 +113,13 @@ def constant_step(target: Tensor):
     return made
 
 
-def rebase(base: Tensor, view: Tensor, step):
+def rebase(base: Tensor, view: Tensor, node):
     """The history of a base of which a view was written: the rest of the old value, and the view's new one."""
     meta, start, old = view._meta, view._offset - base._offset * base.itemsize // view.itemsize, calls.edge(base)
-    made = Step()
+    made = GradNode()
     made.kind, made.outputs, made.extra = FUNCTION, (base._meta,), True
-    edges = [old, step]
-    made.edges, made.slots = tuple(edges), (base._output, view._output if step is not None else 0)
+    edges = [old, node]
+    made.edges, made.slots = tuple(edges), (base._output, view._output if node is not None else 0)
     state.sequence += 1
     made.number = state.sequence
 
@@ -131,13 +131,13 @@ def rebase(base: Tensor, view: Tensor, step):
         turned = turning(whole, base._turned)  # its memory is to the gradient what that of the base is to the base
         dense = turning(OPS["clone"](turned) if base._meta.contiguous else laid_out(turned, base._meta), base._turned)
         part = region(dense, meta, start)
-        inner = OPS["clone"](part) if step is not None else None
+        inner = OPS["clone"](part) if node is not None else None
         if old is not None:
             OPS["zero_"](part)
         return (dense if old is not None else None), inner
 
     made.function = function
-    base._step, base._output, base._needs_grad = made, 0, 1
+    base._grad_node, base._output, base._needs_grad = made, 0, 1
     base._seen = counter(base).version
 
 
@@ -148,13 +148,13 @@ def laid_out(value: Tensor, meta):
 
 
 def refresh(view: Tensor):
-    """The step of a view whose memory was changed through another tensor: the same region of its base."""
+    """The node of a view whose memory was changed through another tensor: the same region of its base."""
     base = view._base
-    if base is None or not base._needs_grad or base._step is None:
-        return view._step
+    if base is None or not base._needs_grad or base._grad_node is None:
+        return view._grad_node
     with recording(True):
         again = region(base, view._meta, view._offset - base._offset * base.itemsize // view.itemsize)
-    view._step, view._output, view._needs_grad = again._step, again._output, 1
+    view._grad_node, view._output, view._needs_grad = again._grad_node, again._output, 1
     version = counter(view).version
     view._seen = version if view._seen >= calls.UNRECORDED else calls.UNRECORDED - 1 - version
-    return view._step
+    return view._grad_node

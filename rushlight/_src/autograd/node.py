@@ -1,4 +1,4 @@
-"""What users see of a backward step: ``tensor.grad_fn``."""
+"""What users see of a node of the backward graph: ``tensor.grad_fn``."""
 from __future__ import annotations
 
 import collections
@@ -6,13 +6,13 @@ import functools
 import itertools
 import weakref
 
-from ..core.native import Step, Tensor, calls, engine, mine, state
+from ..core.native import GradNode, Tensor, calls, engine, mine, state
 from ..core.native.objects import ACCUMULATE, DERIVED
-from .steps import Before, call_function, unreached
+from .slow_paths import Before, call_function, unreached
 
 _numbers = itertools.count()
-notes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # step: what users note at it
-# id of a step: its node, which keeps the step, while anybody holds one
+notes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # node: what users note at it
+# id of a GradNode: its GraphNode, which keeps it, while anybody holds one
 seen: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
@@ -34,91 +34,91 @@ class Handle:
 
 
 class GraphNode:
-    """A backward step: ``name()``, ``next_functions``, ``register_hook``, ``metadata``."""
+    """A node of the backward graph: ``name()``, ``next_functions``, ``register_hook``, ``metadata``."""
 
-    def __init__(self, step: Step):
-        self.step = step
+    def __init__(self, node: GradNode):
+        self.grad_node = node
 
     def name(self):
-        step = self.step
-        if step.kind == ACCUMULATE:
+        node = self.grad_node
+        if node.kind == ACCUMULATE:
             return "torch::autograd::AccumulateGrad"
-        return class_name(step)
+        return class_name(node)
 
     @property
     def next_functions(self):
-        return tuple((node_of(e) if e is not None else None, s) for e, s in edges_of(self.step))
+        return tuple((node_of(e) if e is not None else None, s) for e, s in edges_of(self.grad_node))
 
     @property
     def metadata(self):
-        """A dict for notes of one's own, which the step keeps."""
-        return notes.setdefault(self.step, {})
+        """A dict for notes of one's own, which the node keeps."""
+        return notes.setdefault(self.grad_node, {})
 
     def register_hook(self, hook):
-        """Calls ``hook(grad_inputs, grad_outputs)`` after this step; what it returns replaces the gradients that the
-        step gave."""
+        """Calls ``hook(grad_inputs, grad_outputs)`` after this node; what it returns replaces the gradients that the
+        node gave."""
         return Handle(self.around(), hook)
 
     def register_prehook(self, hook):
-        """Calls ``hook(grad_outputs)`` before this step; what it returns replaces the gradients that the step gets."""
+        """Calls ``hook(grad_outputs)`` before this node; what it returns replaces the gradients that the node gets."""
         return Handle(self.around(), Before(hook))
 
     def around(self) -> dict:
-        """The hooks that run before and after the step."""
-        self.step.posthooks = {} if self.step.posthooks is None else self.step.posthooks
-        return self.step.posthooks
+        """The hooks that run before and after the node."""
+        self.grad_node.posthooks = {} if self.grad_node.posthooks is None else self.grad_node.posthooks
+        return self.grad_node.posthooks
 
     def __call__(self, *gradients):
-        """The gradients of what the step was computed from, given those of its results.  TypeError for another number
+        """The gradients of what the node was computed from, given those of its results.  TypeError for another number
         of gradients."""
-        return applied(self.step, gradients)
+        return applied(self.grad_node, gradients)
 
     def __getattr__(self, name):
         if name.startswith(("_saved_", "_raw_saved_")):
             from .inspection import Unknown, look_up
             try:
-                return look_up(self.step, name)
+                return look_up(self.grad_node, name)
             except Unknown:
                 pass
-        raise AttributeError(f"{class_name(self.step)!r} object has no attribute {name!r}")
+        raise AttributeError(f"{class_name(self.grad_node)!r} object has no attribute {name!r}")
 
     def __dir__(self):
         from .inspection import names_of
-        return [*super().__dir__(), *names_of(self.step)]
+        return [*super().__dir__(), *names_of(self.grad_node)]
 
     def __eq__(self, other):
-        return isinstance(other, GraphNode) and other.step is self.step
+        return isinstance(other, GraphNode) and other.grad_node is self.grad_node
 
     def __hash__(self):
-        return id(self.step)
+        return id(self.grad_node)
 
     def __repr__(self):
-        return f"<{class_name(self.step)} object at {hex(id(self.step))}>"
+        return f"<{class_name(self.grad_node)} object at {hex(id(self.grad_node))}>"
 
 
 class AccumulateGrad(GraphNode):
-    """The step of a leaf, which adds gradients to ``variable.grad``."""
+    """The node of a leaf, which adds gradients to ``variable.grad``."""
 
     @property
     def variable(self):
-        return self.step.variable
+        return self.grad_node.variable
 
 
 class FunctionNode(GraphNode):
-    """The step of a function of the user: also what ``forward`` left in its context."""
+    """The node of a function of the user: also what ``forward`` left in its context."""
 
     @property
     def _raw_saved_tensors(self):
         from .inspection import SavedTensor
-        return tuple(SavedTensor.of(self.step, k) for k in range(len(self.step.function.context.kept())))
+        return tuple(SavedTensor.of(self.grad_node, k) for k in range(len(self.grad_node.function.context.kept())))
 
     def __getattr__(self, name):
-        return getattr(self.step.function.context, name)
+        return getattr(self.grad_node.function.context, name)
 
     def __setattr__(self, name, value):
-        if name == "step":
+        if name == "grad_node":
             return object.__setattr__(self, name, value)
-        setattr(self.step.function.context, name, value)
+        setattr(self.grad_node.function.context, name, value)
 
 
 class GradientEdge(collections.namedtuple("GradientEdge", "node output_nr")):
@@ -140,34 +140,34 @@ class NodeType(type):
 
 
 class Node(metaclass=NodeType):
-    """What all backward steps are instances of, and the contexts of functions: ``isinstance(tensor.grad_fn, Node)``."""
+    """What all nodes are instances of, and the contexts of functions: ``isinstance(tensor.grad_fn, Node)``."""
 
 
-def class_name(step: Step) -> str:
+def class_name(node: GradNode) -> str:
     """The name PyTorch would print: AddBackward0 for ``add``."""
-    if step.kind == ACCUMULATE:
+    if node.kind == ACCUMULATE:
         return "AccumulateGrad"
-    if step.kind != DERIVED:
-        return step.extra if isinstance(step.extra, str) else "CopySlices"
-    stem = step.plan.op.name.split(".")[-1].strip("_")
+    if node.kind != DERIVED:
+        return node.extra if isinstance(node.extra, str) else "CopySlices"
+    stem = node.plan.op.name.split(".")[-1].strip("_")
     if stem == "copy":
         return "CopyBackwards"
     return "".join(part.capitalize() for part in stem.split("_")) + "Backward0"
 
 
-def edges_of(step: Step):
-    """(step, slot) for each argument that is a tensor, or a number where PyTorch makes it one: (None, 0) for those that
+def edges_of(node: GradNode):
+    """(node, slot) for each argument that is a tensor, or a number where PyTorch makes it one: (None, 0) for those that
     want no gradient."""
-    if step.plan is None:
-        return zip(step.edges, step.slots)
+    if node.plan is None:
+        return zip(node.edges, node.slots)
     from .inspection import wants
-    edges = iter(zip(step.edges, step.slots))
-    return [next(edges) if wanted else (None, 0) for wanted in wants(step.plan)]
+    edges = iter(zip(node.edges, node.slots))
+    return [next(edges) if wanted else (None, 0) for wanted in wants(node.plan)]
 
 
 def _grad_fn(self):
     """How this tensor was made, for the backward pass; None for a leaf."""
-    if self._step is None and (self._base is None or not calls.joins(self)):
+    if self._grad_node is None and (self._base is None or not calls.joins(self)):
         return None
     return node_of(calls.edge(self))
 
@@ -178,30 +178,30 @@ def kind_of(name: str, base=GraphNode) -> type:
     return type(name, (base,), {"__module__": __name__})
 
 
-def node_of(step: Step) -> GraphNode:
-    """What users see of a step: one object, as long as it is held."""
-    known = seen.get(id(step))
+def node_of(node: GradNode) -> GraphNode:
+    """What users see of a node: one object, as long as it is held."""
+    known = seen.get(id(node))
     if known is None:
-        if step.kind == ACCUMULATE:
+        if node.kind == ACCUMULATE:
             kind = AccumulateGrad
         else:
-            kind = kind_of(class_name(step), FunctionNode if hasattr(step.function, "context") else GraphNode)
-        known = seen[id(step)] = kind(step)
+            kind = kind_of(class_name(node), FunctionNode if hasattr(node.function, "context") else GraphNode)
+        known = seen[id(node)] = kind(node)
     return known
 
 
-def applied(step: Step, gradients):
-    """The gradients that a step gives for those of its results: one, or a tuple.  TypeError for another number of them
+def applied(node: GradNode, gradients):
+    """The gradients that a node gives for those of its results: one, or a tuple.  TypeError for another number of them
     than it has results."""
-    if len(gradients) != len(unreached(step)):
-        raise TypeError(f"{class_name(step)} expected {len(unreached(step))} arguments, got {len(gradients)} instead")
-    if step.kind == ACCUMULATE:
-        state.accumulate(step.variable, gradients[0], 0)
+    if len(gradients) != len(unreached(node)):
+        raise TypeError(f"{class_name(node)} expected {len(unreached(node))} arguments, got {len(gradients)} instead")
+    if node.kind == ACCUMULATE:
+        state.accumulate(node.variable, gradients[0], 0)
         return ()
     run = engine.Run()
     run.retain, run.create = 1, mine.grad
-    results = engine.derive(run, step, list(gradients)) if step.kind == DERIVED else call_function(step, gradients, 1)
-    results = (None,) * len(step.edges) if results is None else results
+    results = engine.derive(run, node, list(gradients)) if node.kind == DERIVED else call_function(node, gradients, 1)
+    results = (None,) * len(node.edges) if results is None else results
     return results[0] if len(results) == 1 else results
 
 

@@ -1,27 +1,27 @@
 """Steps that stand in a graph for what they refuse, or leave out."""
 from __future__ import annotations
 
-from ..core.native import Step, Tensor, calls, state
+from ..core.native import GradNode, Tensor, calls, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias
 
 
 def following(tensors, name: str, function) -> tuple:
-    """The tensors as results of a step whose backward is ``function``; None stays None."""
-    step, found = Step(), [t if isinstance(t, Tensor) and t.dtype.is_inexact else None for t in tensors]
-    step.kind, step.extra, step.function = FUNCTION, name, function
-    step.edges = tuple(None if t is None else calls.edge(t) for t in found)
-    step.slots = tuple(0 if t is None else t._output for t in found)
-    step.outputs = tuple(None if t is None else t._meta for t in found)
+    """The tensors as results of a node whose backward is ``function``; None stays None."""
+    node, found = GradNode(), [t if isinstance(t, Tensor) and t.dtype.is_inexact else None for t in tensors]
+    node.kind, node.extra, node.function = FUNCTION, name, function
+    node.edges = tuple(None if t is None else calls.edge(t) for t in found)
+    node.slots = tuple(0 if t is None else t._output for t in found)
+    node.outputs = tuple(None if t is None else t._meta for t in found)
     state.sequence += 1
-    step.number = state.sequence
+    node.number = state.sequence
     if state.anomaly:
-        state.watch(step, None)
+        state.watch(node, None)
     made = []
     for k, tensor in enumerate(tensors):
         if found[k] is not None:
             tensor = alias(tensor)
-            tensor._step, tensor._output, tensor._needs_grad = step, k, 1
+            tensor._grad_node, tensor._output, tensor._needs_grad = node, k, 1
         made.append(tensor)
     return tuple(made)
 

@@ -6,7 +6,7 @@ from ..aot.joint import differentiate
 from ..core import interpret
 from ..core.interpret import recording
 from ..core.kinds import P
-from ..core.native import Step
+from ..core.native import GradNode
 from ..core.native.objects import FUNCTION
 from ..core.op import make, op
 from ..transforms.trace import Trace
@@ -93,8 +93,8 @@ def ended(tensor):
 
 def spent(tensor, function=None):
     """The tensor with a history that a backward pass has used up."""
-    step = Step()
-    step.kind, step.outputs, step.extra, step.function = FUNCTION, (tensor._meta,), "CompiledBackward0", function
-    step.edges = step.slots = ()
-    tensor._step, tensor._output, tensor._needs_grad = step, 0, 1
+    node = GradNode()
+    node.kind, node.outputs, node.extra, node.function = FUNCTION, (tensor._meta,), "CompiledBackward0", function
+    node.edges = node.slots = ()
+    tensor._grad_node, tensor._output, tensor._needs_grad = node, 0, 1
     return tensor

@@ -1,15 +1,15 @@
-"""What backward steps keep, as it goes through the user's hooks: packed in the forward pass, unpacked in the backward
+"""What nodes keep, as it goes through the user's hooks: packed in the forward pass, unpacked in the backward
 pass."""
 from __future__ import annotations
 
 from ..core.interpret import recording
-from ..core.native import Scope, Step, Tensor, calls, counter, held, mine, state
+from ..core.native import Scope, GradNode, Tensor, calls, counter, held, mine, state
 from ..core.native.objects import ACCUMULATE, FUNCTION
 from ..core.native.scopes import HOOKS, PACKING
 from ..core.op import OPS
 from ..core.tensor import alias
 from .node import class_name
-from .steps import changed, freed, full_of, recorded_gradients
+from .slow_paths import changed, freed, full_of, recorded_gradients
 
 
 class Packed:
@@ -56,27 +56,27 @@ def packed_by(tensor: Tensor, pack, unpack) -> Packed:
     return Packed(value, unpack)
 
 
-def pack(step: Step) -> None:
-    """A derived step becomes one that unpacks what it saved before it computes its gradients."""
-    if any(isinstance(value, Tensor) for value in step.saved):
-        unpacking(step, [packed(handed(value, step, code)) if isinstance(value, Tensor) else value
-                         for value, code in zip(step.saved, step.plan.saves)])
+def pack(node: GradNode) -> None:
+    """A derived node becomes one that unpacks what it saved before it computes its gradients."""
+    if any(isinstance(value, Tensor) for value in node.saved):
+        unpacking(node, [packed(handed(value, node, code)) if isinstance(value, Tensor) else value
+                         for value, code in zip(node.saved, node.plan.saves)])
 
 
-def unpacking(step: Step, saved) -> None:
-    """Makes the step a function of its gradients and of ``saved``, some of which is packed."""
+def unpacking(node: GradNode, saved) -> None:
+    """Makes the node a function of its gradients and of ``saved``, some of which is packed."""
     links = [(calls.edge(v), v._output) if isinstance(v, Tensor) and code >= 0 and v._needs_grad else None
-             for v, code in zip(step.saved, step.plan.saves)]
-    step.extra = class_name(step)
-    step.function = Unpacking(step.plan, saved, step.versions, links, step)
-    step.kind, step.outputs, step.saved = FUNCTION, step.plan.outputs, None
+             for v, code in zip(node.saved, node.plan.saves)]
+    node.extra = class_name(node)
+    node.function = Unpacking(node.plan, saved, node.versions, links, node)
+    node.kind, node.outputs, node.saved = FUNCTION, node.plan.outputs, None
 
 
 class Unpacking:
-    """What a derived step computes, from saved values of which some are packed."""
+    """What a derived node computes, from saved values of which some are packed."""
 
-    def __init__(self, plan, saved, versions, links, step):
-        self.plan, self.saved, self.versions, self.links, self.step = plan, saved, versions, links, state.weak(step)
+    def __init__(self, plan, saved, versions, links, node):
+        self.plan, self.saved, self.versions, self.links, self.node = plan, saved, versions, links, state.weak(node)
 
     def __call__(self, *gradients):
         plan = self.plan
@@ -84,7 +84,7 @@ class Unpacking:
             freed(None)
         values = [self.value(k) for k in range(len(self.saved))]
         if mine.grad:
-            return recorded_gradients(self.step(),
+            return recorded_gradients(self.node(),
                                       [v if link is None else linked(v, *link) for v, link in zip(values, self.links)],
                                       gradients)
         cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0)
@@ -107,20 +107,20 @@ class Unpacking:
         self.saved = None
 
 
-def linked(value: Tensor, edge: Step, output: int) -> Tensor:
+def linked(value: Tensor, edge: GradNode, output: int) -> Tensor:
     """A tensor that was unpacked, with the history of the one that was packed."""
     made = alias(value)
     made._needs_grad = 1
     if edge.kind == ACCUMULATE:
         made._accumulator = state.weak(edge)
     else:
-        made._step, made._output = edge, output
+        made._grad_node, made._output = edge, output
     return made
 
 
-def handed(value: Tensor, step: Step, code: int) -> Tensor:
-    """A saved tensor as a hook gets it: results without the step that saves them, which would keep itself alive."""
-    return OPS["detach"](value) if code < 0 or value._step is step else value
+def handed(value: Tensor, node: GradNode, code: int) -> Tensor:
+    """A saved tensor as a hook gets it: results without the node that saves them, which would keep itself alive."""
+    return OPS["detach"](value) if code < 0 or value._grad_node is node else value
 
 
 class hooked(Scope):

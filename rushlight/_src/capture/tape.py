@@ -11,7 +11,7 @@ import collections
 import functools
 
 from ..autograd.backward import Whole, edge_of
-from ..autograd.steps import freed, full_of, stale
+from ..autograd.slow_paths import freed, full_of, stale
 from ..compiling import compile, disable
 from ..core.interpret import recording
 from ..core.native import Tensor, counter, state

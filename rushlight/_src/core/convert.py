@@ -276,7 +276,7 @@ def detach_(self):
     history."""
     if self._base is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-    self._step, self._output, self._needs_grad = None, 0, 0
+    self._grad_node, self._output, self._needs_grad = None, 0, 0
     return self
 
 
@@ -329,7 +329,7 @@ OWN = ("_post_accumulate_hooks", "gradient_hook")
 def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
-    if self._step is not None:
+    if self._grad_node is not None:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
             "If you were "

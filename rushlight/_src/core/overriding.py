@@ -14,7 +14,7 @@ from .tensor import attach, blank, show
 
 PLAIN, FUNCTION, DISPATCH = 0, 1, 2
 KINDS: dict[type, int] = {}  # what is known of the classes seen as arguments
-FIELDS = ("_storage", "_offset", "itemsize", "_meta", "_needs_grad", "_output", "_step", "_base", "_seen")
+FIELDS = ("_storage", "_offset", "itemsize", "_meta", "_needs_grad", "_output", "_grad_node", "_base", "_seen")
 READING = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__")
 
 
@@ -154,7 +154,7 @@ def as_subclass(self, cls):
         raise TypeError(f"as_subclass() takes a subclass of Tensor, not {cls!r}")
     from .op import OPS
     source = OPS["view_as"](
-        self, self) if self._needs_grad and self._step is None and interpret.is_recording() else self
+        self, self) if self._needs_grad and self._grad_node is None and interpret.is_recording() else self
     made = blank(cls)
     for name in FIELDS:
         setattr(made, name, getattr(source, name))

@@ -139,7 +139,7 @@ def __repr__(self, *, tensor_contents=None):
         suffixes += quantizer(self)
     if where.provider.has_data and not where.provider.on_host:
         suffixes.insert(0, f"device='{where}'")
-    if self._step is not None:
+    if self._grad_node is not None:
         suffixes.append(f"grad_fn=<{repr(self.grad_fn).split()[0][1:]}>")
     elif self._needs_grad:
         suffixes.append("requires_grad=True")

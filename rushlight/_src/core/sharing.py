@@ -59,7 +59,7 @@ def share(storage: Storage) -> None:
 def handed(tensor: Tensor):
     """How a tensor goes to another process: one in shared memory by its file, so that both see what either writes; all
     others are copied."""
-    if tensor._step is not None:
+    if tensor._grad_node is not None:
         raise RuntimeError(
             "a tensor that has a history and wants a gradient cannot go to another process, where its history is not: "
             "detach() it first")

@@ -306,7 +306,7 @@ def unsaveable(tensor: Tensor):
 def _become(self, view):
     """From now on the tensor is what a view of it is."""
     calls.count_write(self)
-    self._meta, self._offset, self._step, self._output = view._meta, view._offset, view._step, view._output
+    self._meta, self._offset, self._grad_node, self._output = view._meta, view._offset, view._grad_node, view._output
 
 
 state.unwritable, state.unsaveable = unwritable, unsaveable
@@ -336,7 +336,7 @@ def _set_requires_grad(self, value):
     if value and not (self._meta.dtype.is_floating_point or self._meta.dtype.is_complex):
         raise RuntimeError(
             f"only Tensors of floating point and complex dtype can require gradients; this one is {self._meta.dtype}")
-    if self._step is not None:
+    if self._grad_node is not None:
         if not value:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
@@ -364,10 +364,10 @@ def requires_grad_(self, requires_grad=True):
 @attach
 @property
 def is_leaf(self) -> bool:
-    return self._step is None
+    return self._grad_node is None
 
 
-Tensor.retains_grad = property(lambda self: self._step is not None and self.gradient_hook is not None)
+Tensor.retains_grad = property(lambda self: self._grad_node is not None and self.gradient_hook is not None)
 Tensor.gradient_hook = None
 
 
@@ -375,7 +375,7 @@ Tensor.gradient_hook = None
 @property
 def grad(self):
     """The gradient that backward passes have accumulated, or None."""
-    if self._step is not None and self._gradient is None and self.gradient_hook is None and is_idle():
+    if self._grad_node is not None and self._gradient is None and self.gradient_hook is None and is_idle():
         warn("The .grad attribute of a Tensor that is not a leaf is read, and no backward pass sets it: call "
              "retain_grad() before backward() if the gradient of this tensor "
              "is wanted, or read that of the leaf it was computed from.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.kinds import P
 from ..core.meta import Meta
-from ..core.native import Step, Tensor, calls, join, state
+from ..core.native import GradNode, Tensor, calls, join, state
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
 from ..core.tensor import check_size, empty_of
@@ -65,20 +65,20 @@ def joined(tensors, at: int, meta: Meta) -> Tensor:
 
 
 def history(made: Tensor, tensors, at: int):
-    """Gives a result its step: each gradient is a part of its own."""
+    """Gives a result its node: each gradient is a part of its own."""
     edges = tuple(map(calls.edge, tensors))
     if all(edge is None for edge in edges):
         return
     sizes = [x._meta.shape[at] for x in tensors]
-    step = Step()
-    step.kind, step.outputs, step.extra = FUNCTION, (made._meta,), "CatBackward0"
-    step.edges, step.slots = edges, tuple(x._output for x in tensors)
+    node = GradNode()
+    node.kind, node.outputs, node.extra = FUNCTION, (made._meta,), "CatBackward0"
+    node.edges, node.slots = edges, tuple(x._output for x in tensors)
 
     def function(gradient):
         parts = OPS["split_with_sizes"](gradient, sizes, at)
         return tuple(None if edge is None else part for edge, part in zip(edges, parts))
 
-    step.function = function
+    node.function = function
     state.sequence += 1
-    step.number = state.sequence
-    made._step, made._output, made._needs_grad = step, 0, 1
+    node.number = state.sequence
+    made._grad_node, made._output, made._needs_grad = node, 0, 1

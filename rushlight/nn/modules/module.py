@@ -171,7 +171,7 @@ class Module:
             raise TypeError(
                 f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None "
                 "required)")
-        if param is not None and param._step is not None:
+        if param is not None and param._grad_node is not None:
             raise ValueError(
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly.")
         changed(self)

@@ -7,11 +7,11 @@ compiled = activate(blocks, allocator, objects, calls, views, search, join, scop
 from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
 from .calls import Op, wrap  # noqa: E402
 from .blocks import heap  # noqa: E402
-from .objects import Plan, Step, Tensor, counter, mine, state  # noqa: E402
+from .objects import GradNode, Plan, Tensor, counter, mine, state  # noqa: E402
 from .scopes import Leaving, LeavingDevice, Scope, held  # noqa: E402
 from .search import chosen, places  # noqa: E402
 from .views import part  # noqa: E402
 
 Scope.__exit__ = Leaving()
-__all__ = ["UNCOUNTED", "Leaving", "LeavingDevice", "Op", "Plan", "Scope", "Step", "Storage", "Tensor", "allocate",
+__all__ = ["UNCOUNTED", "Leaving", "LeavingDevice", "Op", "Plan", "Scope", "GradNode", "Storage", "Tensor", "allocate",
            "chosen", "compiled", "counter", "heap", "held", "mine", "part", "places", "state", "wrap"]

@@ -6,7 +6,7 @@ from .blocks import give
 from .language import Args, cast, exclusive, f64, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64
 from .objects import (ACCUMULATE, CHOICE, DERIVED, ELSEWHERE, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE,
-                      PYTHON, RUN, SAME, SEED_VALUE, Plan, Step, Storage, Tensor, counter, mine, state)
+                      PYTHON, RUN, SAME, SEED_VALUE, Plan, GradNode, Storage, Tensor, counter, mine, state)
 
 ROOM = 96  # values of one call: inputs, results, temporaries, random position, error flag
 MOST = 48  # values the arguments may give to such a call; those with more take ``call_many``
@@ -697,25 +697,25 @@ def seek(seed: i64, position: i64) -> None:
 
 @native
 def edge(tensor: Tensor) -> object:
-    """The step that a gradient of this tensor goes to; None if it wants none."""
-    if tensor._step is not None:
+    """The node that a gradient of this tensor goes to; None if it wants none."""
+    if tensor._grad_node is not None:
         if tensor._base is not None and seen_at(tensor) != counter(tensor).version:
             return state.refresh(tensor)
-        return tensor._step
+        return tensor._grad_node
     if tensor._needs_grad == 0:
         return None
     if tensor._accumulator is not None:
         known = tensor._accumulator()
         if known is not None:
             return known
-    step = Step()
-    step.kind = ACCUMULATE
-    step.variable = tensor
-    step.number = LAST
-    step.edges = ()
-    step.slots = ()
-    tensor._accumulator = state.weak(step)
-    return step
+    node = GradNode()
+    node.kind = ACCUMULATE
+    node.variable = tensor
+    node.number = LAST
+    node.edges = ()
+    node.slots = ()
+    tensor._accumulator = state.weak(node)
+    return node
 
 
 @native
@@ -725,35 +725,35 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
     count = len(wanted)
     if count == 0:
         return
-    step = Step()
+    node = GradNode()
     edges = new_tuple(count)
     slots = new_tuple(count)
     for k in range(count):
         tensor = cast(Tensor, tensor_argument(args, wanted[k]))
         tuple_set(edges, k, edge(tensor))
         tuple_set(slots, k, tensor._output)
-    step.edges = filled(edges)
-    step.slots = filled(slots)
-    step.plan = plan
-    step.kind = DERIVED
+    node.edges = filled(edges)
+    node.slots = filled(slots)
+    node.plan = plan
+    node.kind = DERIVED
     state.sequence += 1
-    step.number = state.sequence
+    node.number = state.sequence
     if state.anomaly != 0:
-        state.watch(step, None)
+        state.watch(node, None)
     carrying = plan.cotangents
     for k in range(len(carrying)):
         slot: i64 = carrying[k]
         result = cast(Tensor, results[slot])
-        result._step = step
+        result._grad_node = node
         result._output = slot
         result._needs_grad = 1
-    keep(step, plan, args, results, values)
+    keep(node, plan, args, results, values)
     if mine.packing != 0:
-        state.pack(step)
+        state.pack(node)
 
 
 @native
-def keep(step: Step, plan: Plan, args: Args, results: tuple, values: i64) -> None:
+def keep(node: GradNode, plan: Plan, args: Args, results: tuple, values: i64) -> None:
     """Saves what the backward will read, with the version it was read at."""
     saves = plan.saves
     count = len(saves)
@@ -784,5 +784,5 @@ def keep(step: Step, plan: Plan, args: Args, results: tuple, values: i64) -> Non
             tuple_set(saved, k, alias)
             version = counter(result).version
         tuple_set(versions, k, version)
-    step.saved = filled(saved)
-    step.versions = filled(versions)
+    node.saved = filled(saved)
+    node.versions = filled(versions)

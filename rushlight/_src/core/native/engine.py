@@ -1,13 +1,13 @@
-"""The backward engine: runs steps, latest first, each once all of its gradients have arrived.
+"""The backward engine: runs nodes, latest first, each once all of its gradients have arrived.
 
-What a run knows of a step stands in the step itself.  Where several runs are under way (in threads, or since a step's
-own backward runs one) and reach the same step, the one that touches it has its own entries there, and keeps for the
+What a run knows of a node stands in the node itself.  Where several runs are under way (in threads, or since a node's
+own backward runs one) and reach the same node, the one that touches it has its own entries there, and keeps for the
 others what was theirs.
 """
 from __future__ import annotations
 
 from .language import cast, exclusive, filled, i64, inline, native, new_tuple, tuple_set
-from .objects import ACCUMULATE, DERIVED, Step, Tensor, counter, mine, state
+from .objects import ACCUMULATE, DERIVED, GradNode, Tensor, counter, mine, state
 
 
 @native
@@ -16,15 +16,15 @@ class Run:
 
     epoch: i64
     thread: i64  # in which it runs
-    kept: dict  # steps that another run took over -> (pending, buffer)
-    retain: i64  # keep what steps saved
+    kept: dict  # nodes that another run took over -> (pending, buffer)
+    retain: i64  # keep what nodes saved
     create: i64  # record the backward itself
-    captures: dict  # step -> list of (slot, place in ``captured``), for ``autograd.grad``
+    captures: dict  # node -> list of (slot, place in ``captured``), for ``autograd.grad``
     captured: list
     accumulate: i64  # write gradients into leaves
-    queue: list  # ready steps, the one to run next last
-    needed: object  # a set of steps worth running, or None for all
-    step: object  # the one that runs, or ran last
+    queue: list  # ready nodes, the one to run next last
+    needed: object  # a set of nodes worth running, or None for all
+    node: object  # the one that runs, or ran last
     callbacks: list  # functions to call when all is done, or None
 
 
@@ -42,45 +42,45 @@ runs.active = []
 
 @native
 @exclusive
-def claim(run: Run, step: Step) -> None:
-    """Makes the entries of a step those of this run."""
+def claim(run: Run, node: GradNode) -> None:
+    """Makes the entries of a node those of this run."""
     active = runs.active
     for k in range(len(active)):
         other = cast(Run, active[k])
-        if other.epoch == step.epoch:
+        if other.epoch == node.epoch:
             if other.kept is None:
                 other.kept = {}
-            other.kept[step] = (step.pending, step.buffer)
-    step.epoch = run.epoch
-    step.pending = 0
-    step.buffer = None
+            other.kept[node] = (node.pending, node.buffer)
+    node.epoch = run.epoch
+    node.pending = 0
+    node.buffer = None
     if run.kept is not None:
-        found = run.kept.get(step)
+        found = run.kept.get(node)
         if found is not None:
-            step.pending = found[0]
-            step.buffer = found[1]
+            node.pending = found[0]
+            node.buffer = found[1]
 
 
 @native
 @exclusive
 def begin(run: Run, roots: list) -> None:
-    """Counts, for every step reachable from the roots, the gradients it will get."""
+    """Counts, for every node reachable from the roots, the gradients it will get."""
     runs.epoch += 1
     epoch = runs.epoch
     run.epoch = epoch
     runs.active.append(run)
     pending: list = []
     for k in range(len(roots)):
-        root = cast(Step, roots[k])
+        root = cast(GradNode, roots[k])
         if root.epoch != epoch:
             claim(run, root)
             pending.append(root)
     while len(pending) > 0:
-        step = cast(Step, pending.pop())
-        edges = step.edges
+        node = cast(GradNode, pending.pop())
+        edges = node.edges
         for k in range(len(edges)):
             if edges[k] is not None:
-                following = cast(Step, edges[k])
+                following = cast(GradNode, edges[k])
                 if following.epoch != epoch:
                     claim(run, following)
                     pending.append(following)
@@ -98,35 +98,35 @@ def end(run: Run, roots: list) -> None:
             active.pop()
             break
     for k in range(len(roots)):
-        root = cast(Step, roots[k])
+        root = cast(GradNode, roots[k])
         if root.epoch == run.epoch:
             root.buffer = None
 
 
 @native
-def push(queue: list, step: Step) -> None:
-    """Enters a ready step so that the queue stays ordered, the latest step last."""
-    queue.append(step)
+def push(queue: list, node: GradNode) -> None:
+    """Enters a ready node so that the queue stays ordered, the latest node last."""
+    queue.append(node)
     k = len(queue) - 1
     while k > 0:
-        before = cast(Step, queue[k - 1])
-        if before.number <= step.number:
+        before = cast(GradNode, queue[k - 1])
+        if before.number <= node.number:
             return
         queue[k] = before
-        queue[k - 1] = step
+        queue[k - 1] = node
         k -= 1
 
 
 @native
 @exclusive
 @inline
-def received(run: Run, step: Step, slot: i64) -> list:
-    """What the step has received in this run, with room for a gradient of result ``slot``."""
-    if step.epoch != run.epoch:
-        claim(run, step)
-    if step.buffer is None:
-        step.buffer = []
-    buffer = step.buffer
+def received(run: Run, node: GradNode, slot: i64) -> list:
+    """What the node has received in this run, with room for a gradient of result ``slot``."""
+    if node.epoch != run.epoch:
+        claim(run, node)
+    if node.buffer is None:
+        node.buffer = []
+    buffer = node.buffer
     while len(buffer) <= slot:
         buffer.append(None)
     return buffer
@@ -135,32 +135,32 @@ def received(run: Run, step: Step, slot: i64) -> list:
 @native
 @exclusive
 @inline
-def handed_over(run: Run, step: Step) -> list:
-    """What the step has received in this run, which it then no longer holds."""
-    if step.epoch != run.epoch:
-        claim(run, step)
-    gradients = step.buffer
-    step.buffer = None
+def handed_over(run: Run, node: GradNode) -> list:
+    """What the node has received in this run, which it then no longer holds."""
+    if node.epoch != run.epoch:
+        claim(run, node)
+    gradients = node.buffer
+    node.buffer = None
     return gradients
 
 
 @native
 @exclusive
 @inline
-def arrived(run: Run, step: Step) -> None:
-    """Notes that one of those that the step waits for has run."""
-    if step.epoch != run.epoch:
-        claim(run, step)
-    step.pending -= 1
-    if step.pending == 0:
-        push(run.queue, step)
+def arrived(run: Run, node: GradNode) -> None:
+    """Notes that one of those that the node waits for has run."""
+    if node.epoch != run.epoch:
+        claim(run, node)
+    node.pending -= 1
+    if node.pending == 0:
+        push(run.queue, node)
 
 
 @native
 @exclusive
 @inline
-def start(run: Run, root: Step) -> None:
-    """Enters a step that a run begins with, unless others of the run lead to it."""
+def start(run: Run, root: GradNode) -> None:
+    """Enters a node that a run begins with, unless others of the run lead to it."""
     if root.epoch != run.epoch:
         claim(run, root)
     if root.pending == 0:
@@ -169,9 +169,9 @@ def start(run: Run, root: Step) -> None:
 
 
 @native
-def deliver(run: Run, step: Step, slot: i64, gradient: object) -> None:
-    """Adds a gradient of result ``slot`` to what the step has received."""
-    buffer = received(run, step, slot)
+def deliver(run: Run, node: GradNode, slot: i64, gradient: object) -> None:
+    """Adds a gradient of result ``slot`` to what the node has received."""
+    buffer = received(run, node, slot)
     known = buffer[slot]
     if known is None:
         buffer[slot] = gradient
@@ -181,61 +181,61 @@ def deliver(run: Run, step: Step, slot: i64, gradient: object) -> None:
 
 @native
 def run_steps(run: Run, roots: list) -> None:
-    """Runs every step reachable from the roots, whose buffers hold the gradients to start from."""
+    """Runs every node reachable from the roots, whose buffers hold the gradients to start from."""
     queue = run.queue
     for k in range(len(roots)):
-        start(run, cast(Step, roots[k]))
+        start(run, cast(GradNode, roots[k]))
     while len(queue) > 0:
-        step = cast(Step, queue.pop())
-        run.step = step
-        gradients = handed_over(run, step)
+        node = cast(GradNode, queue.pop())
+        run.node = node
+        gradients = handed_over(run, node)
         results: tuple = None
         found: object = None
         if run.captures is not None:
-            found = run.captures.get(step)
+            found = run.captures.get(node)
         wanted = run.needed is None
         if not wanted:
-            wanted = step in run.needed
+            wanted = node in run.needed
             if not wanted and found is None:
                 gradients = None
         if gradients is None and (wanted or found is not None):
-            if step.kind != DERIVED or step.hooks is not None or step.posthooks is not None:
-                gradients = state.unreached(step)
+            if node.kind != DERIVED or node.hooks is not None or node.posthooks is not None:
+                gradients = state.unreached(node)
         if gradients is not None:
-            if step.kind == ACCUMULATE:
-                if cast(Tensor, step.variable)._hooks is not None:
-                    gradients = state.run_hooks(step, gradients)
-            elif step.hooks is not None:
-                gradients = state.run_hooks(step, gradients)
+            if node.kind == ACCUMULATE:
+                if cast(Tensor, node.variable)._hooks is not None:
+                    gradients = state.run_hooks(node, gradients)
+            elif node.hooks is not None:
+                gradients = state.run_hooks(node, gradients)
             if found is not None:
                 for k in range(len(found)):
                     slot: i64 = found[k][0]
                     if slot < len(gradients):
                         place: i64 = found[k][1]
                         run.captured[place] = gradients[slot]
-            if wanted and step.posthooks is not None:
-                gradients = state.run_prehooks(step, gradients)
-            if step.kind == ACCUMULATE:
+            if wanted and node.posthooks is not None:
+                gradients = state.run_prehooks(node, gradients)
+            if node.kind == ACCUMULATE:
                 if run.accumulate != 0 and wanted:
-                    state.accumulate(step.variable, gradients[0], run.create)
-                    if step.posthooks is not None:
-                        state.run_posthooks(step, (), gradients)
+                    state.accumulate(node.variable, gradients[0], run.create)
+                    if node.posthooks is not None:
+                        state.run_posthooks(node, (), gradients)
             elif wanted:
                 if state.anomaly != 0:
-                    state.watch(step, None)
-                if step.kind == DERIVED:
-                    results = derive(run, step, gradients)
+                    state.watch(node, None)
+                if node.kind == DERIVED:
+                    results = derive(run, node, gradients)
                 else:
-                    results = state.call_function(step, gradients, run.retain)
+                    results = state.call_function(node, gradients, run.retain)
                 if state.anomaly != 0 and results is not None:
-                    state.watch(step, results)
-                if step.posthooks is not None:
-                    results = state.run_posthooks(step, results, gradients)
-        edges = step.edges
-        slots = step.slots
+                    state.watch(node, results)
+                if node.posthooks is not None:
+                    results = state.run_posthooks(node, results, gradients)
+        edges = node.edges
+        slots = node.slots
         for k in range(len(edges)):
             if edges[k] is not None:
-                following = cast(Step, edges[k])
+                following = cast(GradNode, edges[k])
                 if results is not None:
                     if results[k] is not None:
                         slot = slots[k]
@@ -245,7 +245,7 @@ def run_steps(run: Run, roots: list) -> None:
 
 @native
 def drive(run: Run, roots: list) -> None:
-    """Runs every step reachable from the roots, recording if the run says so; not even an interrupt leaves that mode
+    """Runs every node reachable from the roots, recording if the run says so; not even an interrupt leaves that mode
     behind, nor do hooks a hook on saved tensors."""
     own = mine
     grad = own.grad
@@ -275,8 +275,8 @@ def alone(run: Run) -> bool:
 
 
 @native
-def derive(run: Run, step: Step, gradients: list) -> tuple:
-    """The gradients of a step's arguments, from the derived backward operator of its plan; None where no gradient
+def derive(run: Run, node: GradNode, gradients: list) -> tuple:
+    """The gradients of a node's arguments, from the derived backward operator of its plan; None where no gradient
     reached it."""
     reached = False
     for k in range(len(gradients)):
@@ -284,12 +284,12 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
             reached = True
     if not reached:
         return None
-    plan = step.plan
-    saved = step.saved
+    plan = node.plan
+    saved = node.saved
     if saved is None:
-        state.freed(step)
+        state.freed(node)
     if run.create != 0:
-        return state.derive_recorded(step, gradients, run.retain)
+        return state.derive_recorded(node, gradients, run.retain)
     constants = plan.constants
     cotangents = plan.cotangents
     count = len(saved)
@@ -300,9 +300,9 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
         value = saved[k]
         if type(value) is state.tensor or type(value) is state.parameter:
             tensor = cast(Tensor, value)
-            version: i64 = step.versions[k]
+            version: i64 = node.versions[k]
             if counter(tensor).version != version:
-                state.stale(step, k)
+                state.stale(node, k)
             tensors += 1
         tuple_set(arguments, at, value)
         at += 1
@@ -320,7 +320,7 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
         at += 1
     derived = plan.derived
     if run.retain == 0 and tensors != 0:
-        step.saved = None
+        node.saved = None
         if plan.spending is not None and alone(run):
             derived = plan.spending
     results = derived(*filled(arguments))

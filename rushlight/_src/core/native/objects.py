@@ -1,4 +1,4 @@
-"""The objects of the hot path: tensors, operators, plans, steps of the backward graph, and the state that calls look
+"""The objects of the hot path: tensors, operators, plans, nodes of the backward graph, and the state that calls look
 at."""
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Local:
     grad: i64  # whether results record how they were made
     inference: i64
     autocast: i64  # 0, or the precision that operators of a class of their own compute in
-    packing: i64  # whether ``state.pack`` is told of every backward step that saved something
+    packing: i64  # whether ``state.pack`` is told of every node that saved something
     # (pack, unpack) of active blocks for saved tensors, the innermost last; a text where hooks are refused
     hooks: tuple
     stack: tuple  # active interpreters, the one on top last
@@ -34,11 +34,11 @@ class State:
     """What every operator call looks at, whoever calls.  There is one of these."""
 
     cast: object  # (op, args, names): the call of such an operator
-    sequence: i64  # number of the next backward step
+    sequence: i64  # number of the next node
     search: i64  # number of the last search for storages
-    anomaly: i64  # whether ``watch`` is told of every backward step
-    pack: object  # (step): what it saved goes through the user's hooks
-    watch: object  # (step, results): None when the step is made or begins, then what it gave
+    anomaly: i64  # whether ``watch`` is told of every node
+    pack: object  # (node): what it saved goes through the user's hooks
+    watch: object  # (node, results): None when the node is made or begins, then what it gave
     tensor: object  # the classes whose instances take the fast path
     parameter: object
     seed: i64  # of the default random stream
@@ -50,24 +50,24 @@ class State:
     whole_mask: object  # (words) -> bits
     shared: object  # (plan, args, names) -> other arguments, where one that is read shares memory with what is written
     mutate: object  # (plan, target, args, values, used): in-place under autograd
-    refresh: object  # (view) -> its step, after the memory it shares was changed in place
+    refresh: object  # (view) -> its node, after the memory it shares was changed in place
     failed: object  # (plan, args, the error flag): raises what the program reported
     elsewhere: object  # (plan, args, values, used) -> the fresh results of a program that a device runs
     launch_elsewhere: object  # (plan, args, values, used): runs a program on a device
     weak: object  # weakref.ref
     add: object  # the operator that accumulates gradients
     accumulate: object  # (leaf, gradient, create): into .grad
-    run_hooks: object  # (step, gradients) -> gradients: hooks of tensors
-    run_prehooks: object  # (step, gradients) -> gradients: those of the node, before it runs
-    run_posthooks: object  # (step, results, gradients) -> results: and after
-    unreached: object  # (step): the gradients of a step that none has reached, as a list of None
-    call_function: object  # (step, gradients, retain): a FUNCTION step
-    freed: object  # (step): raises, the saved values are gone
-    stale: object  # (step, k): raises, saved value k was modified in place
+    run_hooks: object  # (node, gradients) -> gradients: hooks of tensors
+    run_prehooks: object  # (node, gradients) -> gradients: those of the node, before it runs
+    run_posthooks: object  # (node, results, gradients) -> results: and after
+    unreached: object  # (node): the gradients of a node that none has reached, as a list of None
+    call_function: object  # (node, gradients, retain): a FUNCTION node
+    freed: object  # (node): raises, the saved values are gone
+    stale: object  # (node, k): raises, saved value k was modified in place
     unwritable: object  # (tensor): raises, an inference tensor is written outside of inference mode
     unsaveable: object  # (tensor): raises, an inference tensor is saved for a backward pass
     zeros: object  # (meta) -> tensor
-    derive_recorded: object  # (step, gradients, retain): a backward step that is itself recorded
+    derive_recorded: object  # (node, gradients, retain): a node that is itself recorded
     metas: dict  # (shape, strides, dtype, device) -> Meta, of all that there are
     meta: object  # (shape, strides, dtype, device): makes one
     static_types: object  # types whose values are static parameters as they are
@@ -86,12 +86,12 @@ class Tensor:
     itemsize: i64
     _meta: object
     _needs_grad: i64
-    _output: i64  # which result of ``step`` this is
-    _step: object  # how it was made, or None
+    _output: i64  # which result of ``_grad_node`` this is
+    _grad_node: object  # how it was made, or None
     _gradient: object  # the accumulated gradient of a leaf
-    _accumulator: object  # weak in spirit: the leaf's accumulation step
+    _accumulator: object  # weak in spirit: the leaf's accumulation node
     _base: object  # the tensor this is a view of
-    _seen: i64  # the storage version at which ``step`` of a view was made
+    _seen: i64  # the storage version at which ``_grad_node`` of a view was made
     _hooks: object
 
 
@@ -149,30 +149,30 @@ FLOAT_VALUE, INTEGER_VALUE, SEED_VALUE, POSITION_VALUE = 1 << 24, 1 << 25, 1 << 
 
 
 @native(weakref=True, freelist=1024)
-class Step:
-    """One backward step: how results were made from arguments.
+class GradNode:
+    """A node of the backward graph: how results were made from arguments.
 
-    ``edges[k]`` is the step that made wanted argument k (None: no gradient), ``slots[k]`` which of its results that
+    ``edges[k]`` is the node that made wanted argument k (None: no gradient), ``slots[k]`` which of its results that
     was.
     """
 
-    plan: Plan  # DERIVED steps
+    plan: Plan  # DERIVED nodes
     edges: tuple
     slots: tuple
     saved: tuple
     versions: tuple
-    number: i64  # later steps run first
+    number: i64  # later nodes run first
     kind: i64
-    variable: object  # ACCUMULATE steps: the leaf
-    function: object  # FUNCTION steps: called with a list of gradients, returns one for each edge
-    outputs: tuple  # FUNCTION steps: Metas of the results
+    variable: object  # ACCUMULATE nodes: the leaf
+    function: object  # FUNCTION nodes: called with a list of gradients, returns one for each edge
+    outputs: tuple  # FUNCTION nodes: Metas of the results
     hooks: object  # a dict of functions on the incoming gradients
-    posthooks: object  # likewise of functions that run before and after the step itself
+    posthooks: object  # likewise of functions that run before and after the node itself
     pending: i64  # engine: results still awaited in this run
-    epoch: i64  # engine: the run that saw this step last
+    epoch: i64  # engine: the run that saw this node last
     buffer: list  # engine: the gradient of each result
     extra: object
 
 
-DERIVED, ACCUMULATE, FUNCTION = 0, 1, 2  # kinds of step
+DERIVED, ACCUMULATE, FUNCTION = 0, 1, 2  # kinds of node
 LAST = 1 << 62  # accumulation runs as soon as it can

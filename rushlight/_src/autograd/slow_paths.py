@@ -10,7 +10,7 @@ from ..core.errors import GraphFreedError, StaleValueError
 from ..core.forking import guarded
 from ..core.interpret import Unwatched, recording
 from ..core.meta import Meta, dense_strides, row_major
-from ..core.native import Plan, Step, Tensor, counter, state
+from ..core.native import GradNode, Plan, Tensor, counter, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
 from ..core.overriding import DisableTorchFunction
@@ -53,7 +53,7 @@ def replaced(gradient, changed, hook):
 
 
 def all_replaced(gradients, changed, hook):
-    """The gradients after the answer of a hook of a step: a tuple with a tensor for each, or None to change nothing."""
+    """The gradients after the answer of a hook of a node: a tuple with a tensor for each, or None to change nothing."""
     if changed is None:
         return gradients
     name = name_of(hook)
@@ -122,7 +122,7 @@ def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
     elif Holds.count is None:
         Holds.measure()
     alone = count <= Holds.count and sys.getrefcount(gradient._storage) == 2
-    if alone and gradient._step is None and gradient._base is None and not gradient._needs_grad and lies_as(
+    if alone and gradient._grad_node is None and gradient._base is None and not gradient._needs_grad and lies_as(
             gradient._meta, leaf._meta):
         return gradient
     with recording(False):
@@ -146,9 +146,9 @@ def lies_as(meta: Meta, leaf: Meta) -> bool:
     return meta.contiguous if leaf.contiguous else meta.strides == strides_for(leaf)
 
 
-def unreached(step: Step) -> list:
-    """The gradients of a step that none has reached: None for each of its results."""
-    outputs = step.plan.outputs if step.kind == DERIVED else step.outputs
+def unreached(node: GradNode) -> list:
+    """The gradients of a node that none has reached: None for each of its results."""
+    outputs = node.plan.outputs if node.kind == DERIVED else node.outputs
     return [None] * len(outputs or (None,))
 
 
@@ -170,52 +170,52 @@ class Before:
         self.hook = hook
 
 
-def run_hooks(step: Step, gradients):
-    """The gradients that reach a step as the hooks of its results (a leaf's own) leave them."""
-    if step.kind == ACCUMULATE:
-        for hook in list(step.variable._hooks.values()):
+def run_hooks(node: GradNode, gradients):
+    """The gradients that reach a node as the hooks of its results (a leaf's own) leave them."""
+    if node.kind == ACCUMULATE:
+        for hook in list(node.variable._hooks.values()):
             gradients = [hooked(hook, gradients[0])]
         return gradients
-    gradients = [*gradients, *unreached(step)[len(gradients):]]
-    for hook in sorted(step.hooks.values(), key=lambda hook: type(hook) is Retained):
+    gradients = [*gradients, *unreached(node)[len(gradients):]]
+    for hook in sorted(node.hooks.values(), key=lambda hook: type(hook) is Retained):
         gradients = all_replaced(gradients, hook(gradients), hook)
     return gradients
 
 
-def run_prehooks(step: Step, gradients):
+def run_prehooks(node: GradNode, gradients):
     """The gradients as the hooks that run before the node leave them."""
-    for hook in [hook.hook for hook in step.posthooks.values() if type(hook) is Before]:
+    for hook in [hook.hook for hook in node.posthooks.values() if type(hook) is Before]:
         gradients = list(all_replaced(tuple(gradients), hook(tuple(gradients)), hook))
     return gradients
 
 
-def run_posthooks(step: Step, results, gradients):
-    """The gradients that a step gave as the hooks that run after it leave them."""
-    results = (None,) * len(step.edges) if results is None else results
-    for hook in [hook for hook in step.posthooks.values() if type(hook) is not Before]:
+def run_posthooks(node: GradNode, results, gradients):
+    """The gradients that a node gave as the hooks that run after it leave them."""
+    results = (None,) * len(node.edges) if results is None else results
+    for hook in [hook for hook in node.posthooks.values() if type(hook) is not Before]:
         results = all_replaced(results, hook(results, tuple(gradients)), hook)
     return results
 
 
-def call_function(step: Step, gradients, retain):
-    """What a step computes that is a Python function.  Where no gradient reached it nothing does, unless the function
+def call_function(node: GradNode, gradients, retain):
+    """What a node computes that is a Python function.  Where no gradient reached it nothing does, unless the function
     says that it takes them as zeros."""
-    if step.function is None:
-        freed(step)
-    gradients = [*gradients, *unreached(step)[len(gradients):]]
-    if all(g is None for g in gradients) and not getattr(step.function, "unreached", False):
-        return (None,) * len(step.edges)
-    results = step.function(*gradients)
+    if node.function is None:
+        freed(node)
+    gradients = [*gradients, *unreached(node)[len(gradients):]]
+    if all(g is None for g in gradients) and not getattr(node.function, "unreached", False):
+        return (None,) * len(node.edges)
+    results = node.function(*gradients)
     if not retain:
-        release = getattr(step.function, "release", None)
+        release = getattr(node.function, "release", None)
         if release is not None:
             release()
-        elif not step.extra:
-            step.function = None
+        elif not node.extra:
+            node.function = None
     return results
 
 
-def freed(step):
+def freed(node):
     raise GraphFreedError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
         "been freed): a backward "
@@ -223,8 +223,8 @@ def freed(step):
         "Specify retain_graph=True for the first of them, or compute the loss again")
 
 
-def stale(step, k):
-    changed(step.saved[k], step.plan.op.name, step.versions[k])
+def stale(node, k):
+    changed(node.saved[k], node.plan.op.name, node.versions[k])
 
 
 def changed(tensor, name, version):
@@ -237,28 +237,28 @@ def changed(tensor, name, version):
         "use the operator without the underscore, or clone() the tensor before it is changed")
 
 
-def derive_recorded(step: Step, gradients, retain):
-    """A backward step under ``create_graph``: its own operators are recorded, and intermediate values are computed anew
+def derive_recorded(node: GradNode, gradients, retain):
+    """A node under ``create_graph``: its own operators are recorded, and intermediate values are computed anew
     from inputs, so that gradients flow through them too."""
-    for k, value in enumerate(step.saved):
-        if isinstance(value, Tensor) and counter(value).version != step.versions[k]:
-            stale(step, k)
-    saved = step.saved
+    for k, value in enumerate(node.saved):
+        if isinstance(value, Tensor) and counter(value).version != node.versions[k]:
+            stale(node, k)
+    saved = node.saved
     if not retain and any(isinstance(value, Tensor) for value in saved):
-        step.saved = None
-    return recorded_gradients(step, saved, gradients)
+        node.saved = None
+    return recorded_gradients(node, saved, gradients)
 
 
-def recorded_gradients(step: Step, saved, gradients):
-    """The gradients of a step's arguments as functions of what it saved and of the gradients it gets."""
-    plan: Plan = step.plan
+def recorded_gradients(node: GradNode, saved, gradients):
+    """The gradients of a node's arguments as functions of what it saved and of the gradients it gets."""
+    plan: Plan = node.plan
     values = []
     for k, value in enumerate(saved):
         if isinstance(value, Tensor):
             code = plan.saves[k]
             if code < 0 and ~code in plan.cotangents:
                 linked = alias(value)
-                linked._step, linked._output, linked._needs_grad = step, ~code, 1
+                linked._grad_node, linked._output, linked._needs_grad = node, ~code, 1
                 value = linked
         values.append(value)
     cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0)
