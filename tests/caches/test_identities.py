@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch")
 import rushlight as rl  # noqa: E402
 from rushlight._src.core import op as operators  # noqa: E402
 from rushlight._src.core.settings import settings  # noqa: E402
-from rushlight._src.eager import family, store  # noqa: E402
-from tests.eager.test_family import grown  # noqa: E402
+from rushlight._src.eager import polymorphic, store  # noqa: E402
+from tests.eager.test_polymorphic import grown  # noqa: E402
 from tests.ops.test_every_form import results, same  # noqa: E402
 from tests.ops.test_samples import SAMPLED, arguments  # noqa: E402
 
@@ -28,7 +28,7 @@ def programs(tmp_path, monkeypatch):
                 identity = operator.traits["identities"][plan.constants] if plan.constants else operator.traits[
                     "identity"]
                 if plan.constants:  # one operator for all sizes has an identity for each
-                    graph = family.Settling(graph, dict(zip(operator.traits["symbols"].values(), plan.constants)))
+                    graph = polymorphic.Settling(graph, dict(zip(operator.traits["symbols"].values(), plan.constants)))
                 shown = store.deferred(graph)[0], operator.traits.get("spends"), plan.saves[
                     :len(operator.traits["inputs"])]
                 assert found.setdefault(identity, shown)[:2] == shown[:2]
@@ -40,11 +40,11 @@ def programs(tmp_path, monkeypatch):
 
 
 def test_plans_of_one_identity_are_one_program_whichever_way_they_came_about(programs, monkeypatch):
-    told = family.Call.symbols
+    told = polymorphic.Call.symbols
 
     def symbols(call):
-        sizes = family.given_sizes(call.op, call.key)
-        found = told(call) if sizes else family.Compared(call.key, grown(call.key))
+        sizes = polymorphic.given_sizes(call.op, call.key)
+        found = told(call) if sizes else polymorphic.InferredSymbols(call.key, grown(call.key))
         return found if sizes or found.found else None
 
     def forget():
@@ -63,7 +63,7 @@ def test_plans_of_one_identity_are_one_program_whichever_way_they_came_about(pro
         first = computed()
         same(computed(), first)
         with monkeypatch.context() as patch:
-            patch.setattr(family.Call, "symbols", symbols)
+            patch.setattr(polymorphic.Call, "symbols", symbols)
             patch.setattr(store, "get", lambda entry: None)
             # another process, which stops before its backward pass
             patch.setattr(rl.autograd, "grad", lambda results, *_, **__: [])

@@ -4,7 +4,7 @@ import warnings
 import pytest
 
 import rushlight
-from rushlight._src.core.configuration import Told
+from rushlight._src.core.configuration import Warned
 from rushlight._src.core.settings import settings
 
 torch = pytest.importorskip("torch")
@@ -18,7 +18,7 @@ def configs(room):
 
 @pytest.fixture
 def told(monkeypatch):
-    monkeypatch.setattr(Told, "names", set())
+    monkeypatch.setattr(Warned, "names", set())
 
 
 @pytest.mark.filterwarnings("ignore")

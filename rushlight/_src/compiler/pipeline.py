@@ -1,7 +1,7 @@
 """The way from a traced call to launches: read this first.
 
 ``STAGES`` is the whole of it, in order.  Those of ``DERIVING`` and ``PLANNING`` run once for a call, or once for all
-sizes of a family, on a Compilation; those of ``BINDING`` run for each set of sizes, on a Binding.  Every stage says
+sizes of a polymorphic plan, on a Compilation; those of ``BINDING`` run for each set of sizes, on a Binding.  A stage says
 what it takes and leaves; ``RUSHLIGHT_LOGS=stages`` shows how large each leaves the program and how long it took, and
 under the setting ``verify`` what it left is checked.
 """

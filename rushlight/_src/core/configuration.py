@@ -86,15 +86,15 @@ def write(config, path: str, value, owner=None):
     if kind == "from":
         return setattr(*elsewhere(text), value)
     default = read(config, path)
-    if value != default and f"{path_of(config)}.{path}" not in Told.names:
-        Told.names.add(f"{path_of(config)}.{path}")
+    if value != default and f"{path_of(config)}.{path}" not in Warned.names:
+        Warned.names.add(f"{path_of(config)}.{path}")
         warn(f"{path_of(config)}.{path} = {value!r} has no effect here: it steers a part of PyTorch's compiler that "
              "Rushlight does not have")
     vars(owner or config)[path.rpartition(".")[2]] = value
 
 
-class Told:
-    """The settings of which a program was told that they have no effect."""
+class Warned:
+    """The settings of which a program was warned that they have no effect."""
 
     names: set = set()
 

@@ -131,7 +131,7 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **traits) -> Op:
     if in_parts(made):
         made.traits = {**made.traits, "declared": made.scalars}
         made.scalars = MACHINE_BITS  # its plan is one for all numbers
-    made.plans, made.families, made.masks = Recent(), Recent(), {}
+    made.plans, made.polymorphic, made.masks = Recent(), Recent(), {}
     made.doc = inspect.getdoc(body) if body is not None else traits.get("doc")
     return made
 

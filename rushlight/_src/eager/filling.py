@@ -1,9 +1,9 @@
-"""A family's plans for further sizes, by one Python function that is written for it.
+"""Plans for further sizes of a polymorphic plan, by one Python function that is written for it.
 
-``Draft.settle`` puts numbers into a plan by walking through all of it.  The second time that a family serves a call,
-what that would do is written down as straight Python over the symbols' values: tests, Metas, the words of the program.
-It is the same arithmetic, spelled once.  Temporaries lie side by side there, so programs with several steps and many
-bytes of these go the longer way, as do steps by NumPy.
+``Draft.settle`` puts numbers into a Draft by walking through all of it.  The second time that a polymorphic plan serves
+a call, what that would do is written down as straight Python over the symbols' values: tests, Metas, the words of the
+program.  It is the same arithmetic, spelled once.  Temporaries lie side by side there, so programs with several steps
+and many bytes of these go the longer way, as do steps by NumPy.
 """
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def has_symbols(value) -> bool:
 
 
 def filler(draft, symbols: dict, tests: str):
-    """The function (op, numbers of a call) -> plan of a family, or None where sizes ask for ``Draft.settle``;
+    """The function (op, numbers of a call) -> plan of a polymorphic plan, or None where sizes ask for ``Draft.settle``;
     ``symbols``: what each is, as text.  Unfillable for plans that have parts which are no arithmetic."""
     writer = Writer(symbols, tests)
     writer.plan(draft, symbols)

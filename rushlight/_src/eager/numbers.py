@@ -33,7 +33,7 @@ class Experience:
         self.place = {name: k for k, (name, kind) in enumerate(kinds) if kind in PLACED and k < BITS}
         self.plain = {k for k in self.place.values() if kinds[k][1] is not inspect.Parameter.KEYWORD_ONLY}
         self.took, self.learned = {}, set()
-        # a family's plan serves all sizes
+        # a polymorphic plan's plan serves all sizes
         self.structure = {self.place[name] for name in op.traits.get("symbols", ()) if name in self.place}
 
     def places(self, op: Op, count: int, names) -> list:

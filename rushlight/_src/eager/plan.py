@@ -47,7 +47,7 @@ from ..graph.views import shown, view_of_input
 from ..ops.expanded import write_changes
 from ..ops.shape import region
 from ..transforms.trace import Trace, Traced, ValueNeeded, traced
-from . import elsewhere, family, joins, numbers, regions, store
+from . import elsewhere, polymorphic, joins, numbers, regions, store
 from .destination import check_exact, into_out, reads_apart, refuse_gradient, shared
 from .elsewhere import flat
 
@@ -71,7 +71,7 @@ class Arguments:
         self.args, self.kwargs = values[:positional], dict(zip(names or (), values[positional:]))
 
     def enter(self, value, place, scalar):
-        if isinstance(value, (Tensor, family.Stand)):
+        if isinstance(value, (Tensor, polymorphic.SymbolicArgument)):
             entered = self.trace.input(value._meta)
             self.tensors.append(entered.node)
             return entered
@@ -113,7 +113,7 @@ def keyword_mask(op: Op, names) -> int:
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """The plan of a call that was not seen lately."""
     found = op.plans.again(key)
-    if found is None and (found := family.served(op, key, args)) is not None:
+    if found is None and (found := polymorphic.served(op, key, args)) is not None:
         elsewhere.settled_on(found, elsewhere.device_of(args))
     return found or made_for(op, args, names, key, mask)
 
@@ -139,7 +139,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
         return python_plan(op, direct).settle(op)
     if numbers.learned(op, args, names, key):
         return python_plan(op, call_again(op)).settle(op)
-    call = family.call_of(op, key, args)
+    call = polymorphic.call_of(op, key, args)
     with chosen_settings(op):
         made, draft = call and call.plan() or (None, None)
         processor.settle()  # it may share kernels with a plan that another thread is making
@@ -153,7 +153,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
         else:
             try:
                 with planning, chosen_settings(op), processor.ahead():  # templates choose when sizes are put in
-                    made, draft = call and call.founded(names, mask,
+                    made, draft = call and call.generalized(names, mask,
                                                         functools.partial(draft_plan, where=where)) or (None, None)
                     if made is None:
                         draft = draft_plan(op, args, names, mask, numbers.scalar_bits(key), where)
@@ -493,7 +493,8 @@ def region_of(op: Op):
 def regional_plan(op: Op, args, names, mask) -> Draft | None:
     """The plan of a program that repeats a stretch, by that of one with few of them; None for all others."""
     region = region_of(op) if settings.regions and not names else None
-    if region is None or any(isinstance(a, family.Stand) or isinstance(a, Tensor) and a._meta.turned for a in args):
+    if region is None or any(isinstance(a, polymorphic.SymbolicArgument) or isinstance(a, Tensor) and a._meta.turned
+                             for a in args):
         return None
     try:
         places = [k for k, node in enumerate(op.traits["inputs"]) if node is not None]
@@ -546,7 +547,7 @@ def lengthened_plan(op: Op, made, backward, mask) -> Draft:
 def backward_again(op: Op, given, mask) -> Graph:
     """The program that computes the gradients of a call if they are differentiated; ``given``: the Metas of its
     tensors, and numbers."""
-    given = [family.Stand(a) if isinstance(a, Meta) else a for a in given]
+    given = [polymorphic.SymbolicArgument(a) if isinstance(a, Meta) else a for a in given]
     with planning, elsewhere.placing(elsewhere.device_of(given)
                                      or cpu), interpret.unwound(), interpret.precision(0), chosen_settings(op):
         draft = make_plan(op, given, (), mask)
@@ -889,7 +890,7 @@ def backward_operator(name: str, graph: Graph, used=0, symbols=()) -> Op:
         if sizes:
             given, values = values[used:last], values[:used] + values[last:]
             if any(value is not symbol for value, symbol in zip(given, symbols)):
-                program = family.Settling(graph, dict(zip(symbols, given)))
+                program = polymorphic.Settling(graph, dict(zip(symbols, given)))
         found = trace.adopted(program, values) if isinstance(trace, Trace) else None
         return tuple(program.run(values)) if found is None else found
 

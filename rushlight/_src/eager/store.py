@@ -31,7 +31,7 @@ from ..graph.graph import Node
 from ..graph.regions import Lengthened
 from ..graph.save import from_rows, load, rows, save, text_of
 from ..ops import attention
-from .family import Settling
+from .polymorphic import Settling
 
 log = logger("cache")
 KIND = "plan"

@@ -28,7 +28,7 @@ class Op:
     scalars: i64  # bit k: parameter k, where a number, is a run-time value
     masks: dict  # names of keyword arguments -> bits, as in ``scalars``
     plans: dict
-    families: dict
+    polymorphic: dict
     rules: dict
     traits: dict
     doc: object

@@ -1,14 +1,13 @@
-"""Families: calls of an operator that differ in sizes only share one plan, made once with symbols for the sizes that
-vary.
+"""Shape-polymorphic plans: calls of an operator that differ in sizes only share one plan, made once with symbols for
+the sizes that vary.
 
-1. Calls whose keys are equal but for numbers of 2 and above are *kin* (``form``).
-2. When a call differs from an earlier kin in few numbers, its plan is made with symbols in place of those
-  (``Symbols``), under a ShapeEnv that notes
-   every condition on sizes that a decision depended on.  Captured graphs with symbolic sizes, and backward operators of
-   families, tell themselves what varies.
+1. Calls whose keys are equal but for numbers of 2 and above have one form (``form``).
+2. When a call differs from an earlier one of its form in few numbers, its plan is made with symbols in place of those
+   (``Symbols``), under a ShapeEnv that notes every condition on sizes that a decision depended on.  Captured graphs
+   with symbolic sizes, and backward operators of polymorphic plans, declare their symbols.
 3. The Draft, and a Python function that tests the conditions and finds the symbols' values in a call's numbers, are a
-  Family.  A further call that
-   it fits gets its plan by putting in numbers: tracing, differentiation, cut, schedule and fusion are not done again.
+   PolymorphicPlan.  A further call that it fits gets its plan by putting in numbers: tracing, differentiation, cut,
+   schedule and fusion are not done again.
 """
 from __future__ import annotations
 
@@ -32,15 +31,16 @@ log = logger("dynamic")
 LEAST = 2           # what a symbol may be at least: sizes 0 and 1 have meanings of their own
 MOST_SYMBOLS = 2    # numbers by which calls may differ to be taken for one of many sizes
 EXAMPLES = 8        # earlier calls that are remembered
-MOST_FAMILIES = 4   # for one form, and attempts at them: where more are needed, sizes decide too much
-# calls that a family serves before ``served`` does, so that numbers which are no sizes are learned (``numbers.py``)
+MOST_PLANS = 4   # for one form, and attempts at them: where more are needed, sizes decide too much
+# calls that a polymorphic plan serves before ``served`` does, so that numbers that are not sizes are learned
+# (``numbers.py``)
 SETTLED = 16
-EARLY = 3           # calls that a family serves whose plans are kept on disk, too
+EARLY = 3           # calls that a polymorphic plan serves whose plans are kept on disk, too
 # earlier calls of an operator that differ in few numbers; layers of a network have several sizes, too
 ENOUGH = 3
 
 
-class Stand:
+class SymbolicArgument:
     """What stands for a tensor argument while a plan is made with symbols."""
 
     def __init__(self, meta: Meta):
@@ -87,11 +87,11 @@ def call_of(op: Op, key, args):
     return None if in_parts(op) else Call(op, key, args)
 
 
-class Kin:
-    """Calls of one form: the keys of a few of them, and their families."""
+class SeenCalls:
+    """Calls of one form: the keys of a few of them, and their polymorphic plans."""
 
     def __init__(self):
-        self.examples, self.families, self.served = [], [], 0
+        self.examples, self.polymorphic, self.served = [], [], 0
 
 
 class Call:
@@ -102,43 +102,43 @@ class Call:
         numbers = []
         shape = form(key[:-2], numbers), *key[-2:]
         self.numbers = tuple(numbers)
-        families = op.families
-        self.kin = families.get(shape) or families.again(shape) or families.enter(shape, Kin())
+        tables = op.polymorphic
+        self.seen = tables.get(shape) or tables.again(shape) or tables.enter(shape, SeenCalls())
 
     def plan(self):
-        """The plan by a family that the call fits, and that family's Draft; None where there is none."""
-        for member in self.kin.families:
+        """The plan by a polymorphic plan that the call fits, and that plan's Draft; None where there is none."""
+        for member in self.seen.plans:
             values = member.match(self.numbers)
             if values is not None and (member.holds is None or member.holds(self.args)):
-                self.kin.served += 1
+                self.seen.served += 1
                 return member.draft.settle(self.op, dict(zip(member.symbols, values))), member.draft
         return None
 
     def early(self) -> bool:
-        """Whether it is one of the first that a family serves: programs with a few sizes find all of their plans on
-        disk the next time."""
-        return self.kin.served <= EARLY
+        """Whether it is one of the first that a polymorphic plan serves: programs with a few sizes find all of their
+        plans on disk the next time."""
+        return self.seen.served <= EARLY
 
     def remember(self):
         """Keeps the call for comparison with later ones."""
-        self.kin.examples = [*self.kin.examples[-EXAMPLES + 1:], self.key]
+        self.seen.examples = [*self.seen.examples[-EXAMPLES + 1:], self.key]
 
-    def founded(self, names, mask, draft_plan):
-        """The plan by a new family and its Draft, where sizes seem to vary; else None."""
-        symbols = self.symbols() if len(self.kin.families) < MOST_FAMILIES else None
+    def generalized(self, names, mask, draft_plan):
+        """The plan by a new polymorphic plan and its Draft, where sizes seem to vary; else None."""
+        symbols = self.symbols() if len(self.seen.plans) < MOST_PLANS else None
         if symbols is None:
             return None
-        families = self.kin.families
+        plans = self.seen.plans
         try:
             with symbols.shape_env:
                 draft = draft_plan(self.op, symbols.stands(self.args, self.key[:-2]), names, mask,
                                    scalar_bits(self.key))
-            member = Family(draft, symbols)
-            self.kin.families = [*families, member]
+            member = PolymorphicPlan(draft, symbols)
+            self.seen.plans = [*plans, member]
             found = self.plan()
         except Exception as reason:  # whatever is wrong with the call itself, planning it with its own sizes will say
             log.debug("%s: planned for its own sizes: %s: %s", self.op.name, type(reason).__name__, reason)
-            self.kin.families = [*families, NEVER]
+            self.seen.plans = [*plans, NEVER]
             return None
         log.debug("%s: one plan for all %s where %s", self.op.name,
                   ", ".join(f"{s} (now {symbols.shape_env.hints[s]})" for s in member.symbols),
@@ -150,14 +150,14 @@ class Call:
         seems to."""
         sizes = given_sizes(self.op, self.key)
         if sizes:
-            return Told(self.op, sizes)
-        found = (Compared(self.key, key) for key in reversed(self.kin.examples))
+            return DeclaredSymbols(self.op, sizes)
+        found = (InferredSymbols(self.key, key) for key in reversed(self.seen.examples))
         alike = [one for one in found if 0 < len(one.found) <= MOST_SYMBOLS]
         return alike[0] if len(alike) >= ENOUGH else None
 
 
 class Never:
-    """Stands for a family that could not be founded."""
+    """Stands for a polymorphic plan that could not be generalized."""
 
     holds = fill = None
 
@@ -196,7 +196,7 @@ class Symbols:
         return made
 
 
-class Told(Symbols):
+class DeclaredSymbols(Symbols):
     """Symbols as the inputs of an operator's own program have them."""
 
     def __init__(self, op: Op, sizes: dict):
@@ -206,22 +206,22 @@ class Told(Symbols):
     def stand(self, value, key):
         node = next(self.inputs)
         if isinstance(value, Tensor):
-            return Stand(self.meta(node and node.meta, value._meta))
+            return SymbolicArgument(self.meta(node and node.meta, value._meta))
         if type(key) is not int or key < LEAST:
             return value
         self.exprs.append(key if node is None else self.symbols.get(node.name, key))
         return self.exprs[-1]
 
-    def meta(self, told, meta: Meta) -> Meta:
+    def meta(self, declared, meta: Meta) -> Meta:
         """The metadata of an argument in the program's symbols: its shape is as the program has it, it may lie in
         memory otherwise."""
         hints = self.shape_env.hints
         shape, strides = tuple(meta.shape), meta.strides
-        if told is not None and len(told.shape) == len(shape):
+        if declared is not None and len(declared.shape) == len(shape):
             shape = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n
-                          for t, n in zip(told.shape, shape))
+                          for t, n in zip(declared.shape, shape))
             strides = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n
-                            for t, n in zip(told.strides, strides))
+                            for t, n in zip(declared.strides, strides))
         else:  # kept for what other callers read: sizes that are a symbol's are taken for it
             shape = tuple(next((s for s, value in hints.items() if value == n), n) for n in shape)
         rows = row_major(shape) if meta.contiguous else stepping(shape, strides, meta)
@@ -242,7 +242,7 @@ def stepping(shape, strides, meta: Meta) -> tuple:
     return tuple(found)
 
 
-class Compared(Symbols):
+class InferredSymbols(Symbols):
     """Symbols for what differs between a call and an earlier one; numbers that changed alike are one symbol, or a
     multiple of it."""
 
@@ -313,13 +313,13 @@ def changed(now, before) -> set:
 def stood(value, part):
     """An argument with the symbols that its part of the key has."""
     if isinstance(value, Tensor):
-        return Stand(part)
+        return SymbolicArgument(part)
     if isinstance(value, (tuple, list)) and type(part) in (tuple, Size) and not (part and part[0] is float):
         return type(value)(map(stood, value, part)) if type(value) in (tuple, list) else part
     return part if type(value) is int and isinstance(part, (int, Expr)) else value
 
 
-class Family:
+class PolymorphicPlan:
     """A Draft with symbols, and ``match``: from the numbers of a call to the symbols' values, or None where it does not
     fit."""
 
@@ -344,7 +344,7 @@ class Family:
 
     @functools.cached_property
     def fill(self):
-        """(operator, numbers) -> plan, written for this family; None where its plans have to be settled."""
+        """(operator, numbers) -> plan, written for this polymorphic plan; None where its plans have to be settled."""
         from .filling import Unfillable, filler
 
         try:
@@ -355,15 +355,15 @@ class Family:
 
 
 def served(op: Op, key, args):
-    """The plan of a call that a family serves which has served several before: without what is learned of the first
-    ones.  None for all others."""
+    """The plan of a call that a polymorphic plan fits which has served several calls before; nothing is learned from
+    these calls.  None for all others."""
     numbers = []
-    families = op.families
-    kin = families and families.get((form(key[:-2], numbers), *key[-2:]))
-    if not kin or kin.served <= SETTLED:
+    tables = op.polymorphic
+    seen = tables and tables.get((form(key[:-2], numbers), *key[-2:]))
+    if not seen or seen.served <= SETTLED:
         return None
     numbers = tuple(numbers)
-    for member in kin.families:
+    for member in seen.plans:
         if member.holds is None and member.fill is not None:
             plan = member.fill(op, numbers)
             if plan is not None:

@@ -8,7 +8,7 @@ from rushlight._src.core.meta import Meta
 from rushlight._src.core.op import OPS
 from rushlight._src.core.op import forget as forget_plans
 from rushlight._src.core.settings import settings
-from rushlight._src.eager import family, store
+from rushlight._src.eager import polymorphic, store
 from tests.ops.test_every_form import IDS, results, same
 from tests.ops.test_samples import SAMPLED, arguments
 
@@ -37,25 +37,25 @@ def forget():
 @pytest.fixture
 def forced(forget, monkeypatch):
     """Every size of every call is a symbol."""
-    told = family.Call.symbols
+    told = polymorphic.Call.symbols
 
     def symbols(call):
         found = told(call)
-        if not isinstance(found, family.Told):
-            found = family.Compared(call.key, grown(call.key))
-        return found if isinstance(found, family.Told) or found.found else None
+        if not isinstance(found, polymorphic.DeclaredSymbols):
+            found = polymorphic.InferredSymbols(call.key, grown(call.key))
+        return found if isinstance(found, polymorphic.DeclaredSymbols) or found.found else None
 
-    def checked(op, key, args, served=family.served):
+    def checked(op, key, args, served=polymorphic.served):
         plan = served(op, key, args)
         if plan is not None:
-            alike(plan, family.Call(op, key, args).plan()[0])
+            alike(plan, polymorphic.Call(op, key, args).plan()[0])
         return plan
 
     def force():
         forget()
-        monkeypatch.setattr(family.Call, "symbols", symbols)
-        monkeypatch.setattr(family, "SETTLED", 0)
-        monkeypatch.setattr(family, "served", checked)
+        monkeypatch.setattr(polymorphic.Call, "symbols", symbols)
+        monkeypatch.setattr(polymorphic, "SETTLED", 0)
+        monkeypatch.setattr(polymorphic, "served", checked)
 
     return force
 
@@ -106,9 +106,9 @@ def test_results_and_gradients_are_those_of_single_sizes(name, index, forget, fo
 
 
 def plans_made(monkeypatch, run):
-    """How many calls were planned for themselves, and how many by a family, in ``run``."""
+    """How many calls were planned for themselves, and how many by a polymorphic plan, in ``run``."""
     counts = [0, 0]
-    settle = family.Call.plan
+    settle = polymorphic.Call.plan
 
     def counted(call):
         found = settle(call)
@@ -116,7 +116,7 @@ def plans_made(monkeypatch, run):
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(family.Call, "plan", counted)
+        patch.setattr(polymorphic.Call, "plan", counted)
         run()
     return counts
 
@@ -174,20 +174,20 @@ def test_plans_for_all_sizes_are_dropped_with_the_default_dtype(forget):
     assert {half.dtype for half in halves} == {rl.float32}
 
 
-def test_conditions_on_sizes_lead_to_other_families(forget):
-    """Sizes for which a decision comes out otherwise are not served by a family that rests on it."""
+def test_conditions_on_sizes_lead_to_other_plans(forget):
+    """Sizes for which a decision comes out otherwise are not served by a polymorphic plan that rests on it."""
     def body(x):
         return x.sum() if x.shape[0] % 2 else x.mean()
 
-    operator = family_operator(body)
+    operator = polymorphic_operator(body)
     for n in (4, 6, 8, 10, 11, 12, 13, 14, 15, 21, 22):
         x = rl.arange(float(n))
         np.testing.assert_allclose(operator(x).item(), x.numpy().sum() if n % 2 else x.numpy().mean())
-    members, = (kin.families for kin in operator.families.values())
+    members, = (seen.plans for seen in operator.polymorphic.values())
     assert any(any("%" in c for c in member.conditions) for member in members)
 
 
-def family_operator(body):
+def polymorphic_operator(body):
     from rushlight._src.core.op import make
     import inspect
     return make("parity", body, None, inspect.signature(body), 0)
@@ -196,7 +196,7 @@ def family_operator(body):
 def test_strides_in_steps_of_a_varying_size():
     key = (Meta((2, 7, 8), (7 * 24, 24, 1), rl.float32), None, 0)
     earlier = (Meta((2, 5, 8), (5 * 24, 24, 1), rl.float32), None, 0)
-    found = family.Compared(key, earlier)
+    found = polymorphic.InferredSymbols(key, earlier)
     meta, = found.stood
     n, = (e for e, _, _ in found.found)
     assert meta.shape == (2, n, 8) and meta.strides[0] is n * 24 and isinstance(meta.shape[1], Expr)
@@ -237,6 +237,6 @@ def test_templates_with_tables_are_filled_in(forget, monkeypatch):
 
     convolved(range(40, 160, 4))
     settled = []
-    monkeypatch.setattr(family.Call, "plan", lambda *given: settled.append(given))
+    monkeypatch.setattr(polymorphic.Call, "plan", lambda *given: settled.append(given))
     found = convolved((133, 222, 311))
     assert not settled and np.allclose(found, weight.sum().item(), rtol=1e-4)
