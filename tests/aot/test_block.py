@@ -49,7 +49,7 @@ def test_gradients_do_not_depend_on_where_they_are_computed(small):
     operator = whole(layers)
     loss = operator(*given)
     plan, = operator.plans.values()
-    assert plan.spending is not None and plan.extra == 1
+    assert plan.donating is not None and plan.extra == 1
     for how in ({"retain_graph": True}, {"retain_graph": True}, {}):  # the last one overwrites what it has read
         for found, e in zip(gradients(loss, given, **how), expected):
             np.testing.assert_allclose(found, e, rtol=1e-4, atol=1e-7)
@@ -81,13 +81,13 @@ def test_a_backward_program_takes_less_memory_of_its_own(monkeypatch):
 
 def test_tight_places():
     life = memory.Life
-    spent = [(life(128, -1, 3), 0), (life(128, -1, 1), 128)]
+    donated = [(life(128, -1, 3), 0), (life(128, -1, 1), 128)]
     lives = [life(64, 2, 5), life(64, 2, 3), life(256, 4, 5), life(64, 0, 5), life(128, 4, 4)]
-    found = memory.within(lives, spent, 256)
+    found = memory.within(lives, donated, 256)
     assert 2 in found or {0, 1} <= set(found)
     assert 3 not in found
-    everything = [s for s, _ in spent] + [lives[k] for k in found]
-    memory.verify(everything, [at for _, at in spent] + list(found.values()))
+    everything = [s for s, _ in donated] + [lives[k] for k in found]
+    memory.verify(everything, [at for _, at in donated] + list(found.values()))
 
 
 def test_what_only_one_kept_value_reads_is_not_kept():

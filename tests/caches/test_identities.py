@@ -22,14 +22,14 @@ def programs(tmp_path, monkeypatch):
 
     def named(plan, *rows):
         name_backward(plan, *rows)
-        for operator in (plan.derived, plan.spending, *plan.derived.traits.get("recorded", ())[:1]):
+        for operator in (plan.derived, plan.donating, *plan.derived.traits.get("recorded", ())[:1]):
             graph = operator and operator.traits["derived"]
             if graph and not isinstance(graph, store.Underived):
                 identity = operator.traits["identities"][plan.constants] if plan.constants else operator.traits[
                     "identity"]
                 if plan.constants:  # one operator for all sizes has an identity for each
                     graph = polymorphic.Settling(graph, dict(zip(operator.traits["symbols"].values(), plan.constants)))
-                shown = store.deferred(graph)[0], operator.traits.get("spends"), plan.saves[
+                shown = store.deferred(graph)[0], operator.traits.get("donated"), plan.saves[
                     :len(operator.traits["inputs"])]
                 assert found.setdefault(identity, shown)[:2] == shown[:2]
 

@@ -327,13 +327,13 @@ def test_sizes_that_vary():
 
 
 def test_large_activations_lie_in_one_block(monkeypatch):
-    spent, original = [], plan.lengthened_plan
+    donated, original = [], plan.lengthened_plan
     monkeypatch.setattr(plan, "lengthened_plan",
-                        lambda op, made, backward, mask: (spent.append((made.outline.spent,
-                                                                        backward and backward.spends)),
+                        lambda op, made, backward, mask: (donated.append((made.outline.donated,
+                                                                        backward and backward.donated)),
                                                           original(op, made, backward, mask))[1])
     compared(trained, stacked(), torch.randn(4000, WIDTH))
-    (nothing, given), (used, end) = spent
+    (nothing, given), (used, end) = donated
     assert nothing is end is None and given == used is not None
 
 
@@ -382,7 +382,7 @@ def test_the_steps_are_those_of_the_whole():
         with settings.set(regions=regions):
             trained(torch.compile(model), x)
         (forward,) = (p for op in operators.values() for p in op.plans.values())
-        (backward,) = forward.spending.plans.values()
+        (backward,) = forward.donating.plans.values()
         found.append([(sorted(p.code_owner.labels), p.temporaries) for p in (forward, backward)] + [forward.sizes])
     assert found[0] == found[1]
 

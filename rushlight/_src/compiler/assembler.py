@@ -37,10 +37,10 @@ class Assembler:
     holds for all sizes under the conditions that the active ShapeEnv notes.
     """
 
-    def __init__(self, graph: Graph, name: str, outputs: list[Meta], target: Target, stream=(), block=(), spent=None,
+    def __init__(self, graph: Graph, name: str, outputs: list[Meta], target: Target, stream=(), block=(), donated=None,
                  held=None):
-        self.target, self.graph, self.name, self.outputs, self.stream, self.spent = (target, graph, name, outputs,
-                                                                                     stream, spent)
+        self.target, self.graph, self.name, self.outputs = target, graph, name, outputs
+        self.stream, self.donated = stream, donated
         self.items, self.work = [], []  # what is to be done in order; how many multiplications, or elements, of each
         self.given = [n for n in graph.inputs if n not in stream]
         self.held = {k: held[node] for k, node in enumerate(self.given) if node in held} if held else {}

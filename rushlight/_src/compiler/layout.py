@@ -36,22 +36,22 @@ class Parts:
 
 class Layout:
     """``at``: where each temporary lies, {temporary: (value, offset)}; ``size``: the bytes of the arena, which is the
-    value ``arena``.  ``inside``, ``reused``: the results that lie in the arena, or in the spent input: (number,
+    value ``arena``.  ``inside``, ``reused``: the results that lie in the arena, or in the donated input: (number,
     offset), by offset.
 
     ``results``: the Metas of fresh results, of which the values have the numbers from ``first`` on; ``block``: the
       parts of one that is
-    written part by part; ``spent``: those of an input that nobody reads afterwards.  ``mixed``: whether results may be
-    placed here; ``known``: what a number is that may be written with symbols; ``replaceable``: for a step what it
+    written part by part; ``donated``: those of an input that nobody reads afterwards.  ``mixed``: whether results may
+    be placed here; ``known``: what a number is that may be written with symbols; ``replaceable``: for a step what it
     writes and what it reads that may lie in the same place, (value, offset) each.
     """
 
-    def __init__(self, launches, first: int, results, block: Parts | None = None, spent: Parts | None = None,
+    def __init__(self, launches, first: int, results, block: Parts | None = None, donated: Parts | None = None,
                  mixed=False, known=int, replaceable=()):
-        self.first, self.arena, self.block, self.spent = first, first + len(results), block, spent
+        self.first, self.arena, self.block, self.donated = first, first + len(results), block, donated
         self.lives: dict = {}
         large = {first + k: meta.nbytes for k, meta in enumerate(results) if meta.nbytes > SMALL} if mixed else {}
-        watched = {parts.value: parts for parts in (block, spent) if parts is not None}
+        watched = {parts.value: parts for parts in (block, donated) if parts is not None}
         for k, launch in enumerate(launches):
             for value, offset in launch.slots:
                 if isinstance(value, Temporary):
@@ -63,14 +63,15 @@ class Layout:
                 if type(value) is int and value in watched:
                     watched[value].named(offset, k)
         self.places: dict = {}
-        self.overlaid: dict = {}  # temporaries that lie where others lay: those, or places in the spent input
+        self.overlaid: dict = {}  # temporaries that lie where others lay: those, or places in the donated input
         self.total = sum(life.size for value, life in self.lives.items() if isinstance(value, Temporary))
         for step, written, read in replaceable:
             self.overlay(step, launches[step].slots, written, read)
         self.arrange()
         self.places.update((value, self.places.get(root, root)) for value, root in self.overlaid.items())
         self.at = {value: place for value, place in self.places.items() if isinstance(value, Temporary)}
-        self.inside, self.reused = self.results_in(self.arena), self.results_in(spent and spent.value) if spent else ()
+        self.inside = self.results_in(self.arena)
+        self.reused = self.results_in(donated.value) if donated else ()
 
     def overlay(self, step: int, slots, written, read):
         """Lays what a step writes where that lies which the same step, and none later, reads: (value, offset) of
@@ -79,27 +80,27 @@ class Layout:
         if not isinstance(value, Temporary) or offset or own is None or not own.first == step < own.last:
             return
         root, life, part = self.occupant(*read)
-        alone = sum(v is read[0] if part is None else v == read[0] and self.spent.number(o) == part
+        alone = sum(v is read[0] if part is None else v == read[0] and self.donated.number(o) == part
                     for v, o in slots) == 1
         if alone and life is not None and life.last == step and life.size >= own.size:
             self.overlaid[value], life.last = root, own.last
             del self.lives[value]
 
     def occupant(self, value, offset: int):
-        """What has the place where a value lies: (a temporary or a place in the spent input, its Life, the number of
+        """What has the place where a value lies: (a temporary or a place in the donated input, its Life, the number of
         the part); no Life where nothing else may come."""
-        if self.spent is not None and value == self.spent.value and offset in self.spent.starts:
-            part = self.spent.number(offset)
-            return (value, offset), self.spent.lives[part], part
+        if self.donated is not None and value == self.donated.value and offset in self.donated.starts:
+            part = self.donated.number(offset)
+            return (value, offset), self.donated.lives[part], part
         root = self.overlaid.get(value, value) if isinstance(value, Temporary) and not offset else None
         if isinstance(root, tuple):
-            return root, self.spent.lives[self.spent.number(root[1])], None
+            return root, self.donated.lives[self.donated.number(root[1])], None
         return root, self.lives.get(root), None
 
     def arrange(self):
-        """Fills the spent input, then parts of results before they are written; the rest goes into the arena."""
-        if self.spent is not None:
-            self.lay_within(self.spent, list(self.lives))
+        """Fills the donated input, then parts of results before they are written; the rest goes into the arena."""
+        if self.donated is not None:
+            self.lay_within(self.donated, list(self.lives))
         if self.block is not None:
             for life in self.block.lives:
                 life.last = memory.FOREVER
@@ -115,8 +116,8 @@ class Layout:
         self.places.update((values[k], (parts.value, offset)) for k, offset in found.items())
 
     def __str__(self):
-        spent = self.spent and self.spent.value
-        reusing = sum(whole == spent for whole, _ in self.at.values()) if self.spent else 0
+        donated = self.donated and self.donated.value
+        reusing = sum(whole == donated for whole, _ in self.at.values()) if self.donated else 0
         return (f"{len(self.at)} temporaries of {self.total} bytes, {len(self.overlaid)} of them in place, an arena "
                 f"of {self.size}, {reusing} of them where residuals lay; "
                 f"results: {len(self.inside)} in the arena, {len(self.reused)} where residuals lay")

@@ -38,15 +38,15 @@ def plan(lives: list[Life]) -> tuple[list[int], int]:
     return offsets, total
 
 
-def within(lives: list[Life], spent, room: int) -> dict:
+def within(lives: list[Life], donated, room: int) -> dict:
     """Offsets, by number, of those that find a place in another block of ``room`` bytes beside what is alive there;
-    ``spent`` are (Life, offset) of that.
+    ``donated`` are (Life, offset) of that.
 
     >>> within([Life(64, 2, 3), Life(64, 1, 3)], [(Life(64, 0, 1), 0)], 64)
     {0: 0}
     """
-    found, placed = {}, Placed(len(spent) + len(lives) + 1)
-    for life, offset in spent:
+    found, placed = {}, Placed(len(donated) + len(lives) + 1)
+    for life, offset in donated:
         placed.put(life, offset, life.size)
     placed.put(Life(0, 0, FOREVER), room, 0)
     for k in by_size(lives):

@@ -29,11 +29,11 @@ class Outline:
         # inputs that do not stay as they are
         self.written = {k for k, node in enumerate(made.given) if any(o.into is node for o in made.stores)}
         # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
-        self.spent, self.read = None, []
-        if made.spent is not None:
-            self.spent = made.given.index(made.spent)
+        self.donated, self.read = None, []
+        if made.donated is not None:
+            self.donated = made.given.index(made.donated)
             self.read = [(p.params["offset"], p.meta.nbytes) for p in made.graph.nodes if p.op is P.part
-                         and p.args[0] is made.spent]
+                         and p.args[0] is made.donated]
         # what lies in the last output
         kept = [place for _, place in made.targets if place.value == len(self.given) + made.alone]
         self.kept, self.kept_metas = [(place.offset, place.meta.nbytes)
@@ -44,7 +44,7 @@ class Binding:
     """An Outline becoming Code, for given sizes: its launches, an arena for its temporaries, its words
     (``pipeline.BINDING``).
 
-    ``mixed``: large outputs may lie among temporaries, and in what is spent.
+    ``mixed``: large outputs may lie among temporaries, and in the donated input.
     """
 
     FLAG = FLAG
@@ -105,7 +105,7 @@ class Binding:
     def lay_out(self):
         """Places temporaries, and large results if they may lie among them: all values of the launches get numbers."""
         outline, self.outputs = self.outline, self.known(self.outline.outputs)
-        self.layout = layout = Layout(self.launches, len(outline.given), self.outputs, self.kept(), self.spent(),
+        self.layout = layout = Layout(self.launches, len(outline.given), self.outputs, self.kept(), self.donated(),
                                       self.mixed, self.known, self.replaceable)
         if layout.at:
             memory_log.debug("%s: %s", outline.name, layout)
@@ -129,9 +129,9 @@ class Binding:
                                         long=long, labels=self.labels, names=names,
                                         callbacks=self.callbacks, layout=self.layout)
 
-    def spent(self) -> Parts | None:
+    def donated(self) -> Parts | None:
         """What is read of the input that nobody reads afterwards."""
-        number = self.outline.spent
+        number = self.outline.donated
         return None if number is None else Parts(number, self.known(self.outline.read),
                                                  spendable(self.known(self.outline.given[number].meta.nbytes)),
                                                  full=True)

@@ -1,9 +1,9 @@
 """The way from a traced call to launches: read this first.
 
 ``STAGES`` is the whole of it, in order.  Those of ``DERIVING`` and ``PLANNING`` run once for a call, or once for all
-sizes of a polymorphic plan, on a Compilation; those of ``BINDING`` run for each set of sizes, on a Binding.  A stage says
-what it takes and leaves; ``RUSHLIGHT_LOGS=stages`` shows how large each leaves the program and how long it took, and
-under the setting ``verify`` what it left is checked.
+sizes of a polymorphic plan, on a Compilation; those of ``BINDING`` run for each set of sizes, on a Binding.  Every
+stage says what it takes and leaves; ``RUSHLIGHT_LOGS=stages`` shows how large each leaves the program and how long it
+took, and under the setting ``verify`` what it left is checked.
 """
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Compilation:
 
     ``graph``: the program as it is now, ``derivative``: what is known of its backward program (None without one),
       ``buffer``: the residuals that share memory.
-    ``device``: the Target it is compiled for.  ``metas``: of its fresh outputs' memory; ``spent``: the input that
+    ``device``: the Target it is compiled for.  ``metas``: of its fresh outputs' memory; ``donated``: the input that
       nobody reads afterwards; ``held``: addresses of inputs that are always the same.
     """
 
     def __init__(self, name: str, trace, outputs, *, stores=(), sources=(), into: Node | None = None, captured=False,
                  writable=False, viewing=False,
-                 spent: Node | None = None, held=None):
+                 donated: Node | None = None, held=None):
         self.name, self.trace, self.outputs, self.stores, self.sources, self.into = name, trace, list(outputs), list(
             stores), list(sources), into
-        self.captured, self.writable, self.viewing, self.spent, self.held = captured, writable, viewing, spent, held
+        self.captured, self.writable, self.viewing, self.donated, self.held = captured, writable, viewing, donated, held
         self.given, self.nodes = list(trace.inputs), list(trace.nodes)  # before there are cotangents and gradients
         written = [Store(self.outputs[0], into)] if into is not None else [*self.outputs, *self.stores]
         self.graph = Graph(self.given, self.nodes, written)
@@ -217,7 +217,7 @@ def lower_complex(c: Compilation):
 
 def place(c: Compilation):
     """A program -> with what is known of where its values lie: inputs, results, and views of these."""
-    c.assembler = Assembler(c.graph, c.name, c.metas, c.device, c.stream, c.buffer.offsets, c.spent, c.held)
+    c.assembler = Assembler(c.graph, c.name, c.metas, c.device, c.stream, c.buffer.offsets, c.donated, c.held)
 
 
 def claim(c: Compilation):
@@ -350,5 +350,5 @@ def outlined(c: Compilation) -> Outline:
 
 def code_of(outline: Outline, sizes=None, mixed=False):
     """The program of an Outline for these values of its symbols; ``mixed``: large outputs may lie among its
-    temporaries, and in what is spent."""
+    temporaries, and in the donated input."""
     return run(BINDING, Binding(outline, sizes or {}, mixed)).code

@@ -138,8 +138,8 @@ class Writer:
         empty = dict.fromkeys(("outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted",
                                "cotangents", "saves", "constants", "passed", "views", "written"), "()")
         if draft.derived is not None:
-            derived, spending = draft.open_backward(tuple(symbols))
-            program |= {"derived": self.constant(derived), "spending": self.constant(spending),
+            derived, donating = draft.open_backward(tuple(symbols))
+            program |= {"derived": self.constant(derived), "donating": self.constant(donating),
                         "constants": self.display(symbols)}
         for name, text in {**empty, **{name: self.spell(value) for name, value in fields.items()}, **program}.items():
             self.lines.append(f"plan.{name} = {text}")

@@ -170,7 +170,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
     chosen = op.traits.get("settings")
     if chosen:  # its backward is planned later, and likewise
         inner = made.inner[0] if made.inner else made
-        for backward in (inner.derived, inner.spending):
+        for backward in (inner.derived, inner.donating):
             if isinstance(backward, Op):
                 backward.traits["settings"] = chosen
     numbers.remember(op, key, elsewhere.settled_on(made, where), text)
@@ -305,14 +305,14 @@ class Draft:
     """A plan that is being made: sizes in it may be symbols.  What is set on it, but for the attributes named here, are
     fields of the Plan."""
 
-    OWN = ("op", "outline", "mixed", "around", "derived", "spending", "opened", "conditions", "fixed")
+    OWN = ("op", "outline", "mixed", "around", "derived", "donating", "opened", "conditions", "fixed")
 
     def __init__(self, op: Op, kind: int):
         self.op, self.kind = op, kind
         # of the program; whether its large results may lie among its temporaries
         self.outline, self.mixed = None, False
         self.around = None    # what ``around`` takes, of a plan that runs another one
-        self.derived, self.spending = None, None
+        self.derived, self.donating = None, None
         self.opened = None    # backward operators for all sizes: see ``open_backward``
         # on run-time numbers, and the arguments among them that it holds for one value of
         self.conditions, self.fixed = "", frozenset()
@@ -331,20 +331,20 @@ class Draft:
                 check_size(meta)
             install(plan, code_of(self.outline, sizes, self.mixed))
         if self.derived is not None and sizes:
-            plan.derived, plan.spending = self.open_backward(tuple(sizes))
+            plan.derived, plan.donating = self.open_backward(tuple(sizes))
             plan.constants = tuple(sizes.values())
         elif self.derived is not None:
-            plan.derived, plan.spending = self.derived, self.spending
+            plan.derived, plan.donating = self.derived, self.donating
         return plan
 
     def open_backward(self, symbols) -> tuple:
         """The operators that plans of all sizes run backward, which are given the values of the symbols: (derived,
-        spending)."""
+        donating)."""
         if self.opened is None:
             made = blank_plan(self.op, self.kind)
             made.saves = self.saves
             give_backward(made, *self.derived.traits["made"], symbols)
-            self.opened = made.derived, made.spending
+            self.opened = made.derived, made.donating
         return self.opened
 
 
@@ -517,8 +517,8 @@ def short_operator(op: Op, region) -> Op:
     if "shorter" in op.traits:
         return op.traits["shorter"](region.short)
     made = backward_operator(op.name, region.short)
-    if "spends" in op.traits:
-        made.traits["spends"] = region.spends
+    if "donated" in op.traits:
+        made.traits["donated"] = region.donated
     return made
 
 
@@ -534,13 +534,13 @@ def lengthened_plan(op: Op, made, backward, mask) -> Draft:
         written = {call.node_of_tensor[k] for k in short.written}
         plan.written, plan.function = tuple(call.tensor[call.place[thing]] for thing in made.region.thing_of_input
                                             if thing[0] in written), call_body(op)
-    if made.outline.spent is not None:
-        plan.source = call.tensor[made.outline.spent]
+    if made.outline.donated is not None:
+        plan.source = call.tensor[made.outline.donated]
     if backward is not None:
         plan.wanted, plan.cotangents, plan.saves = backward.wanted, backward.cotangent_numbers, tuple(backward.saves)
         given = [meta or type(number)(0) for meta, number in zip(call.metas, call.args)]
         pure = store.Underived(given, mask, backward.again, op, backward_again) if backward.again else None
-        give_backward(plan, backward.graph, backward.used, pure, backward.chosen, backward.spends)
+        give_backward(plan, backward.graph, backward.used, pure, backward.chosen, backward.donated)
     return plan
 
 
@@ -668,10 +668,10 @@ def compilation(op, trace, arguments, outputs, mask, **more) -> Compilation:
 
 def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     plan = Draft(op, RUN)
-    given, spent, held = list(trace.inputs), op.traits.get("spends"), op.traits.get("held", ())
+    given, donated, held = list(trace.inputs), op.traits.get("donated"), op.traits.get("held", ())
     held = dict(zip(arguments.tensors[len(arguments.tensors) - len(held):], map(address_bits, held)))
     made = compilation(op, trace, arguments, outputs, 0 if op.traits.get("detaches") else mask, stores=stores,
-                       spent=None if spent is None else given[spent], held=held)
+                       donated=None if donated is None else given[donated], held=held)
     run(DERIVING, made)
     attach_backward(plan, made, arguments)
     graph_log.debug("%s\n%s", op.name, made.graph)
@@ -679,8 +679,8 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     plan.outline, plan.mixed = outlined(made), preferred().provider.on_host
     plan.extra = len(made.metas) - len(outputs)
     plan.several, plan.random = int(several), trace.drawn
-    if spent is not None:
-        plan.source = arguments.tensors.index(given[spent])
+    if donated is not None:
+        plan.source = arguments.tensors.index(given[donated])
     return plan
 
 
@@ -847,22 +847,22 @@ def attach_backward(plan: Draft, made: Compilation, arguments: Arguments):
     give_backward(plan, d.backward, used, pure, chosen, d.at)
 
 
-def give_backward(plan, backward, used: int, pure, chosen, spends=None, symbols=()):
+def give_backward(plan, backward, used: int, pure, chosen, donated=None, symbols=()):
     """The operator that a plan's steps run backward: a program that takes the first ``used`` of what is saved, then the
     values of the ``symbols`` in it, then cotangents; for gradients of gradients the program ``pure``, which takes those
-    that are ``chosen``.  ``spends``: the place of a residual that may be overwritten once it is read."""
+    that are ``chosen``.  ``donated``: the place of a residual that may be overwritten once it is read."""
     name = f"{plan.op.name}.backward"
     plan.derived = backward_operator(name, backward, used, symbols)
-    plan.derived.traits["made"] = backward, used, pure, chosen, spends
+    plan.derived.traits["made"] = backward, used, pure, chosen, donated
     if pure is not None:
         plan.derived.traits["recorded"] = backward_operator(name, pure, len(chosen), symbols), chosen
         plan.derived.traits["residuals"] = used
         if len(plan.saves) > used:
             plan.derived = taking(plan.derived, plan.saves, used)
-    if spends is not None:
+    if donated is not None:
         derived = plan.derived
-        plan.spending = make(derived.name, derived.body, None, derived.signature, derived.scalars, **derived.traits,
-                             spends=spends)
+        plan.donating = make(derived.name, derived.body, None, derived.signature, derived.scalars, **derived.traits,
+                             donated=donated)
 
 
 def taking(operator: Op, saves, used: int) -> Op:

@@ -62,9 +62,9 @@ class Lengthening:
     """The plan of a region's short form, made as long as the whole: ``outline``, and the fields of the plan that
     differ.
 
-    Values of the short Outline are things: Nodes for inputs and for what lies in a spent one, ("out", number), ("kept",
-    number of a part of the block), Temporaries.  ``fresh``, ``extras``: the numbers of results that callers see, and of
-    what is kept besides, by (thing, copy).
+    Values of the short Outline are things: Nodes for inputs and for what lies in a donated one, ("out", number),
+    ("kept", number of a part of the block), Temporaries.  ``fresh``, ``extras``: the numbers of results that callers
+    see, and of what is kept besides, by (thing, copy).
     """
 
     def __init__(self, region: Region, call: Call, short):
@@ -72,7 +72,7 @@ class Lengthening:
             raise Irregular("it does not run as one program of its arguments")
         self.region, self.call, self.short, self.old, self.graph = region, call, short, short.outline, region.longer
         self.inputs, self.first, self.total = region.short.inputs, len(short.outline.given), len(call.args)
-        self.parts = {node.params["offset"]: node for node in region.parts} if self.old.spent is not None else {}
+        self.parts = {node.params["offset"]: node for node in region.parts} if self.old.donated is not None else {}
         self.starts, self.kept = sorted(self.parts), [start for start, _ in self.old.kept]
         self.name_results()
         run = find([self.entry(item) for item in self.old.items], lambda run: Alignment(run, self.in_graph, 1))
@@ -95,7 +95,7 @@ class Lengthening:
             return value, offset
         if self.is_number(value):
             return self.inputs[value], 0
-        if value == self.old.spent:
+        if value == self.old.donated:
             start = self.starts[bisect.bisect_right(self.starts, offset) - 1]
             return self.parts[start], offset - start
         if value < self.first:
@@ -188,8 +188,8 @@ class Lengthening:
         short, made = self.old, copying.copy(self.old)
         made.given = [Node(f"x{k}", None, meta=meta) for k, meta in enumerate(self.call.metas)]
         made.outputs = [short.outputs[number] for (_, number), _ in (*self.fresh, *self.extras)]
-        if short.spent is not None:
-            made.spent = self.call.given[short.spent]
+        if short.donated is not None:
+            made.donated = self.call.given[short.donated]
             made.read = [(offset, thing[0].meta.nbytes) for thing, offset in self.region.offsets.items()]
         if self.kept:
             made.outputs.append(self.block.meta)
@@ -229,7 +229,7 @@ class Lengthening:
             return (self.temporaries.setdefault((thing, copy), Temporary(thing.nbytes)) if copy else thing), 0
         if isinstance(thing, Node):
             if thing.op is P.part:
-                return self.call.given[self.old.spent], self.region.offsets[thing, copy]
+                return self.call.given[self.old.donated], self.region.offsets[thing, copy]
             return self.call.place[thing, copy], 0
         if (thing, copy) in self.offsets:
             return self.total + len(self.fresh) + len(self.extras), self.offsets[thing, copy]
@@ -292,9 +292,9 @@ class Backward:
 
     def __init__(self, forward: Lengthening, made):
         short = forward.short
-        graph, self.used, pure, chosen, self.spends = made
+        graph, self.used, pure, chosen, self.donated = made
         self.forward, self.more = forward, forward.graph.more
-        block = None if self.spends is None else graph.inputs[self.spends]
+        block = None if self.donated is None else graph.inputs[self.donated]
         parts = sorted((n for n in graph.nodes if n.op is P.part and n.args[0] is block),
                        key=lambda n: n.params["offset"])
         # leaf of the backward program: the forward program's thing
@@ -359,11 +359,11 @@ class Backward:
         blocks = ~(len(forward.fresh) + len(forward.extras))
         self.saves = [blocks if node is block else forward.code(*self.origin_of(node, copy))
                       for node, copy in residuals]
-        self.spends = None if block is None else residuals.index((block, 0))
+        self.donated = None if block is None else residuals.index((block, 0))
         outputs = self.gradients(graph)
         self.graph = Lengthened(graph, self.longer, order, outputs, leaves)
         self.graph.behind = self.more
-        self.graph.spends = None if block is None else graph.inputs.index(block)
+        self.graph.donated = None if block is None else graph.inputs.index(block)
         self.graph.parts, self.graph.offsets = parts, Book(sorted(offsets.items(), key=lambda pair: pair[1]))
 
     def gradients(self, graph: Graph) -> list:

@@ -266,15 +266,15 @@ def put(name: str, plan: Plan, conditions=""):
         name_backward(inner, name, *backward)
 
 
-def name_backward(plan: Plan, entry: str, main, used: int, pure, chosen, spends=None):
+def name_backward(plan: Plan, entry: str, main, used: int, pure, chosen, donated=None):
     """Gives the backward operators of a plan their identities: of all that they run, as it is on disk.  ``entry``: of
     the plan, which says how to derive an Underived."""
     def identity(*parts):
         return f"backward {hashlib.sha256(encode((used, len(plan.saves), *parts))).hexdigest()}"
 
     identify(plan.derived, identity(*main), plan.constants)
-    if plan.spending:
-        identify(plan.spending, identity(*main, spends), plan.constants)
+    if plan.donating:
+        identify(plan.donating, identity(*main, donated), plan.constants)
     if pure is not None:
         identify(plan.derived.traits["recorded"][0], identity(*(pure if type(pure) is tuple else (entry, pure))),
                  plan.constants)

@@ -504,12 +504,12 @@ def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) ->
         nbytes = plan.temporaries[0]
         arena = allocate(nbytes)
         lay(made, plan.inside, arena)
-    spent: Storage = None
+    donated: Storage = None
     if len(plan.reused) != 0:
         tensor = cast(Tensor, tensor_argument(args, plan.source))
         if tensor._storage.kind == LARGE and tensor._offset == 0:
-            spent = tensor._storage
-            lay(made, plan.reused, spent)
+            donated = tensor._storage
+            lay(made, plan.reused, donated)
     for k in range(count):
         storage = cast(Tensor, made[k])._storage
         if storage.address == 0:
@@ -522,9 +522,9 @@ def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) ->
         store_i64(values, used, arena.address)
         start(plan, args, values, used + 1)
         settle(made, plan.inside, arena)
-    if spent is not None:
-        settle(made, plan.reused, spent)
-        spent.nbytes = 0
+    if donated is not None:
+        settle(made, plan.reused, donated)
+        donated.nbytes = 0
     return finish(plan, args, made, values, mask)
 
 

@@ -266,7 +266,7 @@ def drive(run: Run, roots: list) -> None:
 @native
 @exclusive
 def alone(run: Run) -> bool:
-    """Whether no other thread is in a backward pass: it might read what this one would spend."""
+    """Whether no other thread is in a backward pass: it might read what this one would overwrite."""
     active = runs.active
     for k in range(len(active)):
         if cast(Run, active[k]).thread != run.thread:
@@ -321,8 +321,8 @@ def derive(run: Run, node: GradNode, gradients: list) -> tuple:
     derived = plan.derived
     if run.retain == 0 and tensors != 0:
         node.saved = None
-        if plan.spending is not None and alone(run):
-            derived = plan.spending
+        if plan.donating is not None and alone(run):
+            derived = plan.donating
     results = derived(*filled(arguments))
     if type(results) is tuple:
         return results

@@ -125,7 +125,7 @@ class Plan:
     passed: tuple  # where results share memory with arguments: for each result, fresh result k, or ~k for ``views[k]``
     views: tuple  # (which tensor argument, offset in elements, Meta or None for the argument itself, item size)
     written: tuple  # the tensor arguments that a program writes into, besides its results
-    source: i64  # views and in-place: which tensor argument is viewed, or written; programs: which one is spent
+    source: i64  # views and in-place: which tensor argument is viewed, or written; programs: which one is donated
     # in-place: 1 if another argument is read elsewhere than at the element being written; views: 1 if the result
     # forgets its base
     apart: i64
@@ -138,7 +138,7 @@ class Plan:
     saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)
     derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the wanted arguments
     # the same operator for values that nobody reads again: it overwrites what it has read; None if there is none
-    spending: object
+    donating: object
     constants: tuple
     op: object
 
