@@ -87,14 +87,14 @@ class Assembler:
     def assemble(self):
         """Makes the items."""
         plan, overwriting = self.plan, self.overwriting
-        for k, ((call, fused), slot) in enumerate(zip(plan.calls.items(), plan.slots)):
-            self.fill(slot)
+        for k, ((call, fused), group) in enumerate(zip(plan.calls.items(), plan.groups)):
+            self.fill(group)
             self.land(call, fused)
             if overwriting:
                 self.overwrite(overwriting.after.get(k, ()))
         groups = overwriting.groups if overwriting else []
         alone = {node for nodes, _ in groups for node in nodes}
-        self.fill([node for node in plan.slots[-1] if node not in alone])
+        self.fill([node for node in plan.groups[-1] if node not in alone])
         self.segment([(node, place) for node, place in self.targets if self.places[node].value != place.value])
         for nodes, stores in groups:
             self.fill(nodes)
@@ -168,10 +168,10 @@ class Assembler:
             places.append(Place(place.value, meta, place.offset + offset * meta.itemsize))
         return places
 
-    def fill(self, slot):
-        """Computes the kept values of a slot, but for what is memory already under another shape."""
+    def fill(self, group):
+        """Computes the kept values of a fusion group, but for what is memory already under another shape."""
         wanted = []
-        for node in slot:
+        for node in group:
             place, shown = self.home(node), self.seen(node)
             if shown is not None and (node not in self.homes or shown.value == place.value):
                 self.places[node] = shown

@@ -11,10 +11,10 @@ from .schedule import Schedule
 
 class Overwriting:
     """``after[k]``: the Stores that may follow call k of a schedule; those not among them come last, where ``groups``
-    are pairs of values in the last slot and the Stores that alone read them, so that one gradient is used up before the
-    next is computed.
+    are pairs of values in the last fusion group and the Stores that alone read them, so that one gradient is used up
+    before the next is computed.
 
-    Times are numbers: slot k is filled at ``2 k``, call k runs at ``2 k + 1``.
+    Times are numbers: group k is filled at ``2 k``, call k runs at ``2 k + 1``.
     """
 
     def __init__(self, schedule: Schedule, stores):
@@ -42,9 +42,9 @@ class Overwriting:
         self.groups = self.grouped(stores, cones)
 
     def grouped(self, stores, cones) -> list:
-        """Values of the last slot that only a few Stores read, with these; what the values are computed from is not
+        """Values of the last group that only a few Stores read, with these; what the values are computed from is not
         overwritten meanwhile."""
-        last = self.schedule.slots[-1]
+        last = self.schedule.groups[-1]
         shared = {n for node in last for used in node.used for n in self.cone(used)}
         early = {store for found in self.after.values() for store in found}
         found: dict = {}  # the first of the Stores that read a value: values
@@ -59,14 +59,14 @@ class Overwriting:
                 if self.closed(readers, stores, cones)]
 
     def closed(self, readers, stores, cones) -> bool:
-        """Whether no other Stores read what these overwrite, or more of what is computed in the last slot."""
+        """Whether no other Stores read what these overwrite, or more of what is computed in the last group."""
         own = {stores[k].into for k in readers}
         return not any(own & cone for k, cone in enumerate(cones) if k not in readers)
 
     def made(self, node: Node) -> int:
         """When a value with memory has it."""
-        if node in self.schedule.slot:
-            return 2 * self.schedule.slot[node]
+        if node in self.schedule.group:
+            return 2 * self.schedule.group[node]
         at = self.schedule.at.get(node)
         return 0 if at is None else 2 * at + 1
 
@@ -78,9 +78,9 @@ class Overwriting:
             if one in seen:
                 continue
             seen.add(one)
-            if one.op is None or one in self.schedule.slot or one in self.schedule.at:
+            if one.op is None or one in self.schedule.group or one in self.schedule.at:
                 found.add(one)
-            if one.op is not None and (one not in self.schedule.slot and one not in self.schedule.at
+            if one.op is not None and (one not in self.schedule.group and one not in self.schedule.at
                                        or one.op.kind.name == "view"):
                 stack.extend(one.used)
         return found
@@ -94,7 +94,7 @@ class Overwriting:
             elif node in self.call_of:
                 time = 2 * self.call_of[node] + 1
             else:
-                time = max(2 * schedule.slot.get(node, 0), uses.get(node, 0) if node not in schedule.slot
+                time = max(2 * schedule.group.get(node, 0), uses.get(node, 0) if node not in schedule.group
                            or node.op.kind.name == "view" else 0)
             if node in self.results:
                 time = self.end  # it may be copied to its place last

@@ -1,8 +1,8 @@
 """What of a program is kept in memory, and when it is computed.
 
 A *template call* is a node with a step of its own: a contraction that a template computes, or what only NumPy can.
-Template calls run in the program's order.  Between them lie *slots*: all other kept values are computed in one of them,
-by generated kernels that read through everything not kept.
+Template calls run in the program's order.  Between them lie *fusion groups*: every other kept value is computed in one
+of them, by generated kernels that read through everything not kept.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_JOINED = 8  # pieces among which a kernel chooses for each element it reads
 class Schedule:
     """``calls``: nodes with a step of their own, each with the FusedEpilogue that its step computes along and leaves in
     memory; ``prologues`` are the Prologues by which some compute their arguments, by number.
-    ``kept``: nodes with memory.  ``slots[k]``: those computed by kernels before call k; the last slot comes after all
+    ``kept``: nodes with memory.  ``groups[k]``: those computed by kernels before call k; the last group comes after all
       calls.
     ``ends``: kept values that a kernel ends with, as more would be too much for one.
     """
@@ -134,7 +134,7 @@ class Schedule:
 
     # --- when it is computed ------------------------------------------------------------------------------------------
     def place(self):
-        """Fills the slots: late, so that values do not wait in memory, but what shrinks data early."""
+        """Fills the groups: late, so that values do not wait in memory, but what shrinks data early."""
         last = len(self.calls)
         earliest, latest = {}, {}
         for node in self.graph.nodes:
@@ -144,29 +144,29 @@ class Schedule:
             limit = self.at.get(node, latest.get(node, last))
             for used in self.read_by(node):
                 latest[used] = min(latest.get(used, last), limit)
-        self.slot, self.slots = {}, [[] for _ in range(last + 1)]
-        reach: dict = {}  # the latest slot among the kept values below
+        self.group, self.groups = {}, [[] for _ in range(last + 1)]
+        reach: dict = {}  # the latest group among the kept values below
         for node in self.graph.nodes:
             first = max((reach.get(n, 0) for n in self.read_by(node)), default=0)
             if node in self.at:
                 reach[node] = 0
             elif node in self.kept:
                 wanted = earliest[node] if shrinks(node) else latest.get(node, last)
-                self.slot[node] = reach[node] = max(first, wanted)
-                self.slots[self.slot[node]].append(node)
+                self.group[node] = reach[node] = max(first, wanted)
+                self.groups[self.group[node]].append(node)
             else:
                 reach[node] = first
 
     def keep_spread(self) -> bool:
-        """Keeps reductions that would be computed in several slots; whether there were any."""
-        after = len(self.slots)  # where Stores are computed
-        # node: first and last slot that computes it
+        """Keeps reductions that would be computed in several groups; whether there were any."""
+        after = len(self.groups)  # where Stores are computed
+        # node: first and last group that computes it
         spans: dict = {o.node: (after, after) for o in self.graph.outputs if isinstance(o, Store)}
         found = False
         for node in reversed(self.graph.nodes):
             own = spans.get(node)
             if node in self.kept:
-                own = (self.slot[node], self.slot[node]) if node in self.slot else None
+                own = (self.group[node], self.group[node]) if node in self.group else None
             elif own and own[0] != own[1] and node.op.kind.name == "reduce":
                 self.kept.add(node)
                 found = True
