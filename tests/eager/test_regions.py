@@ -326,7 +326,7 @@ def test_sizes_that_vary():
             np.testing.assert_allclose(one, plain, rtol=2e-4, atol=1e-6)
 
 
-def test_large_activations_lie_in_one_block(monkeypatch):
+def test_large_activations_lie_in_one_buffer(monkeypatch):
     donated, original = [], plan.lengthened_plan
     monkeypatch.setattr(plan, "lengthened_plan",
                         lambda op, made, backward, mask: (donated.append((made.outline.donated,

@@ -37,7 +37,8 @@ class Assembler:
     holds for all sizes under the conditions that the active ShapeEnv notes.
     """
 
-    def __init__(self, graph: Graph, name: str, outputs: list[Meta], target: Target, stream=(), block=(), donated=None,
+    def __init__(self, graph: Graph, name: str, outputs: list[Meta], target: Target, stream=(), residuals=(),
+                 donated=None,
                  held=None):
         self.target, self.graph, self.name, self.outputs = target, graph, name, outputs
         self.stream, self.donated = stream, donated
@@ -55,10 +56,10 @@ class Assembler:
             node.weak, place = True, self.places[number_in(node.args[0])]
             self.places[node] = Place(place.value, place.meta, node.args[1])
         fresh = [o for o in graph.outputs if not isinstance(o, Store)]
-        alone = self.alone = len(fresh) - len(block)
+        alone = self.alone = len(fresh) - len(residuals)
         self.targets = [(node, Place(len(self.given) + k, outputs[k])) for k, node in enumerate(fresh[:alone])]
         self.targets += [(node, Place(len(self.given) + alone, dense(node.meta), offset))
-                         for node, offset in zip(fresh[alone:], block)]
+                         for node, offset in zip(fresh[alone:], residuals)]
         self.places.update((node, self.seen(node)) for node in graph.nodes if node.op is P.part)
         self.stores = [o for o in graph.outputs if isinstance(o, Store)]
         self.results = set(graph.result_nodes())

@@ -39,19 +39,19 @@ class Layout:
     value ``arena``.  ``inside``, ``reused``: the results that lie in the arena, or in the donated input: (number,
     offset), by offset.
 
-    ``results``: the Metas of fresh results, of which the values have the numbers from ``first`` on; ``block``: the
+    ``results``: the Metas of fresh results, of which the values have the numbers from ``first`` on; ``residuals``: the
       parts of one that is
     written part by part; ``donated``: those of an input that nobody reads afterwards.  ``mixed``: whether results may
     be placed here; ``known``: what a number is that may be written with symbols; ``replaceable``: for a step what it
     writes and what it reads that may lie in the same place, (value, offset) each.
     """
 
-    def __init__(self, launches, first: int, results, block: Parts | None = None, donated: Parts | None = None,
+    def __init__(self, launches, first: int, results, residuals: Parts | None = None, donated: Parts | None = None,
                  mixed=False, known=int, replaceable=()):
-        self.first, self.arena, self.block, self.donated = first, first + len(results), block, donated
+        self.first, self.arena, self.residuals, self.donated = first, first + len(results), residuals, donated
         self.lives: dict = {}
         large = {first + k: meta.nbytes for k, meta in enumerate(results) if meta.nbytes > SMALL} if mixed else {}
-        watched = {parts.value: parts for parts in (block, donated) if parts is not None}
+        watched = {parts.value: parts for parts in (residuals, donated) if parts is not None}
         for k, launch in enumerate(launches):
             for value, offset in launch.slots:
                 if isinstance(value, Temporary):
@@ -101,10 +101,11 @@ class Layout:
         """Fills the donated input, then parts of results before they are written; the rest goes into the arena."""
         if self.donated is not None:
             self.lay_within(self.donated, list(self.lives))
-        if self.block is not None:
-            for life in self.block.lives:
+        if self.residuals is not None:
+            for life in self.residuals.lives:
                 life.last = memory.FOREVER
-            self.lay_within(self.block, [v for v in self.lives if isinstance(v, Temporary) and v not in self.places])
+            self.lay_within(self.residuals,
+                            [v for v in self.lives if isinstance(v, Temporary) and v not in self.places])
         left = [value for value in self.lives if value not in self.places]
         if sum(self.lives[value].size for value in left if isinstance(value, Temporary)) <= SMALL:
             left = [value for value in left if isinstance(value, Temporary)]  # results have nothing to share

@@ -137,6 +137,6 @@ class Binding:
                                                  full=True)
 
     def kept(self) -> Parts | None:
-        """What is written of the output that holds a block."""
+        """What is written of the residual buffer."""
         parts = self.known(self.outline.kept)
         return Parts(len(self.outline.given) + len(self.outputs) - 1, parts, self.outputs[-1].nbytes) if parts else None

@@ -10,12 +10,12 @@ from ..core.meta import Meta, dense_strides
 from ..graph.graph import Graph, Node, map_nodes
 
 ALIGNMENT = 64
-WORTHWHILE = 1 << 20  # bytes from which values share a block
+WORTHWHILE = 1 << 20  # bytes from which values share a buffer
 
 
 class ResidualBuffer:
-    """``nodes``: the values that share a block; ``offsets``: where each lies, in bytes; ``meta``: the block as a tensor
-    of bytes."""
+    """``nodes``: the values that share the buffer; ``offsets``: where each lies, in bytes; ``meta``: the buffer as a
+    tensor of bytes."""
 
     def __init__(self, nodes=()):
         self.nodes, self.offsets, size = list(nodes), [], 0
@@ -28,9 +28,9 @@ class ResidualBuffer:
         return bool(self.nodes)
 
     def opened(self, backward: Graph) -> tuple[Graph, int]:
-        """The backward program with the block as an input in place of what lies in it, and that input's number."""
-        block = Node("block", None, meta=self.meta)
-        made = {node: Node(f"{node.name}_kept", P.part, (block,), part_of(dense(node.meta), offset), dense(node.meta))
+        """The backward program with the buffer as an input in place of what lies in it, and that input's number."""
+        buffer = Node("residuals", None, meta=self.meta)
+        made = {node: Node(f"{node.name}_kept", P.part, (buffer,), part_of(dense(node.meta), offset), dense(node.meta))
                 for node, offset in zip(self.nodes, self.offsets)}
         opened = list(made.values())
         for node in backward.nodes:
@@ -38,7 +38,7 @@ class ResidualBuffer:
                               node.meta, where=node.where)
         first = min(k for k, n in enumerate(backward.inputs) if n in made)
         inputs = [n for n in backward.inputs if n not in made]
-        inputs.insert(first, block)
+        inputs.insert(first, buffer)
         nodes = opened + [made[n] for n in backward.nodes]
         return Graph(inputs, nodes, [made.get(n, n) for n in backward.outputs]), first
 
@@ -51,7 +51,7 @@ def worthwhile(extras) -> ResidualBuffer:
 
 
 def part_of(meta: Meta, offset: int) -> dict:
-    """The parameters of ``prims.part`` for a tensor that begins ``offset`` bytes into a block."""
+    """The parameters of ``prims.part`` for a tensor that begins ``offset`` bytes into a buffer."""
     return {"shape": tuple(meta.shape), "strides": tuple(meta.strides), "dtype": meta.dtype, "offset": offset}
 
 

@@ -63,8 +63,8 @@ class Lengthening:
     differ.
 
     Values of the short Outline are things: Nodes for inputs and for what lies in a donated one, ("out", number),
-    ("kept", number of a part of the block), Temporaries.  ``fresh``, ``extras``: the numbers of results that callers
-    see, and of what is kept besides, by (thing, copy).
+    ("kept", number of a part of the residual buffer), Temporaries.  ``fresh``, ``extras``: the numbers of results that
+    callers see, and of what is kept besides, by (thing, copy).
     """
 
     def __init__(self, region: Region, call: Call, short):
@@ -168,10 +168,10 @@ class Lengthening:
         more = range(len(self.node_of), len(self.old.outputs) - bool(self.kept))
         self.extras = Book((thing, len(self.fresh) + k)
                            for k, thing in enumerate(self.longer.spread([("out", k) for k in more])))
-        self.blocks = self.longer.spread([("kept", k) for k in range(len(self.kept))])
-        self.block = ResidualBuffer(Node("kept", None, meta=self.old.kept_metas[number])
-                                    for (_, number), _ in self.blocks)
-        self.offsets = Book(zip(self.blocks, self.block.offsets))
+        self.buffered = self.longer.spread([("kept", k) for k in range(len(self.kept))])
+        self.buffer = ResidualBuffer(Node("kept", None, meta=self.old.kept_metas[number])
+                                    for (_, number), _ in self.buffered)
+        self.offsets = Book(zip(self.buffered, self.buffer.offsets))
 
     def code(self, thing, copy: int) -> int:
         """How ``saves`` names a thing of the whole."""
@@ -192,8 +192,8 @@ class Lengthening:
             made.donated = self.call.given[short.donated]
             made.read = [(offset, thing[0].meta.nbytes) for thing, offset in self.region.offsets.items()]
         if self.kept:
-            made.outputs.append(self.block.meta)
-            made.kept = [(self.offsets[thing], short.kept[thing[0][1]][1]) for thing in self.blocks]
+            made.outputs.append(self.buffer.meta)
+            made.kept = [(self.offsets[thing], short.kept[thing[0][1]][1]) for thing in self.buffered]
         made.items = [self.item(k, shift) for k, shift in self.longer.entries()]
         written = {place for item in made.items for place in item.places() if type(place[0]) is int
                    and place[0] >= self.total}
@@ -286,7 +286,7 @@ class Backward:
     """The backward program of a lengthened forward one: ``graph``, a Lengthened, and ``saves`` and ``chosen`` of the
     plan.
 
-    ``made``: what ``plan.give_backward`` took for the short one; ``block``: the graph's input in which residuals lie,
+    ``made``: what ``plan.give_backward`` took for the short one; ``buffer``: the graph's input in which residuals lie,
       or None.
     """
 
@@ -294,13 +294,13 @@ class Backward:
         short = forward.short
         graph, self.used, pure, chosen, self.donated = made
         self.forward, self.more = forward, forward.graph.more
-        block = None if self.donated is None else graph.inputs[self.donated]
-        parts = sorted((n for n in graph.nodes if n.op is P.part and n.args[0] is block),
+        buffer = None if self.donated is None else graph.inputs[self.donated]
+        parts = sorted((n for n in graph.nodes if n.op is P.part and n.args[0] is buffer),
                        key=lambda n: n.params["offset"])
         # leaf of the backward program: the forward program's thing
         self.origin = {node: ("kept", k) for k, node in enumerate(parts)}
         for k, node in enumerate(graph.inputs):
-            if node is not block:
+            if node is not buffer:
                 self.origin[node] = self.named(short.saves[k]) if k < self.used else (
                     "out", short.cotangents[k - self.used])
         rest = [n for n in graph.nodes if n not in self.origin]
@@ -310,7 +310,7 @@ class Backward:
             raise Irregular("its backward pass does not repeat")
         self.longer = Longer(run, self.more)
         self.alignment = Alignment(run, self.known, -1)
-        self.lengthen(graph, block, parts)
+        self.lengthen(graph, buffer, parts)
         self.choose(pure, chosen)
 
     def named(self, code: int):
@@ -334,17 +334,17 @@ class Backward:
             raise Irregular(f"{leaf} is used in another stretch than its own")
         return self.forward.further(self.origin[leaf], self.more - (copy or self.longer.shift_of(leaf)))
 
-    def lengthen(self, graph: Graph, block, parts):
+    def lengthen(self, graph: Graph, buffer, parts):
         forward, leaves, offsets = self.forward, {}, {}
-        if block is not None:
-            leaves[block, 0] = whole = Node(block.name, None, meta=forward.block.meta)
+        if buffer is not None:
+            leaves[buffer, 0] = whole = Node(buffer.name, None, meta=forward.buffer.meta)
             for part, copy in self.longer.spread(parts):
                 offsets[part, copy] = at = forward.offsets[self.origin_of(part, copy)]
                 leaves[part, copy] = Node(f"{part.name}_{copy}" if copy else part.name, P.part, (whole,),
                                           part_of(part.meta, at), part.meta)
         inputs = [(node, copy) for node, copy in self.longer.spread(graph.inputs)]
         for node, copy in inputs:
-            if node is not block:
+            if node is not buffer:
                 leaves[node, copy] = Node(f"{node.name}_{copy}" if copy else node.name, None, meta=node.meta,
                                           weak=node.weak)
         cotangents = graph.inputs[self.used:]
@@ -356,14 +356,14 @@ class Backward:
         order = [*residuals, *(self.cotangents[thing] for thing in wanted)]
         self.used = len(residuals)
         self.cotangent_numbers = tuple(forward.fresh[thing] for thing in wanted)
-        blocks = ~(len(forward.fresh) + len(forward.extras))
-        self.saves = [blocks if node is block else forward.code(*self.origin_of(node, copy))
+        code = ~(len(forward.fresh) + len(forward.extras))
+        self.saves = [code if node is buffer else forward.code(*self.origin_of(node, copy))
                       for node, copy in residuals]
-        self.donated = None if block is None else residuals.index((block, 0))
+        self.donated = None if buffer is None else residuals.index((buffer, 0))
         outputs = self.gradients(graph)
         self.graph = Lengthened(graph, self.longer, order, outputs, leaves)
         self.graph.behind = self.more
-        self.graph.donated = None if block is None else graph.inputs.index(block)
+        self.graph.donated = None if buffer is None else graph.inputs.index(buffer)
         self.graph.parts, self.graph.offsets = parts, Book(sorted(offsets.items(), key=lambda pair: pair[1]))
 
     def gradients(self, graph: Graph) -> list:

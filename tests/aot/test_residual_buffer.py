@@ -1,4 +1,4 @@
-"""What forward keeps for backward lies in one block, where the backward program lays its temporaries."""
+"""What forward keeps for backward lies in one buffer, where the backward program lays its temporaries."""
 import numpy as np
 import pytest
 
