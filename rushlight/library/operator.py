@@ -25,7 +25,7 @@ def positional(signature):
     return inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in signature.parameters])
 
 
-class Layout:
+class ArgumentLayout:
     """Where the tensors are among the arguments of a call: what stays when they are taken out."""
 
     def __init__(self, arguments):
@@ -145,7 +145,7 @@ class CustomOperator:
             return self.python(composite, list(given.values()))
         if not isinstance(interpret.top(), (type(None), Level)):
             return self.program(given)
-        layout = Layout(given.values())
+        layout = ArgumentLayout(given.values())
         if self.schema.mutated:
             return self.call(list(given.values()))
         return self.function().apply(layout.places, *layout.tensors)
@@ -180,7 +180,7 @@ class CustomOperator:
 
     def call(self, given):
         """Computes the operator, unrecorded."""
-        tensors = Layout(given).tensors
+        tensors = ArgumentLayout(given).tensors
         with recording(False):
             results = self.python(self.kernel(tensors), given)
         for tensor in self.written(given):
@@ -226,7 +226,7 @@ class CustomOperator:
                     f"torch.library.register_vmap({custom.op.name!r})")
             dims = [d if d is Here else d for d in layout.filled(in_dims[1:])]
             given = layout.filled(tensors)
-            flat = tuple(d if isinstance(v, (Tensor, list)) and Layout([v]).tensors else None
+            flat = tuple(d if isinstance(v, (Tensor, list)) and ArgumentLayout([v]).tensors else None
                          for v, d in zip(given, dims))
             return custom.python(lambda *a, **k: custom.rules.vmap(info, flat, *a, **k), given)
 
@@ -236,7 +236,7 @@ class CustomOperator:
         return made
 
     def layout(self, places):
-        made = Layout(())
+        made = ArgumentLayout(())
         made.places = places
         return made
 
@@ -290,12 +290,13 @@ class CustomOperator:
 
     def opaque(self, *given):
         """The values that the operator writes, then those that it returns."""
-        layout = Layout(given)
+        layout = ArgumentLayout(given)
         return self.primitive(layout)(*layout.tensors)
 
     def written(self, given) -> list:
         """The tensors among arguments that the operator writes into."""
-        return Layout([v for n, v in zip(self.schema.signature.parameters, given) if n in self.schema.mutated]).tensors
+        return ArgumentLayout([v for n, v in zip(self.schema.signature.parameters, given)
+                               if n in self.schema.mutated]).tensors
 
     def shaped(self, results):
         """Results in the form that the schema says."""

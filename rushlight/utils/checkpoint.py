@@ -121,7 +121,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
 
 
 # --- without reentrance: saved tensors are places in a list that computing again fills --------------------------------
-class Place:
+class RecomputedTensor:
     """What stands for a tensor that was not kept."""
 
     __slots__ = ("frame", "number", "shape", "dtype")
@@ -147,7 +147,7 @@ class Frame:
 
     def pack(self, tensor):
         self.count += 1
-        return Place(self, self.count - 1, tensor)
+        return RecomputedTensor(self, self.count - 1, tensor)
 
     def value(self, place):
         """The tensor of a place; what was computed again is given away once."""

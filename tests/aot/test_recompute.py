@@ -89,8 +89,8 @@ def test_an_update_follows_its_gradient(monkeypatch):
     """No more than a layer's gradient waits: parameters are overwritten as soon as nothing reads them."""
     from rushlight._src.compiler import layout
 
-    sizes, original = [], layout.Layout.arrange
-    monkeypatch.setattr(layout.Layout, "arrange", lambda self: (original(self), sizes.append(self.size)))
+    sizes, original = [], layout.MemoryLayout.arrange
+    monkeypatch.setattr(layout.MemoryLayout, "arrange", lambda self: (original(self), sizes.append(self.size)))
     width, depth = 300, 6
     torch.manual_seed(0)
     net = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(depth)))
@@ -133,8 +133,8 @@ def test_parameters_are_not_overwritten_before_they_are_read():
 def test_gradients_of_tables_are_used_up_one_by_one(monkeypatch):
     from rushlight._src.compiler import layout
 
-    sizes, original = [], layout.Layout.arrange
-    monkeypatch.setattr(layout.Layout, "arrange", lambda self: (original(self), sizes.append(self.size)))
+    sizes, original = [], layout.MemoryLayout.arrange
+    monkeypatch.setattr(layout.MemoryLayout, "arrange", lambda self: (original(self), sizes.append(self.size)))
     torch.manual_seed(0)
     tables = torch.nn.ModuleList([torch.nn.Embedding(5000, 16) for _ in range(6)])
     weights = [t.weight.detach().clone() for t in tables]

@@ -40,7 +40,7 @@ def programs(tmp_path, monkeypatch):
 
 
 def test_plans_of_one_identity_are_one_program_whichever_way_they_came_about(programs, monkeypatch):
-    told = polymorphic.Call.symbols
+    told = polymorphic.PendingCall.symbols
 
     def symbols(call):
         sizes = polymorphic.given_sizes(call.op, call.key)
@@ -63,7 +63,7 @@ def test_plans_of_one_identity_are_one_program_whichever_way_they_came_about(pro
         first = computed()
         same(computed(), first)
         with monkeypatch.context() as patch:
-            patch.setattr(polymorphic.Call, "symbols", symbols)
+            patch.setattr(polymorphic.PendingCall, "symbols", symbols)
             patch.setattr(store, "get", lambda entry: None)
             # another process, which stops before its backward pass
             patch.setattr(rl.autograd, "grad", lambda results, *_, **__: [])

@@ -7,7 +7,7 @@ import pytest
 import rushlight as torch
 from rushlight._src.core.native import heap
 from rushlight._src.compiler.launch import Launch
-from rushlight._src.compiler.layout import Layout, Parts
+from rushlight._src.compiler.layout import MemoryLayout, Parts
 from rushlight._src.compiler.places import Temporary
 
 M = 1 << 20
@@ -20,9 +20,9 @@ def test_a_result_takes_the_place_of_temporaries_that_are_dead():
         nbytes = 4 * M - 64
 
     steps = [Launch(0, 1, 1, [(one, 0)]), Launch(0, 1, 1, [(one, 0), (two, 0)]), Launch(0, 1, 1, [(two, 0), (1, 0)])]
-    layout = Layout(steps, 1, [Meta], mixed=True)
+    layout = MemoryLayout(steps, 1, [Meta], mixed=True)
     assert len(layout.inside) == 1 and layout.size < 7 * M and layout.at.keys() == {one, two}
-    assert Layout(steps, 1, [Meta]).inside == ()
+    assert MemoryLayout(steps, 1, [Meta]).inside == ()
 
 
 def test_results_lie_where_residuals_lay_once_they_are_read():
@@ -31,7 +31,7 @@ def test_results_lie_where_residuals_lay_once_they_are_read():
 
     residuals = Parts(0, [(0, M), (M, M)], 2 * M + 4032, full=True)
     steps = [Launch(0, 1, 1, [(0, 0), (1, 0)]), Launch(0, 1, 1, [(0, M), (2, 0)])]
-    layout = Layout(steps, 1, [Meta, Meta], None, residuals, True)
+    layout = MemoryLayout(steps, 1, [Meta, Meta], None, residuals, True)
     assert layout.reused == ((1, 0),)
 
 
@@ -122,7 +122,7 @@ def in_place(*slots, size=64, later=64):
     read, written = Temporary(size), Temporary(later)
     steps = [Launch(0, 1, 1, [(read, 0)]), Launch(0, 1, 1, [(read, 0), (written, 0), *((read, at) for at in slots)]),
              Launch(0, 1, 1, [(written, 0)])]
-    layout = Layout(steps, 0, [], replaceable=[(1, (written, 0), (read, 0))])
+    layout = MemoryLayout(steps, 0, [], replaceable=[(1, (written, 0), (read, 0))])
     return layout.at[read] == layout.at[written]
 
 
@@ -136,7 +136,8 @@ def test_a_chain_of_elementwise_kernels_needs_one_place():
     values = [Temporary(64) for _ in range(5)]
     steps = [Launch(0, 1, 1, [(a, 0), (b, 0)])
              for a, b in zip(values, values[1:])] + [Launch(0, 1, 1, [(values[-1], 0)])]
-    layout = Layout(steps, 0, [], replaceable=[(k, (b, 0), (a, 0)) for k, (a, b) in enumerate(zip(values, values[1:]))])
+    layout = MemoryLayout(steps, 0, [],
+                          replaceable=[(k, (b, 0), (a, 0)) for k, (a, b) in enumerate(zip(values, values[1:]))])
     assert layout.size == 64 and len(set(layout.at.values())) == 1
 
 
@@ -144,7 +145,7 @@ def test_residuals_are_overwritten_in_place():
     residuals, made = Parts(0, [(0, M)], M, full=True), [Temporary(M), Temporary(M)]
     steps = [Launch(0, 1, 1, [(0, 0), (made[0], 0)]), Launch(0, 1, 1, [(made[0], 0), (made[1], 0)]),
              Launch(0, 1, 1, [(made[1], 0)])]
-    layout = Layout(steps, 1, [], None, residuals,
+    layout = MemoryLayout(steps, 1, [], None, residuals,
                     replaceable=[(0, (made[0], 0), (0, 0)), (1, (made[1], 0), (made[0], 0))])
     assert layout.at == {made[0]: (0, 0), made[1]: (0, 0)} and not layout.size
 

@@ -37,7 +37,7 @@ def forget():
 @pytest.fixture
 def forced(forget, monkeypatch):
     """Every size of every call is a symbol."""
-    told = polymorphic.Call.symbols
+    told = polymorphic.PendingCall.symbols
 
     def symbols(call):
         found = told(call)
@@ -48,12 +48,12 @@ def forced(forget, monkeypatch):
     def checked(op, key, args, served=polymorphic.served):
         plan = served(op, key, args)
         if plan is not None:
-            alike(plan, polymorphic.Call(op, key, args).plan()[0])
+            alike(plan, polymorphic.PendingCall(op, key, args).plan()[0])
         return plan
 
     def force():
         forget()
-        monkeypatch.setattr(polymorphic.Call, "symbols", symbols)
+        monkeypatch.setattr(polymorphic.PendingCall, "symbols", symbols)
         monkeypatch.setattr(polymorphic, "SETTLED", 0)
         monkeypatch.setattr(polymorphic, "served", checked)
 
@@ -108,7 +108,7 @@ def test_results_and_gradients_are_those_of_single_sizes(name, index, forget, fo
 def plans_made(monkeypatch, run):
     """How many calls were planned for themselves, and how many by a polymorphic plan, in ``run``."""
     counts = [0, 0]
-    settle = polymorphic.Call.plan
+    settle = polymorphic.PendingCall.plan
 
     def counted(call):
         found = settle(call)
@@ -116,7 +116,7 @@ def plans_made(monkeypatch, run):
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(polymorphic.Call, "plan", counted)
+        patch.setattr(polymorphic.PendingCall, "plan", counted)
         run()
     return counts
 
@@ -237,6 +237,6 @@ def test_templates_with_tables_are_filled_in(forget, monkeypatch):
 
     convolved(range(40, 160, 4))
     settled = []
-    monkeypatch.setattr(polymorphic.Call, "plan", lambda *given: settled.append(given))
+    monkeypatch.setattr(polymorphic.PendingCall, "plan", lambda *given: settled.append(given))
     found = convolved((133, 222, 311))
     assert not settled and np.allclose(found, weight.sum().item(), rtol=1e-4)

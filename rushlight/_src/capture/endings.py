@@ -4,7 +4,7 @@ from __future__ import annotations
 from .breaks import Placeholder
 from .errors import Again
 from .parts import Part, Table
-from .segment import Place
+from .segment import ResumePoint
 from .values import NULL, Handled, Offset
 
 ENDINGS = Table("the ending")
@@ -28,7 +28,7 @@ class Endings(Part):
                 raise Again("generators")
             where = offset if last else frame.now.next
             stack = tuple(map(kind_of, frame.stack))
-            places.append(Place(frame.code, where, tuple(frame.locals), tuple(frame.cells), stack, frame.discard,
+            places.append(ResumePoint(frame.code, where, tuple(frame.locals), tuple(frame.cells), stack, frame.discard,
                                 None if last else frame.now.offset))
             values += [*frame.locals.values(), *frame.cells.values(),
                        *(v for slot in frame.stack for v in carried(slot))]
@@ -123,7 +123,7 @@ class Endings(Part):
 
 
 def kind_of(slot):
-    """How a slot of the value stack is passed on: see Place."""
+    """How a slot of the value stack is passed on: see ResumePoint."""
     if isinstance(slot, Offset):
         return slot.offset
     return "N" if slot is NULL else "H" if isinstance(slot, Handled) else "V"

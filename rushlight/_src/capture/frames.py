@@ -13,7 +13,7 @@ from ..core.settings import settings
 from . import marks
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .emit import write_segment
-from .segment import Place
+from .segment import ResumePoint
 from .errors import Again, CaptureError, RecompileLimitError
 from .guards import Unowned
 from .machine import Machine
@@ -25,7 +25,7 @@ guards_log, breaks_log, recompiles_log, graph_log = logger("guards"), logger("gr
 
 
 class Entry:
-    """A place where execution can start: one Place for each frame on the stack there.  ``native``: it runs
+    """A place where execution can start: one ResumePoint for each frame on the stack there.  ``native``: it runs
     uncompiled."""
 
     def __init__(self, owner, places, namespaces, native=False):
@@ -320,7 +320,7 @@ def wrap(function, owner: Owner):
     bind, names = binder(function)
     shared = [n for n in code.co_cellvars if n in names]
     variables = tuple(n for n in names if n not in shared)
-    place = Place(code, 0, variables, code.co_cellvars + code.co_freevars, (), False, None)
+    place = ResumePoint(code, 0, variables, code.co_cellvars + code.co_freevars, (), False, None)
     entry = owner.entry((place,), (function.__globals__,))
     closure = function.__closure__ or ()
     if not code.co_cellvars and not closure:

@@ -73,7 +73,7 @@ def similar(a: Meta, b: Meta) -> bool:
     return order(a) == order(b)
 
 
-class Block:
+class GuardLines:
     """Lines of a guard function: each source is loaded once, parents before children."""
 
     def __init__(self):
@@ -142,7 +142,7 @@ class Arming:
         return True
 
     def compiled(self):
-        block = Block()
+        block = GuardLines()
         for guard in self.guards:
             block.require(guard)
         inputs = "".join(f"{block.load(s)}, " for s in self.sources)
@@ -156,7 +156,7 @@ def guard_function(guards, sources, inputs, names: dict):
     """
     covered = [g for g in guards if g.covered]
     arming = Arming(covered, sources, inputs, names)
-    block = Block()
+    block = GuardLines()
     for guard in guards:
         if not guard.covered:
             block.require(guard)

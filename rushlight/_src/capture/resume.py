@@ -6,7 +6,7 @@ import dis
 import types
 
 from .bytecode import PYTHON, exception_table, listing
-from .segment import Place
+from .segment import ResumePoint
 
 OPCODES = dis.opmap
 SHARED = frozenset(("LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", "LOAD_FROM_DICT_OR_DEREF",
@@ -68,7 +68,7 @@ def moved_cells(code, body, names, shared, other):
             body[one.offset + 1] = moves[one.arg]
 
 
-def resumed(place: Place):
+def resumed(place: ResumePoint):
     """Code that goes on at a place, called with one tuple of locals and stack; the names of its cells in order; by how
     much it is shifted."""
     code, offset = place.code, place.offset
@@ -120,7 +120,7 @@ def no_lines(units: int) -> bytes:
 _resumed: dict = {}
 
 
-def size(place: Place) -> int:
+def size(place: ResumePoint) -> int:
     return len(place.locals) + len(place.cells) + carried(place.stack)
 
 

@@ -5,7 +5,7 @@ import collections
 import weakref
 
 
-class Place(collections.namedtuple("Place", "code offset locals cells stack discard calling")):
+class ResumePoint(collections.namedtuple("ResumePoint", "code offset locals cells stack discard calling")):
     """Where a frame goes on, and which of its variables come along.
 
     ``stack`` has for each slot "V" (a value comes along), "H" (while an exception is handled: the one handled before

@@ -10,9 +10,9 @@ from ..core.dtypes import float32, float64
 from ..core.expr import Expr, index
 from ..core.meta import is_one, row_major
 from ..graph.graph import Node, nodes_in
-from .kernel import Buffer, Kernel, Reduction, Stage, StoreTo, walk
+from .kernel import Buffer, Kernel, KernelStage, Reduction, StoreTo, walk
 from .math import COSTLY
-from .lower import Misaligned, Place, Reader, same_shape, squeezed
+from .lower import BufferView, Misaligned, Reader, same_shape, squeezed
 
 
 class Cluster:
@@ -67,7 +67,7 @@ class Cluster:
     def update_kernel(self, outer, loops) -> Kernel:
         """Updates one after the other; vectors along the last dimension that is not indexed, if it is the innermost."""
         last = self.position[-1] if self.position else 0
-        stage = Stage(loops, [], self.updates)
+        stage = KernelStage(loops, [], self.updates)
         if any(last is i for i in outer):
             return Kernel(tuple(i for i in outer if i is not last), last, [stage], flag=True)
         return Kernel(outer, None, [stage], serial=True, flag=True)
@@ -85,23 +85,23 @@ class Cluster:
             return self.update_kernel(outer, loops)
         if self.scan:
             reduction, store = self.scan
-            stages = [Stage(loops, [reduction], [store])]
+            stages = [KernelStage(loops, [reduction], [store])]
             return Kernel(outer, None, stages, flag=may_fail(stages))
         self.store_costly_parts()
         stages = []
         last = max([level for level, *_ in self.reductions + self.stores], default=0)
         for level in range(last + 1):
-            inner = Stage(loops, [r for at, r in self.reductions if at == level],
+            inner = KernelStage(loops, [r for at, r in self.reductions if at == level],
                           [s for at, whole, s in self.stores if at == level and whole])
             if inner.reductions or inner.stores:
                 stages.append(inner)
             rows = [s for at, whole, s in self.stores if at == level + 1 and not whole]
             rows += [s for at, whole, s in self.stores if at == 0 and not whole] if level == 0 else []
             if rows:
-                stages.append(Stage((), [], rows))
+                stages.append(KernelStage((), [], rows))
         tail = [s for at, whole, s in self.stores if at == last + 1 and not whole]
         if tail and not any(s is tail[0] for st in stages for s in st.stores):
-            stages.append(Stage((), [], tail))
+            stages.append(KernelStage((), [], tail))
         return Kernel(outer, None, stages, flag=may_fail(stages))
 
 
@@ -198,14 +198,14 @@ class Fuser:
         """Whether the node reads memory that the cluster writes."""
         written = {s.buffer for s in (*(s for _, _, s in cluster.stores), *cluster.updates, *(cluster.scan or ())[1:])}
         places = (self.reader.places.get(n) for n in (node, *self.needs(node)))
-        return any(isinstance(p, Place) and p.buffer in written and p.buffer.kind != "input" for p in places)
+        return any(isinstance(p, BufferView) and p.buffer in written and p.buffer.kind != "input" for p in places)
 
     def keep(self, node: Node):
         """Brings a reduction's result to memory."""
         cluster = next(c for c in self.clusters if node in c.results)
         result, at = cluster.results[node]
         buffer = self.new_temporary(node)
-        place = Place(buffer, row_major(node.shape))
+        place = BufferView(buffer, row_major(node.shape))
         cluster.store(buffer, place.at(at), result, whole=False)
         self.reader.places[node] = place
         self.home[buffer] = cluster
@@ -238,7 +238,7 @@ class Fuser:
         cluster.row = tuple(0 if k in dims else i for k, i in enumerate(cluster.position))
         cluster.row_shape = tuple(1 if k in dims else s for k, s in enumerate(cluster.shape))
 
-    def update(self, node: Node, place: Place, shape, indexed):
+    def update(self, node: Node, place: BufferView, shape, indexed):
         """Scatters a source into a place: a cluster of its own, whose loops run over the indexed dimensions in
         order."""
         x, positions, source = node.args[:3]
@@ -257,7 +257,7 @@ class Fuser:
         self.reader.checked = True
         self.home[place.buffer] = cluster
 
-    def scanned(self, node: Node, place: Place):
+    def scanned(self, node: Node, place: BufferView):
         """A scan: a cluster of its own.  Sums and products of float32 run in double precision, as long ones lose too
         much."""
         cluster = Cluster(node.shape, (node.params["dim"],))
@@ -272,7 +272,7 @@ class Fuser:
                                           expr.convert(result, node.dtype))
         self.home[place.buffer] = cluster
 
-    def output(self, node: Node, place: Place, alone=False):
+    def output(self, node: Node, place: BufferView, alone=False):
         """Stores a node's elements at a place (``alone``: in a kernel of its own)."""
         wanted = squeezed(node.shape)
 

@@ -52,7 +52,7 @@ class StoreTo:
 
 
 @dataclass
-class Stage:
+class KernelStage:
     """Loops within one unit of the outer axes, computing reductions and stores; later stages may use its results."""
 
     loops: tuple
@@ -111,7 +111,7 @@ class Kernel:
         return "\n".join(lines)
 
 
-def stage_lines(stage: Stage):
+def stage_lines(stage: KernelStage):
     """The stage's reductions and stores as text, shared parts named."""
     values = [r.value for r in stage.reductions] + [e for s in stage.stores for e in (s.at, s.value)]
     values += [r.at for r in stage.reductions if r.at is not None]
@@ -278,7 +278,7 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
         return expr.const(slots.any(swap_buffers(expr.substitute(e, axes, memo), renamed, swapped)))
 
     swapped: dict = {}
-    stages = [Stage(tuple(axes[i] for i in s.loops),
+    stages = [KernelStage(tuple(axes[i] for i in s.loops),
                     [r.mapped(rename) for r in s.reductions],
                     [StoreTo(renamed[t.buffer], rename(t.at), rename(t.value), t.combine) for t in s.stores])
               for s in kernel.stages]

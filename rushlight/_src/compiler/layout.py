@@ -34,7 +34,7 @@ class Parts:
         return list(zip(self.lives, self.starts))
 
 
-class Layout:
+class MemoryLayout:
     """``at``: where each temporary lies, {temporary: (value, offset)}; ``size``: the bytes of the arena, which is the
     value ``arena``.  ``inside``, ``reused``: the results that lie in the arena, or in the donated input: (number,
     offset), by offset.
@@ -130,6 +130,6 @@ class Layout:
         return tuple(sorted(found, key=lambda pair: pair[1]))
 
 
-def spendable(nbytes: int) -> int:
+def reusable_bytes(nbytes: int) -> int:
     """How many bytes of a block in the heap may be used for other things, all that belongs to the block among them."""
     return block_bytes(nbytes) - HEADER

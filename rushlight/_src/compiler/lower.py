@@ -22,7 +22,7 @@ class NotLowerable(Exception):
         self.node = node
 
 
-class Place:
+class BufferView:
     """Where a value lies: ``buffer[offset + sum(index * strides)]``."""
 
     __slots__ = ("buffer", "strides", "offset")
@@ -178,11 +178,11 @@ class Reader:
     def read_view(self, node, index):
         source = node.args[0]
         place = self.places.get(source)
-        if isinstance(place, Place):
+        if isinstance(place, BufferView):
             meta = Meta(tuple(source.shape), place.strides, source.dtype, source.meta.device)
             shared = node.op.kind.strided(node.op, meta, **node.params)
             if shared is not None:
-                return Place(place.buffer, shared[0].strides, place.offset + shared[1]).element(index, node.dtype)
+                return BufferView(place.buffer, shared[0].strides, place.offset + shared[1]).element(index, node.dtype)
         inner, mask = node.op.kind.source(index, source.shape, **node.params)
         found = self.read(source, inner)
         return found if mask is None else self.masked(found, mask, node)

@@ -9,7 +9,7 @@ from ..core.log import logger
 from ..core.meta import settled
 from .assembler import Assembler
 from .items import Templated
-from .layout import Layout, Parts, spendable
+from .layout import MemoryLayout, Parts, reusable_bytes
 from .launch import CONSTANT, Launch, Table
 from .places import FLAG, Temporary
 
@@ -105,7 +105,8 @@ class Binding:
     def lay_out(self):
         """Places temporaries, and large results if they may lie among them: all values of the launches get numbers."""
         outline, self.outputs = self.outline, self.known(self.outline.outputs)
-        self.layout = layout = Layout(self.launches, len(outline.given), self.outputs, self.kept(), self.donated(),
+        self.layout = layout = MemoryLayout(self.launches, len(outline.given), self.outputs, self.kept(),
+                                            self.donated(),
                                       self.mixed, self.known, self.replaceable)
         if layout.at:
             memory_log.debug("%s: %s", outline.name, layout)
@@ -133,7 +134,7 @@ class Binding:
         """What is read of the input that nobody reads afterwards."""
         number = self.outline.donated
         return None if number is None else Parts(number, self.known(self.outline.read),
-                                                 spendable(self.known(self.outline.given[number].meta.nbytes)),
+                                                 reusable_bytes(self.known(self.outline.given[number].meta.nbytes)),
                                                  full=True)
 
     def kept(self) -> Parts | None:

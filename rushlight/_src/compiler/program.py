@@ -22,7 +22,7 @@ def float_bits(value: float) -> int:
     return struct.unpack("<q", struct.pack("<d", value))[0]
 
 
-class Step:
+class CompiledKernel:
     """A kernel as a device runs it: its binary code's ``address``, and what fills its slots.  A device says how it is
     compiled, and its geometry."""
 

@@ -17,7 +17,7 @@ from ..core.progress import progress
 from ..graph.graph import Graph, Node, Store, splice
 from .fuse import Fuser
 from .kernel import Buffer, walk
-from .lower import Place, Reader, scalar_input
+from .lower import BufferView, Reader, scalar_input
 from .program import Bound, Program, Temporary
 from .target import Target, processor
 
@@ -82,7 +82,7 @@ class Segment:
             self.enter(node, k, node.meta if inputs is None else inputs[k])
         fresh = [o for o in graph.outputs if not isinstance(o, Store)]
         self.metas = [o.meta for o in fresh] if outputs is None else list(outputs)
-        self.targets = [(node, Place(Buffer(f"out{k}", meta.dtype, "output", k), meta.strides))
+        self.targets = [(node, BufferView(Buffer(f"out{k}", meta.dtype, "output", k), meta.strides))
                         for k, (node, meta) in enumerate(zip(fresh, self.metas))]
         self.into = [o for o in graph.outputs if isinstance(o, Store)]
 
@@ -93,7 +93,7 @@ class Segment:
             self.scalars[node.name] = number
         else:
             buffer = Buffer(node.name, node.dtype, "input", number)
-            self.reader.places[node] = Place(buffer, meta.strides)
+            self.reader.places[node] = BufferView(buffer, meta.strides)
 
     def new_temporary(self, node: Node) -> Buffer:
         """Memory for a node's value."""
@@ -141,7 +141,7 @@ class Segment:
         for cluster, count in kept.items():
             del cluster.stores[count:]
         self.reader.places = placed  # results that the first attempt brought to memory are not there any more
-        temporaries = [Place(self.new_temporary(o.node), Meta.of(o.node.shape, o.node.dtype).strides)
+        temporaries = [BufferView(self.new_temporary(o.node), Meta.of(o.node.shape, o.node.dtype).strides)
                        for o in self.into]
         for output, temporary in zip(self.into, temporaries):
             self.fuser.output(output.node, temporary)
@@ -165,10 +165,10 @@ class Segment:
                         return True
         return False
 
-    def memory(self, node: Node) -> Place:
+    def memory(self, node: Node) -> BufferView:
         """The memory of an output, or a temporary."""
         place = next((t for n, t in self.targets if n is node), None)
-        return place or Place(self.new_temporary(node), Meta.of(node.shape, node.dtype).strides)
+        return place or BufferView(self.new_temporary(node), Meta.of(node.shape, node.dtype).strides)
 
     def scan(self, node: Node):
         place = self.memory(node)

@@ -77,7 +77,8 @@ class Target:
         raise NotImplementedError
 
     def step(self, kernel: Kernel, scalars: dict):
-        """The ``program.Step`` of such a kernel: its binary code, and the geometry of its launch for given sizes.
+        """The ``program.CompiledKernel`` of such a kernel: its binary code, and the geometry of its launch for given
+        sizes.
         ``scalars``: the numbers of inputs that are run-time numbers, by name."""
         raise NotImplementedError
 

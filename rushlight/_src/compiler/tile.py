@@ -7,7 +7,7 @@ import math
 from ..core import expr
 from ..core.dtypes import float32, int64
 from ..core.expr import Expr, extent_of, factors, index, terms
-from .kernel import Kernel, Reduction, Stage, StoreTo, walk
+from .kernel import Kernel, KernelStage, Reduction, StoreTo, walk
 
 _names = itertools.count()
 
@@ -52,7 +52,7 @@ def lies_along(load: Expr, axis: Expr, lane: Expr) -> bool:
 
 
 def with_loops(kernel, outer, lane, old, new):
-    stages = [Stage(new if s.loops else (), s.reductions, s.stores) for s in kernel.stages]
+    stages = [KernelStage(new if s.loops else (), s.reductions, s.stores) for s in kernel.stages]
     return Kernel(outer, lane, stages, kernel.serial, kernel.flag)
 
 
@@ -142,7 +142,7 @@ def with_axes(kernel: Kernel, outer, inner, replaced: dict) -> Kernel:
     def swap(e):
         return expr.const(expr.substitute(e, replaced, memo)) if e.dtype is None else expr.substitute(e, replaced, memo)
 
-    stages = [Stage(tuple(inner) if s.loops else (), [r.mapped(swap) for r in s.reductions],
+    stages = [KernelStage(tuple(inner) if s.loops else (), [r.mapped(swap) for r in s.reductions],
                     [StoreTo(t.buffer, swap(t.at), swap(t.value), t.combine) for t in s.stores]) for s in kernel.stages]
     return Kernel(tuple(outer), kernel.lane, stages, kernel.serial, kernel.flag)
 
@@ -182,7 +182,7 @@ def unroll(kernel: Kernel) -> Kernel:
                 found[r] = combined(r.mapped(lambda e: expr.substitute(e, replaced)), found.get(r))
         results.update((r.result, parts[0]) for r, parts in found.items())
         if stores:
-            stages.append(Stage((), [], stores))
+            stages.append(KernelStage((), [], stores))
     return Kernel(kernel.outer, kernel.lane, stages, kernel.serial, kernel.flag)
 
 
@@ -320,7 +320,7 @@ def row_of(axes):
     return row
 
 
-def is_long(kernel: Kernel, stage: Stage) -> bool:
+def is_long(kernel: Kernel, stage: KernelStage) -> bool:
     """Whether a stage reduces so much to so few results that it is worth more than one kernel."""
     kept = kept_axes(kernel)
     if kernel.serial or kernel.running or not all(isinstance(extent_of(i), int) for i in (*stage.loops, *kept)):
@@ -330,13 +330,13 @@ def is_long(kernel: Kernel, stage: Stage) -> bool:
     return units < SPLIT_UNITS and length * max(rows, 1) >= SPLIT_SIZE and length >= 64
 
 
-def in_turn(kernel: Kernel, stage: Stage, new_temporary) -> list[Kernel]:
+def in_turn(kernel: Kernel, stage: KernelStage, new_temporary) -> list[Kernel]:
     """A kernel as two: what comes before a stage, whose results go through memory, and the stage with the rest
     (deviations, after their mean)."""
     at = kernel.stages.index(stage)
     before, after, row = kernel.stages[:at], kernel.stages[at:], row_of(kept_axes(kernel))
     read = {x for s in after for e in s.exprs() for x in e.free if x.op == "result"}
-    keep, loads = Stage((), [], []), {}
+    keep, loads = KernelStage((), [], []), {}
     for r in (r for s in before for r in s.reductions if r.result in read):
         dtype = int64 if r.combine.startswith("arg") else float32 if r.value.dtype.is_half else r.value.dtype
         buffer = new_temporary(dtype, math.prod(map(extent_of, kept_axes(kernel))))
@@ -346,13 +346,13 @@ def in_turn(kernel: Kernel, stage: Stage, new_temporary) -> list[Kernel]:
     def change(e):
         return expr.substitute(e, loads)
 
-    after = [Stage(s.loops, [r.mapped(change) for r in s.reductions],
+    after = [KernelStage(s.loops, [r.mapped(change) for r in s.reductions],
                    [StoreTo(t.buffer, change(t.at), change(t.value), t.combine) for t in s.stores]) for s in after]
     first = Kernel(kernel.outer, kernel.lane, [*before, keep] if keep.stores else before, flag=kernel.flag,
                    across=kernel.across)
     last, = after if len(after) == 1 else [None]
     if last is not None and not last.reductions and kernel.lane is None:  # each element by itself
-        return [first, arrange(Kernel((*kernel.outer, *last.loops), None, [Stage((), [], last.stores)],
+        return [first, arrange(Kernel((*kernel.outer, *last.loops), None, [KernelStage((), [], last.stores)],
                                       flag=kernel.flag))]
     return [first, Kernel(kernel.outer, kernel.lane, after, flag=kernel.flag, across=kernel.across)]
 
@@ -383,13 +383,13 @@ def split(kernel: Kernel, new_temporary) -> list[Kernel]:
     part = index(f"y{next(_names)}", expr.minimum(step, whole - chunk * step))
     replaced: dict = {axis: chunk * step + part}
     row = row_of(kept)
-    first = Stage(tuple(part if i is axis else i for i in stage.loops),
+    first = KernelStage(tuple(part if i is axis else i for i in stage.loops),
                   [r.mapped(lambda e: expr.substitute(e, replaced)) for r in stage.reductions],
                   [StoreTo(t.buffer, expr.const(expr.substitute(t.at, replaced)), expr.substitute(t.value, replaced),
                            t.combine)
                    for t in stage.stores])
-    keep, again = Stage((), [], []), index(f"c{next(_names)}", extent_of(chunk))
-    second = Stage((again,), [], [])
+    keep, again = KernelStage((), [], []), index(f"c{next(_names)}", extent_of(chunk))
+    second = KernelStage((again,), [], [])
     for r in stage.reductions:
         dtype = float32 if r.value.dtype.is_half else r.value.dtype
         buffer = new_temporary(dtype, extent_of(chunk) * rows)

@@ -32,7 +32,7 @@ class Completion:
                 self.lock.release()
 
 
-class Call:
+class ThreadCall:
     """A call that another thread makes: its result, or its error."""
 
     def __init__(self, function, given):
@@ -62,7 +62,7 @@ def apart(function, *given):
     """
     if threading.current_thread() is not threading.main_thread() or lock_held() or sys.is_finalizing():
         return function(*given)
-    call = Call(function, given)
+    call = ThreadCall(function, given)
     begin(call.run)
     call.completion.wait()
     if call.error is not None:

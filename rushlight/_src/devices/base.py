@@ -30,7 +30,7 @@ class Properties:
     multi_processor_count: int = 1
 
 
-class Block:
+class DeviceMemory:
     """Memory of a device, which goes back to it with the last storage that lies in it."""
 
     __slots__ = ("provider", "index", "address", "nbytes")
@@ -129,7 +129,7 @@ class Provider:
 
     def storage(self, index: int, nbytes: int) -> Storage:
         """A fresh storage on a device."""
-        block = Block(self, index, self.allocate(index, nbytes), nbytes)
+        block = DeviceMemory(self, index, self.allocate(index, nbytes), nbytes)
         made = Storage()
         made.address, made.nbytes, made.owner = block.address, nbytes, block
         return made

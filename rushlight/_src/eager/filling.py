@@ -148,7 +148,7 @@ class Writer:
         """Fields of the plan of a program."""
         if outline.held:
             raise Unfillable("parts of it ran when it was made")
-        writing = Program(self, outline)
+        writing = ProgramWriter(self, outline)
         for item in outline.items:
             if type(item) not in (Generated, Templated):
                 raise Unfillable("a step by NumPy")
@@ -178,7 +178,7 @@ class Writer:
         return self.names["fill"]
 
 
-class Program:
+class ProgramWriter:
     """The words of a program being written: as text where their count is known, else as statements that lengthen a list
     (``varying``)."""
 

@@ -498,7 +498,7 @@ def regional_plan(op: Op, args, names, mask) -> Draft | None:
         return None
     try:
         places = [k for k, node in enumerate(op.traits["inputs"]) if node is not None]
-        call = regions.Call(region, args, places, mask)
+        call = regions.RegionCall(region, args, places, mask)
         given, wanted = call.short
         short = make_plan(short_operator(op, region), given, (), wanted)
         if short.conditions:  # on arguments of the short call

@@ -84,7 +84,7 @@ def form(value, numbers: list):
 
 def call_of(op: Op, key, args):
     """What a call has in common with others, by its key; None for operators that run in Python."""
-    return None if in_parts(op) else Call(op, key, args)
+    return None if in_parts(op) else PendingCall(op, key, args)
 
 
 class SeenCalls:
@@ -94,7 +94,7 @@ class SeenCalls:
         self.examples, self.polymorphic, self.served = [], [], 0
 
 
-class Call:
+class PendingCall:
     """A call that has no plan yet; ``numbers``: those of the key."""
 
     def __init__(self, op: Op, key, args):

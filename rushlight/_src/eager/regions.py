@@ -26,7 +26,7 @@ from ..graph.regions import Lengthened, Region, entries_of, in_demand
 from ..graph.repetition import COPIED, Book, Irregular, Longer, find
 
 
-class Call:
+class RegionCall:
     """The arguments of a call of a whole program.  ``place``: where each input of the region is among them; ``given``:
     where those of the short program are; ``tensor``: their numbers among the tensors, of which the bits of ``mask``
     tell which want gradients."""
@@ -67,7 +67,7 @@ class Lengthening:
     callers see, and of what is kept besides, by (thing, copy).
     """
 
-    def __init__(self, region: Region, call: Call, short):
+    def __init__(self, region: Region, call: RegionCall, short):
         if short.outline is None or short.outline.held or short.random:
             raise Irregular("it does not run as one program of its arguments")
         self.region, self.call, self.short, self.old, self.graph = region, call, short, short.outline, region.longer

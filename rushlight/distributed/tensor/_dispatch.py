@@ -19,7 +19,7 @@ from ..._src.transforms.level import map_results, written
 from . import transport
 from .layout import box
 from .placement_types import Partial, Replicate
-from .programs import Planner, Program, Untraceable, written_down
+from .programs import Planner, ShardedProgram, Untraceable, written_down
 from .transfer import COUNTS
 
 log = logging.getLogger("rushlight.sharding")
@@ -330,7 +330,7 @@ def found_program(key, op, given, names, masks, values, mesh):
         planner = Planner(graph, [p for _, p in values] + [None] * (len(graph.inputs) - len(values)), mesh.shape,
                           tuple(mesh.get_coordinate()), op.name).plan()
         from ..._src.core.runtime import holds
-        made = holds(conditions.text) if conditions.tests else None, Program(planner, result, writes, drawn)
+        made = holds(conditions.text) if conditions.tests else None, ShardedProgram(planner, result, writes, drawn)
     if key is not None:
         if len(PROGRAMS) >= MOST:
             PROGRAMS.clear()

@@ -65,7 +65,7 @@ def written_down(op, given, names, masks):
 
 
 class Planner:
-    """Makes a Program of a graph for one process: ``inputs`` are the placements of the graph's inputs (None: a
+    """Makes a ShardedProgram of a graph for one process: ``inputs`` are the placements of the graph's inputs (None: a
     number)."""
 
     def __init__(self, graph, inputs, sizes, coordinate, name):
@@ -200,7 +200,7 @@ class Unnamed:
         self.meta = meta
 
 
-class Program:
+class ShardedProgram:
     """What a process does: for each level the redistributions that lead to it, and one local operator."""
 
     def __init__(self, planner, kind, writes, drawn):

@@ -17,8 +17,8 @@ MODES = ("real", "fake", "symbolic")
 __all__ = ["make_fx", "ProxyTorchDispatchMode", "is_fx_tracing", "get_proxy_mode"]
 
 
-class Place(int):
-    """A place in the random stream that the traced function draws from, and the node that finds it when the graph
+class StreamPosition(int):
+    """A position in the random stream that the traced function draws from, and the node that finds it when the graph
     runs."""
 
     def at(self, node):
@@ -26,7 +26,7 @@ class Place(int):
         return self
 
     def __add__(self, blocks):
-        return Place(int(self) + blocks).at(self.node.graph.call_function(operator.add, (self.node, blocks)))
+        return StreamPosition(int(self) + blocks).at(self.node.graph.call_function(operator.add, (self.node, blocks)))
 
 
 class ProxyTorchDispatchMode(TorchDispatchMode):
@@ -47,7 +47,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def reserve(self, blocks):
         """Draws now, and whenever the graph runs."""
-        return tuple(Place(found).at(node)
+        return tuple(StreamPosition(found).at(node)
                      for found, node in zip(default_generator.reserve(blocks), draw(self.graph, blocks)))
 
     def enter(self, tensor, node):
@@ -57,7 +57,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def node_of(self, value):
         """An argument as a node's argument."""
-        if isinstance(value, Place):
+        if isinstance(value, StreamPosition):
             return value.node
         if not isinstance(value, Tensor):
             return value
@@ -76,7 +76,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             with self:
                 return instead(*args, **kwargs)
         node = self.graph.call_function(func, *self.lowered(args, kwargs))
-        result = func(*(int(a) if isinstance(a, Place) else a for a in args), **kwargs)
+        result = func(*(int(a) if isinstance(a, StreamPosition) else a for a in args), **kwargs)
         if isinstance(result, Tensor):
             self.enter(result, node)
         elif isinstance(result, (tuple, list)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..._src.core.dtypes import bool_, int32, int64, uint8
 from ..._src.core.op import OPS, make
 from ..._src.core.tensor import Tensor
-from .mods import WHERE, Function
+from .mods import WHERE, ScalarGraph
 
 BLOCK = 128  # queries, and keys, of a block unless said otherwise
 
@@ -196,7 +196,7 @@ def visited(counts, indices):
 _counters: dict = {}
 
 
-def counts_of(mask: Function, captured, extents, block):
+def counts_of(mask: ScalarGraph, captured, extents, block):
     """How many scores of each block the mask allows: [b, h, rows, columns] int64, without writing the mask down."""
     key = str(mask.graph), extents, block
     counter = _counters.get(key)
@@ -224,7 +224,7 @@ def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device="cpu"):
         mods, captured = Mods.of(mod_fn, None, extents)
         return mods.scores(OPS["zeros"](extents), captured) != float("-inf")
     captured: list = []
-    mask = Function(mod_fn, WHERE, captured, bool_)
+    mask = ScalarGraph(mod_fn, WHERE, captured, bool_)
     return mask.everywhere(mask.graph, [], [OPS["arange"](n) for n in extents], captured).expand(extents)
 
 
@@ -253,7 +253,7 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=BLO
     block = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
     extents = B or 1, H or 1, Q_LEN, KV_LEN
     captured: list = []
-    mask = Function(mask_mod, WHERE, captured, bool_)
+    mask = ScalarGraph(mask_mod, WHERE, captured, bool_)
     counts = counts_of(mask, captured, extents, block)
     full = counts == block[0] * block[1]
     partial, whole = listed((counts > 0) & ~full), listed(full)

@@ -6,7 +6,7 @@ import weakref
 
 from ...autograd import enable_grad
 from ..._src.aot.joint import differentiate
-from ..._src.compiler.lower import NotLowerable, Place, Reader
+from ..._src.compiler.lower import BufferView, NotLowerable, Reader
 from ..._src.compiler.kernel import Buffer
 from ..._src.devices.cpu.templates.modify import GRADIENT, SCORE, Modification, spot
 from ..._src.core import expr
@@ -43,7 +43,7 @@ class Lifting(Trace):
         return type(value)(map(self.lift, value)) if type(value) in (list, tuple) else value
 
 
-class Function:
+class ScalarGraph:
     """One of the user's functions as a Graph of 0-dim tensors: its own inputs, then tensors from outside (numbers
     ``outside``)."""
 
@@ -77,7 +77,7 @@ class Function:
         for node, leaf in zip(graph.inputs, leaves):
             reader.places[node] = leaf
         for node, number in zip(graph.inputs[len(leaves):], self.outside):
-            reader.places[node] = Place(buffers[number], row_major(node.shape))
+            reader.places[node] = BufferView(buffers[number], row_major(node.shape))
         return reader.read(graph.outputs[0], ())
 
     def everywhere(self, graph, own, at, captured):
@@ -118,8 +118,8 @@ class Mods:
     def of(cls, score_mod, mask_mod, extents, block=(128, 128), dtype=float32):
         """The Mods of two functions (None: nothing) of scores of a dtype, and the tensors that they read."""
         captured: list = []
-        score = score_mod and Function(score_mod, ("score", *WHERE), captured, dtype)
-        mask = mask_mod and Function(mask_mod, WHERE, captured, bool_)
+        score = score_mod and ScalarGraph(score_mod, ("score", *WHERE), captured, dtype)
+        mask = mask_mod and ScalarGraph(mask_mod, WHERE, captured, bool_)
         key = "\n".join(str(g) for g in (score and score.graph, mask and mask.graph, extents, block, dtype))
         found = cls._made.get(key)
         if found is None:

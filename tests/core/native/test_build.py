@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rushlight._src.core.native.compiler import activate, build, enabled, layout
-from rushlight._src.core.native.compiler.declarations import Program
+from rushlight._src.core.native.compiler.declarations import NativeProgram
 
 from .twins import load, needs_native
 
@@ -139,7 +139,7 @@ def test_this_interpreter_is_understood():
 
 
 def test_constants_are_described_by_name(tmp_path):
-    program = Program([load(tmp_path, SOURCE)])
+    program = NativeProgram([load(tmp_path, SOURCE)])
     build.emit(program)
     name = program.modules[0].__name__
     assert ("global", name, "PAIR") in program.constants.slots and program.assumptions == {("global", name, "SIZE"): 10}

@@ -47,10 +47,10 @@ def load(image, exports, imports=None) -> dict:
     start, = struct.unpack_from("<Q", image, 40)
     count, = struct.unpack_from("<H", image, 60)
     sections = [Section(row, image) for row in struct.iter_unpack("<IIQQQQIIQQ", image[start:start + 64 * count])]
-    return Layout(sections, imports or {}).place(exports)
+    return ImageLayout(sections, imports or {}).place(exports)
 
 
-class Layout:
+class ImageLayout:
     """Where everything goes: code and constants first, then jumps and addresses of outside symbols, then data on pages
     of its own."""
 

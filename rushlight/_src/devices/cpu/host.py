@@ -16,7 +16,7 @@ _numbers = itertools.count()
 programs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # number in a text: the code it was written from
 
 HEADER = """from rushlight import {dtypes}
-from rushlight._src.devices.cpu.host import Place, attached, empty, workspace
+from rushlight._src.devices.cpu.host import Address, attached, empty, workspace
 """
 
 
@@ -53,7 +53,7 @@ def shown(values, value: int, number: int) -> str:
     """What fills a slot: a constant, a value, or a place some bytes into one."""
     if value == CONSTANT:
         return str(number)
-    return f"Place({values[value]}, {number})" if number else values[value]
+    return f"Address({values[value]}, {number})" if number else values[value]
 
 
 class Workspace:
@@ -73,8 +73,8 @@ class Workspace:
 workspace = Workspace
 
 
-class Place:
-    """A place some bytes into a tensor or workspace."""
+class Address:
+    """An address some bytes into a tensor or workspace."""
 
     def __init__(self, owner, offset: int):
         self.address = word(owner) + offset
@@ -84,7 +84,7 @@ def word(value) -> int:
     """What a slot holds: an address, an int, or the bits of a float."""
     if isinstance(value, Tensor):
         return address(value)
-    if isinstance(value, (Workspace, Place)):
+    if isinstance(value, (Workspace, Address)):
         return value.address
     return struct.unpack("<q", struct.pack("<d", value))[0] if type(value) is float else int(value)
 
@@ -107,4 +107,4 @@ def attached(number: int):
     return launch
 
 
-__all__ = ["Place", "Workspace", "attached", "empty", "workspace", "written"]
+__all__ = ["Address", "Workspace", "attached", "empty", "workspace", "written"]

@@ -8,7 +8,7 @@ import logging
 from ...core.expr import INFINITY
 from ...core.meta import product
 from ...compiler.kernel import Kernel
-from ...compiler.program import Step
+from ...compiler.program import CompiledKernel
 from .llvm import jit
 from .llvm.emit import emit, lanes_of, parts, unrolling
 from .llvm.features import host
@@ -26,7 +26,7 @@ def at_most(extent):
     return extent.high if extent.high < INFINITY else BLOCK
 
 
-class NativeStep(Step):
+class NativeKernel(CompiledKernel):
     """An arranged kernel that LLVM compiles."""
 
     def __init__(self, arranged: Kernel, scalars: dict):

@@ -15,7 +15,7 @@ from .templates.expression import expression_epilogue, expression_prologue
 from ...compiler.tile import arrange, split
 from .llvm import jit, pool
 from .llvm.features import host
-from .step import NativeStep
+from .step import NativeKernel
 
 
 class Processor(Target):
@@ -25,7 +25,7 @@ class Processor(Target):
         return split(arrange(kernel), scratch)
 
     def step(self, kernel, scalars):
-        return NativeStep(kernel, scalars)
+        return NativeKernel(kernel, scalars)
 
     def ahead(self):
         return jit.ahead()

@@ -221,18 +221,18 @@ class Board:
             )
             program.run(self, given)
 
-    def program(self, code: int) -> "Program":
+    def program(self, code: int) -> "DecodedProgram":
         """The program at an address, taken apart once."""
         found = self.programs.get(code)
         if found is not None and ctypes.string_at(code, len(found.words)) == found.words:
             return found
         if len(self.programs) >= 4096:
             self.programs.clear()
-        found = self.programs[code] = Program(self, code)
+        found = self.programs[code] = DecodedProgram(self, code)
         return found
 
 
-class Program:
+class DecodedProgram:
     """A program taken apart: its launches, with memory for their words, and the steps of the host between them."""
 
     def __init__(self, board: Board, code: int):

@@ -11,7 +11,7 @@ as one), then the buffers, last the error flag.
 from __future__ import annotations
 
 from ...compiler import math
-from ...compiler.kernel import Kernel, Stage, scalar_inputs, walk
+from ...compiler.kernel import Kernel, KernelStage, scalar_inputs, walk
 from ...core.dtypes import float32
 from ...core.expr import Expr, const, extent_of
 from ...core.failures import DIVIDED_BY_ZERO, OUT_OF_RANGE
@@ -199,7 +199,7 @@ class Emitter:
     def reads_written(self, stage) -> bool:
         return any(load.arg in self.written for e in stage.exprs() for load in walk(e, "load"))
 
-    def stage(self, stage: Stage):
+    def stage(self, stage: KernelStage):
         names = [self.accumulators(r) for r in stage.reductions]
         if self.form != "group" or not stage.loops:
             if not stage.loops and self.form == "group":

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...compiler.kernel import scalar_inputs
 from ...compiler.lower import NotLowerable
-from ...compiler.program import Step
+from ...compiler.program import CompiledKernel
 from ...core.meta import product
 from .emit import GROUP, THREADS, Refused, emit, form
 
@@ -58,7 +58,7 @@ class Named:
         self.op, self.name = None, name
 
 
-class ShaderStep(Step):
+class ShaderKernel(CompiledKernel):
     """A kernel that the device's own compiler makes from WGSL."""
 
     written: dict = {}  # (a kernel's text, features): its number

@@ -9,7 +9,7 @@ from ...compiler.tile import arrange, split
 from ..cpu.code import Code
 from .claims import claims
 from .host import HostStep
-from .step import Module, Modules, ShaderStep
+from .step import Module, Modules, ShaderKernel
 from .templates.tiled import Epilogue, Prologue
 
 
@@ -25,7 +25,7 @@ class Shaders(Target):
         return [untiled(part) for part in split(arrange(kernel), scratch)]
 
     def step(self, kernel: Kernel, scalars: dict):
-        return ShaderStep(kernel, scalars, self.features, self.bindings)
+        return ShaderKernel(kernel, scalars, self.features, self.bindings)
 
     def claim(self, node):
         found = self.claims.get(node.op)

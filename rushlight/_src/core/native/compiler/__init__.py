@@ -26,10 +26,10 @@ def activate(*modules):
     if not enabled():
         return False
     from .build import build
-    from .declarations import Program
+    from .declarations import NativeProgram
     from .publish import publish
 
-    program = Program(modules)
+    program = NativeProgram(modules)
     try:
         addresses = build(program)
     except RuntimeError as error:

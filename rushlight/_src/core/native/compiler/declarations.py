@@ -155,7 +155,7 @@ class Constants:
         return f"getelementptr (i8, ptr @objects, i64 {8 * self.slot(*description)})"
 
 
-class Program:
+class NativeProgram:
     """All that is compiled together: modules, their native classes and functions, and the constants they share."""
 
     def __init__(self, modules):

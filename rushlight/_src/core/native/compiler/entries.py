@@ -9,7 +9,7 @@ from .calls import call
 from .declarations import Parameter
 from .expressions import choose, item
 from .fields import write_reference
-from .function import Function
+from .function import FunctionCompiler
 from .types import ARGS, I64, NONE, OBJECT, PERMANENT, TUPLE, Value
 
 NOARGS, ONE, FAST = 4, 8, 128  # METH_NOARGS, METH_O, METH_FASTCALL
@@ -74,7 +74,7 @@ def _function(program, declared, symbol, parameters, result, emit):
         symbol=symbol, parameters=parameters, result=result, inline=False, owner=declared.owner, node=declared.node,
         name=declared.name
     )
-    return Function(program, declared.module, signature, {}, ()).compile_entry(emit)
+    return FunctionCompiler(program, declared.module, signature, {}, ()).compile_entry(emit)
 
 
 def _self(declared):

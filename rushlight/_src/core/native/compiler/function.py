@@ -21,7 +21,7 @@ from .variables import Variables
 MOST_RUNS = 10  # of the first kind; each teaches something in all but contrived functions
 
 
-class Function(References, Variables, Conversions):
+class FunctionCompiler(References, Variables, Conversions):
     """One function being compiled.
 
     Compilation runs until nothing new is learned about the locals: their types, and which of them only ever hold
@@ -163,7 +163,7 @@ def compile_function(program, module, declaration):
     names = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name))
     assigned = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     for _ in range(MOST_RUNS):
-        attempt = Function(program, module, declaration, learned, assigned)
+        attempt = FunctionCompiler(program, module, declaration, learned, assigned)
         text = attempt.compile(body)
         found = _learn(attempt)
         if found == learned:
@@ -171,7 +171,7 @@ def compile_function(program, module, declaration):
                 return text
             break
         learned = found
-    last = Function(program, module, declaration, learned, assigned)
+    last = FunctionCompiler(program, module, declaration, learned, assigned)
     last.final = True
     return last.compile(body)
 

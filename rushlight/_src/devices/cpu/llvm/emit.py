@@ -10,7 +10,7 @@ from ....core.dtypes import bool_
 from ....core.expr import Expr, add, const, extent_of, plain, terms, total
 from ....core.failures import DIVIDED_BY_ZERO, OUT_OF_RANGE
 from ....compiler import math
-from ....compiler.kernel import Kernel, Stage, scalar_inputs
+from ....compiler.kernel import Kernel, KernelStage, scalar_inputs
 from . import scalars
 from .builder import Module, constant, constant_vector, zero
 from .scalars import COMPUTED, STORED
@@ -233,7 +233,7 @@ class Emitter:
             out += self.within(c, lambda: self.accumulate(stage, values[k * count:(k + 1) * count]))
         return out
 
-    def row_stage(self, stage: Stage):
+    def row_stage(self, stage: KernelStage):
         """A stage whose last loop is vectorised (none: scalar code); its results are scalars afterwards."""
         self.hoist(stage, stage.loops)
         if not stage.loops or self.kernel.serial:

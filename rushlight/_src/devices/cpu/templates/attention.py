@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ....ops import dropping
 from ..llvm import pool
 from . import dropout, few, flash, flash_backward
-from .contraction import Contraction, Step, numbers, tile_numbers
+from .contraction import Contraction, KernelCall, numbers, tile_numbers
 from .scores import numbers_of, tile_of
 from .softmax import LOG2E
 
@@ -136,7 +136,7 @@ def _forward(p, threads):
         **drop_slots(p)}
     sources = {name: ("pointer", name, 0) for name in ("q", "k", "v", "out", "lse")} | shared_sources(p)
     units = p.batch * p.heads * chunks
-    step = Step(kernel, units, 1, filled(flash.SLOTS, sources, slots, p))
+    step = KernelCall(kernel, units, 1, filled(flash.SLOTS, sources, slots, p))
     return Contraction((step,), {"scratch": layout.bytes * threads})
 
 
@@ -183,7 +183,7 @@ def _backward(p, threads):
         **{f"{name}_bytes": size for name, size in sizes.items()}, **mask_strides(p), **drop_slots(p),
         **strides(p, ("q", "k", "v", "out", "grad", "grad_q", "grad_k", "grad_v"), kind.element.bytes)}
     sources = {name: ("pointer", name, 0) for name in flash_backward.POINTERS} | shared_sources(p)
-    step = Step(kernel, p.batch * shared_heads, 1, filled(flash_backward.SLOTS, sources, slots, p))
+    step = KernelCall(kernel, p.batch * shared_heads, 1, filled(flash_backward.SLOTS, sources, slots, p))
     return Contraction((step,), {"scratch": layout.bytes * threads})
 
 

@@ -7,8 +7,8 @@ from ..llvm import jit
 from ..llvm.builder import zero
 from ..llvm.types import vector
 from . import pack
-from .contraction import ELEMENTS, Step, numbers, written_slots
-from .elements import APART, SAME, Computed, Layout, Strided, distance
+from .contraction import ELEMENTS, KernelCall, numbers, written_slots
+from .elements import APART, SAME, Computed, PrologueLayout, Strided, distance
 from .units import Units
 
 SLACK = 4096     # bytes that may be read past the last image
@@ -35,7 +35,7 @@ def image_kernel(element, numbers, pixels, computed=None):
     """The kernel that writes padded images in blocks of channels, one (image, block) a unit; returns its address.
 
     `pixels` tells how neighbours along the width lie: SIDE_BY_SIDE, EVERY_OTHER element, or FAR. `computed` is the
-    Layout that images are computed by, if they are; channels are its lanes.
+    PrologueLayout that images are computed by, if they are; channels are its lanes.
     """
     key = f"channel image {element} {numbers} {pixels} {computed and computed.key}"
     return jit.build(key, lambda: _image_text(element, numbers, pixels, computed), ["image"])["image"]
@@ -169,7 +169,7 @@ class ChannelImage:
     def compute(self, prologue, parts):
         """Computes the images by a Prologue from parts with these strides, (batch, channel, depth, height, width)."""
         self.parts = parts
-        self.computed = Layout(prologue, tuple((distance(part[1]), distance(part[4])) for part in parts))
+        self.computed = PrologueLayout(prologue, tuple((distance(part[1]), distance(part[4])) for part in parts))
 
     @property
     def plane(self):
@@ -194,7 +194,7 @@ class ChannelImage:
         return ((z * self.rows[1] + y) * self.rows[2] + x) * self.pixel
 
     def step(self, target, start, images, threads):
-        """The Step that writes some images, from number `start` on, into a temporary."""
+        """The KernelCall that writes some images, from number `start` on, into a temporary."""
         strides = self.strides
         pixels = {1: SIDE_BY_SIDE, 2: EVERY_OTHER}.get(strides[4], FAR)
         pixels = SIDE_BY_SIDE if self.spatial[2] == 1 and strides[1] != 1 else pixels
@@ -215,7 +215,7 @@ class ChannelImage:
             slots.update({f"part{k}_{name}": stride * dtype.itemsize for name, stride in zip(PART_STRIDES, part)})
         grain = max(1, min(65536 // self.plane, images * planes // (4 * threads)))
         kernel = image_kernel(self.element, self.kind, pixels, self.computed)
-        return Step(kernel, images * planes, grain,
+        return KernelCall(kernel, images * planes, grain,
                     written_slots(IMAGE_SLOTS + part_slots(self.computed)[0], slots, sources))
 
 

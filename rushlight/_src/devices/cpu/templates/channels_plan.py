@@ -11,7 +11,7 @@ from ..llvm.features import host
 from . import channels
 from .blocked import ALONG, APART
 from .channels_image import MOST_MIXED, SLACK, image_of
-from .contraction import Contraction, Step, numbers, table, written_slots
+from .contraction import Contraction, KernelCall, numbers, table, written_slots
 from .tune import pick
 
 _IMAGE_BYTES = 6 << 20       # images made at a time: they are read again before they leave the cache
@@ -117,7 +117,8 @@ class ChannelProduct:
         kernel = channels.weight_kernel(replace(image.kind, element=image.element), self.tile.vectors, order)
         sources = {"weights": ("pointer", "weight", 0), "packed": ("temp", self.packed, 0)}
         grain = max(1, 16384 // (self.depth * self.width))
-        return Step(kernel, self.c.groups * self.panels, grain, written_slots(channels.WEIGHT_SLOTS, slots, sources))
+        return KernelCall(kernel, self.c.groups * self.panels, grain,
+                          written_slots(channels.WEIGHT_SLOTS, slots, sources))
 
     def blocks(self, tiles):
         """(block_tiles, block_panels, block_depth) of a unit of work among so many tiles."""
@@ -180,7 +181,7 @@ class ChannelProduct:
         sources = {"weights": ("temp", self.packed, 0), "image": ("temp", "image", 0),
                    "scratch": ("temp", "scratch", 0),
                    "out": ("pointer", product.operand, place)}
-        return Step(kernel, c.groups * tile_blocks * panel_blocks, 1,
+        return KernelCall(kernel, c.groups * tile_blocks * panel_blocks, 1,
                     written_slots(channels.SLOTS, slots, sources) + epilogue.slots)
 
     def k_offsets(self):

@@ -15,7 +15,7 @@ from ..llvm.features import host
 from ..llvm.types import i64, ptr
 from . import pack
 from .channels_image import MOST_MIXED, SLACK, ChannelImage, image_of
-from .contraction import Contraction, Step, numbers, table, written_slots
+from .contraction import Contraction, KernelCall, numbers, table, written_slots
 from .tune import pick
 from .units import Units
 
@@ -241,7 +241,7 @@ class ChannelWeights:
         kernel = weight_kernel(self.kind, x.element, (self.rows, self.vectors), step[2],
                                len(taps) if len(taps) <= MOST_MIXED else 0)
         steps = (x.step("x image", 0, c.batch, self.threads), y.step("y image", 0, c.batch, self.threads),
-                 Step(kernel, c.groups * panel_units * block_units, 1, written_slots(SLOTS, slots, sources)))
+                 KernelCall(kernel, c.groups * panel_units * block_units, 1, written_slots(SLOTS, slots, sources)))
         # the last panel may read planes of channels that are not there
         spare = self.vectors * y.plane + SLACK
         temporaries = {"x image": c.batch * x.bytes + SLACK, "y image": c.batch * y.bytes + spare,

@@ -193,7 +193,7 @@ def table(offsets, keep):
 
 
 @dataclass(frozen=True)
-class Step:
+class KernelCall:
     """One kernel call: `kernel(slots, begin, end, worker)` over `extent` units in chunks of `grain`.
 
     `fills`: the temporary of which it writes all, as a function of its other slots alone, and which no other step

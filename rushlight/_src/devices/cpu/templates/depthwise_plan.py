@@ -2,7 +2,7 @@
 
 from ..llvm.features import host
 from . import depthwise, depthwise_last
-from .contraction import ELEMENTS, Contraction, Step, numbers, written_slots
+from .contraction import ELEMENTS, Contraction, KernelCall, numbers, written_slots
 
 MOST_TAPS = 49   # written out one by one
 FEW_TAPS = 25    # so many pay for wider images too
@@ -79,7 +79,7 @@ class Depthwise:
         slots = self.slots()
         outputs = slots["out_height"] * slots["out_width"] * planes
         grain = max(1, min(16384 // outputs, units // (4 * self.threads)))
-        return Contraction((Step(kernel, units, grain, written_slots(depthwise.SLOTS, slots, sources) + extra),), {})
+        return Contraction((KernelCall(kernel, units, grain, written_slots(depthwise.SLOTS, slots, sources) + extra),), {})
 
 
 def pays_with_channels_last(dtype, channels):
@@ -112,7 +112,7 @@ class DepthwiseLast:
         blocks = -(-c.groups // lanes)
         own = {"channels": c.groups, "channel": c.w[0] * size, "row": c.w[3] * size, "column": c.w[4] * size}
         packed = {"weights": ("pointer", "weight", 0), "packed": ("temp", "packed", 0)}
-        steps = [Step(depthwise_last.pack_kernel(self.element, c.kernel[1:], lanes), blocks, blocks,
+        steps = [KernelCall(depthwise_last.pack_kernel(self.element, c.kernel[1:], lanes), blocks, blocks,
                       written_slots(depthwise_last.PACK_SLOTS, own, packed), fills="packed")]
         steps += [self.step(one, epilogue) for one in self.products]
         return Contraction(tuple(steps), {"packed": blocks * c.kernel[1] * c.kernel[2] * lanes * 4})
@@ -133,4 +133,4 @@ class DepthwiseLast:
         units = c.batch * blocks
         work = one.out[2] * c.groups * taps.height
         grain = max(1, min(-(-65536 // work), -(-units // (4 * self.threads))))
-        return Step(kernel, units, grain, written_slots(depthwise_last.SLOTS, slots, sources) + epilogue.slots)
+        return KernelCall(kernel, units, grain, written_slots(depthwise_last.SLOTS, slots, sources) + epilogue.slots)

@@ -28,8 +28,8 @@ PAGE, FAR = 4096, 1024  # bytes: beyond a page the processor guesses nothing
 def dot_kernel(numbers, out, rows, columns, table, epilogue, computed=None):
     """The kernel that computes blocks of C by tiles of rows x columns dot products; returns its address.
 
-    `table`: the columns of B are at byte offsets that a table gives, else a stride apart. `computed`: the Layout that B
-      is computed by, if it is.
+    `table`: the columns of B are at byte offsets that a table gives, else a stride apart. `computed`: the
+      PrologueLayout that B is computed by, if it is.
     """
     key = f"dot {numbers} {out} {rows} {columns} {table} {epilogue.key} {computed and computed.key}"
     return jit.build(key, lambda: _dot_text(numbers, out, rows, columns, table, epilogue, computed), ["dot"])["dot"]

@@ -145,7 +145,7 @@ class Prologue:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PrologueLayout:
     """A Prologue for parts that lie so: for each a (distance across lanes, distance along k)."""
 
     prologue: Prologue
@@ -158,7 +158,7 @@ class Layout:
 
 
 class Computed(Elements):
-    """Elements computed by a Layout's prologue; `places` are a Strided of each part."""
+    """Elements computed by a PrologueLayout's prologue; `places` are a Strided of each part."""
 
     def __init__(self, b, numbers, layout, places):
         super().__init__(b, numbers)

@@ -14,13 +14,13 @@ from . import dropout, few, pack
 from .blocked import KERNEL
 from .elements import Strided
 from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
-from .scores import Block, write_scores, write_values
+from .scores import ScoreBlock, write_scores, write_values
 from .softmax import LN2, MINUS_INFINITY, any_allowed, logarithm, mask_of, write_row
 
 
 def block_of(numbers):
-    """The Block of the forward pass."""
-    return Block(32, 352) if numbers.tiles else Block(48, 192)
+    """The ScoreBlock of the forward pass."""
+    return ScoreBlock(32, 352) if numbers.tiles else ScoreBlock(48, 192)
 
 
 RAGGED = ("q_starts", "k_starts")  # where each sequence begins, and the last one ends, of sequences that lie end to end

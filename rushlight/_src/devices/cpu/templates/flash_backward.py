@@ -16,7 +16,7 @@ from .dropout import kept_lanes
 from .elements import Strided
 from .flash import RAGGED, sequence
 from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
-from .scores import Block, write_products, write_scores, write_turned_products
+from .scores import ScoreBlock, write_products, write_scores, write_turned_products
 from .softmax import LOG2E, any_allowed, mask_of, power_of_two
 
 # Strides are in bytes; "scale" and "log_scale" are floats' bits: the scale of scores, plain and in units of log 2.
@@ -34,8 +34,8 @@ POINTERS = ("q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "gr
 
 
 def block_of(numbers):
-    """The Block of the gradients."""
-    return Block(64, 192) if numbers.tiles else Block(48, 192)
+    """The ScoreBlock of the gradients."""
+    return ScoreBlock(64, 192) if numbers.tiles else ScoreBlock(48, 192)
 
 
 def flash_backward_kernel(numbers, variant, score_tile, size_tile, value_tile):

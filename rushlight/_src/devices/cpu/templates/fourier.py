@@ -17,7 +17,7 @@ from ..llvm.features import host
 from ..llvm.scalars import STORED
 from ..llvm.types import i64, vector
 from .butterfly import alternating, minus, parted, plus, reversed_lanes, times
-from .contraction import Contraction, Step, table, written_slots
+from .contraction import Contraction, KernelCall, table, written_slots
 from .stockham import factors, stage_rows, stages, write_stages
 from .units import Units
 
@@ -83,7 +83,8 @@ def _planned(p, threads):
                 "size": p.size, "half": p.size // 2, "length": length, "span": span}
     kernel = fourier_kernel(p.dtype, packed, turned, p.given, p.made, p.inverse, beside > 1, kinds)
     sources = {"scratch": ("temp", "scratch", 0), "x": ("pointer", "x", 0), "y": ("pointer", "y", 0)}
-    step = Step(kernel, p.outer * blocks, max(1, 4096 // (p.size * beside)), written_slots(SLOTS, numbers, sources))
+    step = KernelCall(kernel, p.outer * blocks, max(1, 4096 // (p.size * beside)),
+                      written_slots(SLOTS, numbers, sources))
     return Contraction((step,), {"scratch": 4 * plane * threads}, tuple(keep))
 
 

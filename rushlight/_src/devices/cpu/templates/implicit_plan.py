@@ -7,7 +7,7 @@ import numpy as np
 
 from ..llvm.features import host
 from . import image, image_turned, implicit
-from .contraction import ELEMENTS, Contraction, Step, numbers, table, written_slots
+from .contraction import ELEMENTS, Contraction, KernelCall, numbers, table, written_slots
 from .image import SLACK, is_contiguous
 from .registers import register_tile
 from .tune import pick
@@ -121,7 +121,7 @@ class Builder:
         return tiles * rows * vectors * depth / 2
 
     def _add(self, kernel, extent, grain, names, slots, sources, extra=()):
-        self.steps += (Step(kernel, extent, grain, written_slots(names, slots, sources) + extra),)
+        self.steps += (KernelCall(kernel, extent, grain, written_slots(names, slots, sources) + extra),)
 
     def add_image(self, start):
         """The step that writes padded, split images from number `start` on into the temporary "<operand> image"."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..llvm import tiles
 from . import implicit_tiled, tiled
-from .contraction import Step, table, tile_numbers, written_slots
+from .contraction import KernelCall, table, tile_numbers, written_slots
 from .implicit_plan import Builder
 from .registers import register_tile
 
@@ -116,7 +116,7 @@ class TiledBuilder(Builder):
         units = self.c.groups * group_tiles
         self.temporaries["weights"] = units * self._tile_bytes
         sources = {"weights": ("pointer", "weight", 0), "packed": ("temp", "weights", 0)}
-        step = Step(kernel, units, max(1, 16384 // (rows * one.channels * kernel_taps)),
+        step = KernelCall(kernel, units, max(1, 16384 // (rows * one.channels * kernel_taps)),
                     written_slots(implicit_tiled.WEIGHT_SLOTS, slots, sources), fills="weights")
         self.steps += (step,)
 

@@ -16,8 +16,8 @@ from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, renam
 from .registers import FEW, register_tile
 from .tune import pick, planned
 from .blocked import ACROSS, ALONG, BATCH_DIMS, PACKED, TABLE, layout
-from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, numbers, tile_numbers, unpaired, written_slots
-from .elements import Layout, Prologue, distance
+from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, KernelCall, numbers, tile_numbers, unpaired, written_slots
+from .elements import Prologue, PrologueLayout, distance
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def parts_plan(p, kind, epilogue, threads, computed=(None, None)):
     sources = {"partial": ("temp", "parts", 0), "c": ("pointer", "c", 0)}
     kernel = combine.combine_kernel(kind, out, epilogue)
     grain = max(1, 16384 // p.columns)
-    steps.append(Step(kernel, p.rows, grain, written_slots(combine.SLOTS, slots, sources) + epilogue.slots))
+    steps.append(KernelCall(kernel, p.rows, grain, written_slots(combine.SLOTS, slots, sources) + epilogue.slots))
     return Contraction(tuple(steps), temporaries)
 
 
@@ -234,7 +234,7 @@ def rounding_step(kind, out, rows, columns, source, target):
     """The step that converts a matrix of sums into the type of the output; `source` and `target` are slots."""
     slots = {"parts": 1, "part_bytes": 0, "columns": columns, "c_row": columns * out.bytes}
     kernel = combine.combine_kernel(kind, out, NO_EPILOGUE)
-    return Step(kernel, rows, max(1, 16384 // columns),
+    return KernelCall(kernel, rows, max(1, 16384 // columns),
                 written_slots(combine.SLOTS, slots, {"partial": source, "c": target}))
 
 
@@ -406,7 +406,8 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
         sources["b"] = ("temp", "packed", 0)
     names = blocked.SLOTS + blocked.part_slots("a", layouts[0])[0] + blocked.part_slots("b", layouts[1])[0]
     units = batches * row_blocks * column_blocks
-    steps.append(Step(kernel, units, grain(p, units, threads), written_slots(names, slots, sources) + epilogue.slots))
+    steps.append(KernelCall(kernel, units, grain(p, units, threads),
+                            written_slots(names, slots, sources) + epilogue.slots))
     return Contraction(tuple(steps), temporaries, () if b_offsets is None else (b_offsets,))
 
 
@@ -429,11 +430,12 @@ def _lies_well(p, kind, choice, a_layout, computed):
 
 
 def _layouts(p, computed):
-    """How the parts of A and B lie: (a Layout or None, a Layout or None)."""
+    """How the parts of A and B lie: (a PrologueLayout or None, a PrologueLayout or None)."""
     found = []
     for prologue, parts, lane in ((computed[0], p.a_parts, -3), (computed[1], p.b_parts, -2)):
         k = -5 - lane
-        found.append(prologue and Layout(prologue, tuple((distance(part[lane]), distance(part[k])) for part in parts)))
+        found.append(prologue and PrologueLayout(prologue, tuple((distance(part[lane]), distance(part[k]))
+                                                                 for part in parts)))
     return tuple(found)
 
 
@@ -487,7 +489,7 @@ def dot_plan(p, kind, epilogue, threads, b_offsets=None, computed=None):
     units = batches * row_blocks * column_blocks
     sources = {name: ("pointer", name, 0) for name in "abc"} | _place_parts(p, (None, computed), slots)
     names = dot.SLOTS + blocked.part_slots("b", layout)[0]
-    step = Step(kernel, units, grain(p, units, threads), written_slots(names, slots, sources) + epilogue.slots)
+    step = KernelCall(kernel, units, grain(p, units, threads), written_slots(names, slots, sources) + epilogue.slots)
     return Contraction((step,), {}, () if b_offsets is None else (b_offsets,))
 
 
@@ -519,7 +521,7 @@ def _pack_step(p, kind, b_layout, choice, slots, temporaries, computed, places):
     kernel = blocked.pack_kernel(kind, b_layout, choice.vectors, computed)
     sources = {"b": ("pointer", "b", 0)} | places | {"packed": ("temp", "packed", 0)}
     names = blocked.PACK_SLOTS + blocked.part_slots("b", computed)[0]
-    step = Step(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), written_slots(names, own, sources),
+    step = KernelCall(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), written_slots(names, own, sources),
                 fills="packed")
     temporaries["packed"] = batches * panels * panel_bytes + 4096
     matrix = 0 if shared_by_all else panels * panel_bytes

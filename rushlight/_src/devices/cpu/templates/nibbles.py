@@ -15,7 +15,7 @@ from ..llvm.features import host
 from ..llvm.scalars import STORED
 from ..llvm.types import f32, i8, i32, vector
 from . import nibbles_digits, nibbles_tiled
-from .contraction import Contraction, Step, tile_numbers, written_slots
+from .contraction import Contraction, KernelCall, tile_numbers, written_slots
 from .nibbles_words import AHEAD, BLOCK, POINTERS, SLOTS, fetch_scales, meant, pairs
 from .units import Units
 
@@ -58,22 +58,22 @@ def _plan(p, threads):
         row = nibbles_digits.row_bytes(p.depth, slots["groups"])
         own = {name: slots[name] for name in ("depth", "group", "groups")} | {"row_bytes": row}
         places = {"x": sources["x"], "digits": ("temp", "digits", 0)}
-        steps.append(Step(nibbles_digits.digit_kernel(), p.rows, p.rows,
+        steps.append(KernelCall(nibbles_digits.digit_kernel(), p.rows, p.rows,
                           written_slots(nibbles_digits.DIGIT_SLOTS, own, places)))
         held = {**sources, "scratch": ("temp", "digits", 0)}
         for count in (nibbles_digits.BLOCKS // p.rows, 1):
             units = (whole - slots["first"]) // count
             if units:
-                steps.append(Step(nibbles_digits.product_kernel(p.rows, count), units, max(1, grain // count),
+                steps.append(KernelCall(nibbles_digits.product_kernel(p.rows, count), units, max(1, grain // count),
                                   written_slots(SLOTS, {**slots, "scratch_bytes": row}, held)))
                 slots["first"] += units * count
         temporaries["digits"] = p.rows * row
     elif whole and p.dtype == "bfloat16" and tile_numbers("bfloat16"):
         kernel = nibbles_tiled.few_kernel(p.rows) if p.rows <= nibbles_tiled.FEW else nibbles_tiled.many_kernel()
-        steps.append(Step(kernel, whole, grain, written_slots(SLOTS, slots, sources)))
+        steps.append(KernelCall(kernel, whole, grain, written_slots(SLOTS, slots, sources)))
         slots["first"] = whole
     if blocks > slots["first"]:
-        steps.append(Step(nibbles_kernel(p.dtype, rows), blocks - slots["first"], grain,
+        steps.append(KernelCall(nibbles_kernel(p.dtype, rows), blocks - slots["first"], grain,
                           written_slots(SLOTS, slots, sources)))
     return Contraction(tuple(steps), temporaries)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..llvm.features import host
 from . import depthwise_plan, pixels, pixels_image, pixels_weights, tiled
-from .contraction import ELEMENTS, Contraction, Step, numbers, table, tile_numbers, written_slots
+from .contraction import ELEMENTS, Contraction, KernelCall, numbers, table, tile_numbers, written_slots
 from .portions import round_up
 from .registers import register_tile
 from .tune import pick
@@ -237,7 +237,7 @@ class PixelPlan:
         sources = {"x": ("pointer", self.operand, start * batch), "image": ("temp", "image", 0)}
         units = count * c.groups * math.prod(self.phases) * math.prod(self.shape[:2])
         grain = max(1, min(16384 // slots["row_bytes"], units // (4 * self.threads)))
-        return Step(pixels_image.image_kernel(self.kind, whole), units, grain,
+        return KernelCall(pixels_image.image_kernel(self.kind, whole), units, grain,
                     written_slots(pixels_image.SLOTS, slots, sources))
 
     # --- weights ------------------------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ class PixelPlan:
         units = self.c.groups * self.panels
         self.temporaries["weights"] = units * self.panel_bytes + 64
         given = {"weights": ("pointer", "weight", 0), "packed": ("temp", "weights", 0)}
-        return Step(kernel, units, max(1, 16384 // (self.width * self.channels * max(1, len(targets)))),
+        return KernelCall(kernel, units, max(1, 16384 // (self.width * self.channels * max(1, len(targets)))),
                     written_slots(pixels_weights.SLOTS, slots, given), fills="weights")
 
     @property
@@ -419,6 +419,6 @@ class PixelPlan:
         sources = {"weights": ("temp", "weights", self.starts[number]), "image": image,
                    "out": ("pointer", one.operand, one.first * self.out.bytes + start * slots["out_batch"])}
         units = self.c.groups * slots["panel_blocks"] * slots["tile_blocks"]
-        return Step(kernel, units, 1 if self.c.groups == 1 else max(1, units // (8 * self.threads)),
+        return KernelCall(kernel, units, 1 if self.c.groups == 1 else max(1, units // (8 * self.threads)),
                     written_slots(pixels.SLOTS, slots, sources) + epilogue.slots)
 

@@ -13,7 +13,7 @@ from .tune import pick
 
 
 @dataclass(frozen=True)
-class Block:
+class ScoreBlock:
     """So many queries against so many keys: scores that stay in the caches. Multiples of every tile's rows and
     width."""
 

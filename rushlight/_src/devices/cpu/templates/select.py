@@ -15,7 +15,7 @@ from ..llvm.scalars import STORED
 from ..llvm.types import i32, i64, vector
 from . import radix
 from .blocked import KERNEL, Slots
-from .contraction import Contraction, Step, written_slots
+from .contraction import Contraction, KernelCall, written_slots
 from .entries import LAST, entry, is_wide, ordered, place_of
 from .radix import padding, write_sort
 
@@ -61,7 +61,7 @@ def _planned(p, threads):
     slots["scratch_bytes"] = slots["counts_at"] + radix.COUNTS_BYTES
     kernel = selection_kernel(p.dtype, p.descending, limited)
     sources = {"scratch": ("temp", "scratch", 0), **{name: ("pointer", name, 0) for name in ("x", "values", "places")}}
-    step = Step(kernel, p.rows, max(1, 4096 // p.size), written_slots(SLOTS, slots, sources))
+    step = KernelCall(kernel, p.rows, max(1, 4096 // p.size), written_slots(SLOTS, slots, sources))
     return Contraction((step,), {"scratch": slots["scratch_bytes"] * threads})
 
 

@@ -3,7 +3,7 @@ of."""
 
 from dataclasses import dataclass, replace
 
-from .contraction import Contraction, Epilogue, Step, written_slots
+from .contraction import Contraction, Epilogue, KernelCall, written_slots
 from .matmul import Matmul, plan_matmul
 
 
@@ -54,7 +54,7 @@ class Sequence:
 
     def kernel(self, address, extent, names, numbers, sources, grain=1):
         """A kernel's call, with slots in its order of names."""
-        self.steps.append(Step(address, extent, grain, written_slots(names, numbers, sources)))
+        self.steps.append(KernelCall(address, extent, grain, written_slots(names, numbers, sources)))
 
     def product(self, c, a, b, rows, columns, depth, epilogue=SUBTRACTED):
         """c -= a @ b, or what another epilogue makes of the sums."""

@@ -26,7 +26,7 @@ def factors(n):
     return found if n == 1 else None
 
 
-class Stage:
+class RadixStage:
     """One stage: its kind (radix, s or WIDE), m and s; `table`: what it multiplies with, as it is read; `places`: where
     results go, for those that are scattered."""
 
@@ -50,7 +50,7 @@ def stages(n, s, lanes, dtype):
     found, left = [], n
     for r in factors(n):
         left //= r
-        found.append(Stage(r, left, s, lanes, dtype))
+        found.append(RadixStage(r, left, s, lanes, dtype))
         s *= r
     return found
 

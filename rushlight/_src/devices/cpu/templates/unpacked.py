@@ -5,7 +5,7 @@ from ....core.expr import guess
 from ..llvm import tiles
 from ..llvm.features import host
 from . import blocked, direct, stream, stream_tiled
-from .contraction import ELEMENTS, Contraction, Step, tile_numbers, written_slots
+from .contraction import ELEMENTS, Contraction, KernelCall, tile_numbers, written_slots
 from .portions import ALONE, NO_BATCH, batch_slots, grain, product, round_up, work
 from .registers import register_tiles
 from .tune import pick
@@ -51,7 +51,7 @@ def stream_plan(p, kind, epilogue, threads):
         sources["scratch"] = ("const", 0)
     temporaries = {} if epilogue.emit is None else {"scratch": slots["scratch_bytes"] * threads}
     units = batches * blocks
-    return Contraction((Step(kernel, units, grain(p, units, threads),
+    return Contraction((KernelCall(kernel, units, grain(p, units, threads),
                              written_slots(stream.SLOTS, slots, sources) + epilogue.slots),), temporaries)
 
 
@@ -86,7 +86,7 @@ def direct_plan(p, kind, epilogue, threads):
     kernel = direct.direct_kernel(kind, out, rows, vectors, p.a[-1] == 1, p.b[-1] != 1, epilogue)
     units = product(p.batch)
     sources = {name: ("pointer", name, 0) for name in "abc"}
-    return Contraction((Step(kernel, units, grain(p, units, threads),
+    return Contraction((KernelCall(kernel, units, grain(p, units, threads),
                              written_slots(direct.SLOTS, slots, sources) + epilogue.slots),), {})
 
 
@@ -113,7 +113,7 @@ def tiled_stream_plan(p, epilogue, threads):
     sources = {"b": ("pointer", "b", 0), "packed": ("temp", "packed", 0), "c": ("pointer", "c", 0),
                "scratch": ("temp", "scratch", 0)}
     units = -(-p.columns // down)
-    steps = (Step(pack, panels, 1, written_slots(blocked.PACK_SLOTS, own, places)),
-             Step(stream_tiled.stream_kernel(kind, out, vectors, down, epilogue), units, grain(p, units, threads),
+    steps = (KernelCall(pack, panels, 1, written_slots(blocked.PACK_SLOTS, own, places)),
+             KernelCall(stream_tiled.stream_kernel(kind, out, vectors, down, epilogue), units, grain(p, units, threads),
                   written_slots(stream_tiled.SLOTS, slots, sources) + epilogue.slots))
     return Contraction(steps, {"packed": panels * panel_bytes + 4096, "scratch": slots["scratch_bytes"] * threads})

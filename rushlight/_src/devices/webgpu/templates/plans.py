@@ -15,7 +15,7 @@ from .tiled import Epilogue, Tiled, tile_for
 
 
 @dataclass(frozen=True)
-class Step:
+class CompiledKernel:
     """A launch of a module: ``operands`` are named in the order of its buffers, ``numbers`` follow."""
 
     kernel: int
@@ -61,7 +61,7 @@ class Templates:
         beside = *(o.name for o in epilogue.operands), *(s.name for s in epilogue.further)
         units = batch * -(-sizes[0] // tile.size) * -(-sizes[1] // tile.size)
         kernel = self.module(shape, left, right, epilogue, tile)
-        return Contraction((Step(kernel, units, (*operands, *beside), (*sizes, *numbers)),))
+        return Contraction((CompiledKernel(kernel, units, (*operands, *beside), (*sizes, *numbers)),))
 
     def plan_matmul(self, p, epilogue=None, a_from=None, b_from=None) -> Contraction:
         """A product of strided matrices."""
