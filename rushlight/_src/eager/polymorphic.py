@@ -91,7 +91,7 @@ class SeenCalls:
     """Calls of one form: the keys of a few of them, and their polymorphic plans."""
 
     def __init__(self):
-        self.examples, self.polymorphic, self.served = [], [], 0
+        self.examples, self.plans, self.served = [], [], 0
 
 
 class PendingCall:
