@@ -83,9 +83,10 @@ class GraphCalls(Part):
             return ROOT
         base = self.machine.recorder.bases[node]
         others = [*node.args, *node.params.values()]
-        if others.count(base) != 1 or any(n is not base for n in nodes_in(others)) or any(self.machine.shape_env.unknown(e)
-                                                                                          for e in expressions_in(
-                                                                                                  others)):
+        if others.count(base) != 1 or any(n is not base
+                                          for n in nodes_in(others)) or any(self.machine.shape_env.unknown(e)
+                                                                            for e in expressions_in(
+                                                                                    others)):
             return None
         inner = self.view(base, root)
 

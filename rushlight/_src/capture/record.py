@@ -347,7 +347,8 @@ class Recorder(Interpreter):
 
     def item(self, tensor: Fake):
         """The only element: a symbol for an int, a weak tensor for a float."""
-        if (self.shape_env is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex or tensor._meta.shape
+        if (self.shape_env is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex
+            or tensor._meta.shape
             and tensor.numel() != 1):
             raise Break("RB003", "item()")
         if tensor.dtype.is_floating_point:
@@ -433,7 +434,8 @@ class Recorder(Interpreter):
         given = node.args, tuple(node.params.values())
         found = list(nodes_in(given))
         if self.shape_env is not None and self.shape_env.unbacked:
-            found += [self.shape_env.unbacked[s] for e in expressions_in(given) for s in e.free if s in self.shape_env.unbacked]
+            found += [self.shape_env.unbacked[s] for e in expressions_in(given) for s in e.free
+                      if s in self.shape_env.unbacked]
         return found
 
     def in_turn(self, nodes) -> list:

@@ -77,8 +77,8 @@ def source_of(node) -> str:
 
 
 class Assumptions(ShapeEnv):
-    """The ShapeEnv of a capture: symbols that are ``unbacked`` have no example, and nothing is decided by them but what is
-    proven or was checked."""
+    """The ShapeEnv of a capture: symbols that are ``unbacked`` have no example, and nothing is decided by them but what
+    is proven or was checked."""
 
     def __init__(self):
         super().__init__()
