@@ -33,7 +33,8 @@ class Context:
     def __getattr__(self, name):
         """What nodes of the graph have, once this is part of one: ``next_functions``, ``name()``, ``register_hook``,
         ``metadata``."""
-        node = self._grad_node and self._grad_node() if not name.startswith("__") and "_grad_node" in self.__dict__ else None
+        node = self._grad_node and self._grad_node() if not name.startswith(
+            "__") and "_grad_node" in self.__dict__ else None
         if node is None or not hasattr(GraphNode, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(node_of(node), name)

@@ -40,7 +40,8 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         state.pack(shadow._grad_node)
     if shadow._grad_node is None:
         shadow._grad_node = constant_node(target)
-    target._grad_node, target._output, target._needs_grad = shadow._grad_node, shadow._output, int(shadow._grad_node is not None)
+    target._grad_node, target._output, target._needs_grad = shadow._grad_node, shadow._output, int(
+        shadow._grad_node is not None)
     target._seen = counter(target).version
     written(target)
     return target
