@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..aot.alias import Recording
 from ..compiler.outline import Outline
 from ..compiler.pipeline import DERIVING, Compilation, outlined, run
-from ..core.expr import INFINITY, Expr, Facts, eq, evaluate, le, logical_not, size
+from ..core.expr import INFINITY, Expr, ShapeEnv, eq, evaluate, le, logical_not, size
 from ..core.interpret import recording, unwound
 from ..core.meta import Meta
 from ..core.native import Tensor
@@ -99,7 +99,7 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
     """An exported program traced with symbols, but for sizes that are ``fixed``."""
     specs = program.graph_signature.input_specs
     trace, drawn = Recording(), default_generator.place
-    facts = Facts({s: n for s, n in point.items() if s not in fixed})
+    shape_env = ShapeEnv({s: n for s, n in point.items() if s not in fixed})
 
     def entered(k, value):
         if not isinstance(value, Tensor):
@@ -108,7 +108,7 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
         varies = any(isinstance(n, Expr) for n in shape) or shape != tuple(value.shape)
         return trace.input(Meta.of(shape, value.dtype, value.device) if varies else value._meta)
 
-    with unwound(), recording(0), facts:
+    with unwound(), recording(0), shape_env:
         entries = [entered(k, value) for k, (value, _) in enumerate(found)]
         nodes = [getattr(one, "node", None) for one in entries]  # before anything is written into them
         metas = [node and node.meta for node in nodes]
@@ -128,7 +128,7 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
             outline = outlined(run(DERIVING, Compilation(name, trace, outputs, stores=stores)))
     into = {store.into for store in stores}
     conditions = [eq(v.wide, fixed[v.symbol]) if v.symbol in fixed else le(2, v.wide) for v in domain.varying]
-    conditions += [c if outcome else logical_not(c) for c, outcome in facts.guards]
+    conditions += [c if outcome else logical_not(c) for c, outcome in shape_env.guards]
     return Traced(outline, tuple(c for c in conditions if isinstance(c, Expr) and c.op != "number"), metas,
                   [name for name, _ in kept], [node in into for node in nodes])
 

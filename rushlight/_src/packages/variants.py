@@ -2,7 +2,7 @@
 
 Templates choose blocks and kernels by sizes.  A plan is made for example sizes with symbols in their place: what comes
 out is launches whose numbers are Exprs, and the conditions under which the template would have come this way
-(``core.expr.Facts``).  Further examples are planned until every point within the bounds is covered.
+(``core.expr.ShapeEnv``).  Further examples are planned until every point within the bounds is covered.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..compiler.items import Generated
 from ..compiler.launch import CONSTANT, Launch
 from ..compiler.memory import ALIGNMENT
 from ..compiler.places import FLAG
-from ..core.expr import REAL, Expr, Facts, evaluate, le, logical_not, size, substitute
+from ..core.expr import REAL, Expr, ShapeEnv, evaluate, le, logical_not, size, substitute
 from ..core.meta import PLAIN, Meta, Size
 from ..devices.cpu.templates.conv import (Convolution, plan_conv, plan_conv_input_grad, plan_pixels,
                                            plan_pixels_input_grad)
@@ -34,9 +34,9 @@ class TooManyVariants(RuntimeError):
     """A step that decides by every single size."""
 
 
-class Planning(Facts):
-    """Facts of a plan: numbers that are not whole are estimates, which decide how fast a result comes, not what it
-    is."""
+class Planning(ShapeEnv):
+    """The ShapeEnv of a plan: numbers that are not whole are estimates, which decide how fast a result comes, not what
+    it is."""
 
     def real(self, symbol: str, a, b):
         return REAL[symbol](evaluate(a, self.hints), evaluate(b, self.hints))
@@ -173,10 +173,10 @@ def variant(item, region: Region, point: dict) -> Variant:
     """The plan of an item for a point, and where in the region it holds."""
     symbols = fresh(region)
     hints = {own: point[s] for s, own in symbols.items() if isinstance(own, Expr)}
-    with Planning(hints) as facts:
+    with Planning(hints) as shape_env:
         launches, temporaries, keep = planned(item, symbols)
     back = {own: s for s, own in symbols.items() if isinstance(own, Expr)}
-    wanted = [c if outcome else logical_not(c) for c, outcome in facts.guards]
+    wanted = [c if outcome else logical_not(c) for c, outcome in shape_env.guards]
     conditions = [*region.conditions(), *(replaced(c, back) for c in wanted)]
     launches = tuple(Launch(launch.kernel, *replaced([launch.extent, launch.grain, launch.slots], back))
                      for launch in launches)
