@@ -26,7 +26,7 @@ def single(array):
 
 def called(name, index, where):
     """(results and gradients as arrays, the devices they lie on) of an operator's sample."""
-    sample = OPS[name].facts["samples"][index]
+    sample = OPS[name].traits["samples"][index]
     rl.manual_seed(0)
     operands = [build(rl, v, lambda a: single(a).to(where)) for v in arguments(name, sample)]
     leaves = [x.requires_grad_() for x in flat(operands) if x.is_floating_point()]

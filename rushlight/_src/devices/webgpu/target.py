@@ -41,8 +41,8 @@ class Shaders(Target):
         step = HostStep(graph, inputs, outputs)
         return step.number, step
 
-    def code(self, launches, outputs, **facts):
-        return Code(encode(launches), outputs, device=self.kind, **facts)
+    def code(self, launches, outputs, **traits):
+        return Code(encode(launches), outputs, device=self.kind, **traits)
 
     def reference(self, kernel: int):
         return ("wgsl", *Modules.made[kernel]) if kernel > 0 else None
