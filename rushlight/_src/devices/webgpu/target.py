@@ -41,8 +41,8 @@ class Shaders(Target):
         step = HostStep(graph, inputs, outputs)
         return step.number, step
 
-    def code(self, launches, outputs, **traits):
-        return Code(encode(launches), outputs, device=self.kind, **traits)
+    def code(self, launches, outputs, **fields):
+        return Code(encode(launches), outputs, device=self.kind, **fields)
 
     def reference(self, kernel: int):
         return ("wgsl", *Modules.made[kernel]) if kernel > 0 else None
