@@ -224,7 +224,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     """The gradients of ``outputs`` with respect to ``inputs``, as a tuple."""
     outputs, inputs = as_tuple(outputs), differentiable(inputs)
     if not inputs:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("grad needs inputs: `inputs` is empty")
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
