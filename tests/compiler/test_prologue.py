@@ -214,6 +214,15 @@ def test_operands_that_stay_near_are_written(prologues, monkeypatch):
     assert not prologues
 
 
+@pytest.mark.parametrize("rows,streams", [(1, True), (4, True), (16, False)])
+def test_few_bytes_of_weights_are_read_once(prologues, monkeypatch, rows, streams):
+    """However small, weights of bytes are not written as floats for hardly any rows."""
+    monkeypatch.setattr(prologue, "LEAST_BYTES", 1 << 20)
+    x, w = torch.randn(rows, 64), torch.randint(-100, 100, (48, 64)).to(torch.int8)
+    same(lambda x, w: F.linear(x, w.to(torch.float32)), (x, w))
+    assert bool(prologues) == streams
+
+
 def test_sizes_that_vary():
     @torch.compile(dynamic=True, fullgraph=True)
     def body(x, g, b, w):

@@ -21,12 +21,14 @@ MOST_NODES = 24  # of a prologue
 MOST_LEAVES = 6  # tensors that it reads
 MOST_DIMENSIONS = 5  # of an operand of a product
 LEAST_BYTES = 1 << 20  # of an operand: less stays in the second cache, and kernels of their own cost more
+NARROWER = 2   # but where so many times fewer bytes are read, once and as they are: weights of bytes by few rows
 LEAST_ROWS = 128  # of a matrix of a batch, where one with all rows could be multiplied instead
 SMALL = 4        # a value this many times smaller than the operand is computed beforehand
 WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
 # bytes that could be moved while an element is rounded to a half, as products of more than FEW rows want it,
 ROUNDED = 3
 FEW = 16
+STREAMED = 4     # rows of products that read a matrix as it lies on every processor
 WHOLE = 2        # or converted from a whole number
 UNSURE = 1.25    # gains that are estimated smaller are left alone
 
@@ -112,7 +114,7 @@ class Prologues:
         if root.op is None or root.op.kind.name != "elementwise" or self.lies(root):
             return None
         readers = self.readers(root)
-        if readers is None or not all(times for times, _ in readers):
+        if readers is None or not all(times for times, *_ in readers):
             return None
         prologue = FusedPrologue(operand, frozenset())
         inside: set = set()
@@ -123,8 +125,8 @@ class Prologues:
         return prologue if self.pays(prologue, root, readers) else None
 
     def readers(self, root: Node):
-        """How often each contraction that reads a value packs it, and whether it wants halves rounded; None where
-        something else reads it too."""
+        """How often each contraction that reads a value packs it, whether it wants halves rounded, and whether it reads
+        them as they lie, for hardly any rows; None where something else reads it too."""
         found, queue = [], [root]
         while queue:
             node = queue.pop()
@@ -134,9 +136,9 @@ class Prologues:
                 if user.op.kind.name == "view":
                     queue.append(user)
                 elif user in self.calls:
-                    rounds = user.op is not P.matmul or guess(user.shape[-2]) > FEW
-                    found += [(self.packings(user, k), rounds or k == 0) for k, arg in enumerate(user.args)
-                              if arg is node]
+                    rows = guess(user.shape[-2]) if user.op is P.matmul else FEW + 1
+                    found += [(self.packings(user, k), rows > FEW or k == 0, rows <= STREAMED and k == 1)
+                              for k, arg in enumerate(user.args) if arg is node]
                 else:
                     return None
         return found
@@ -179,10 +181,11 @@ class Prologues:
         """Whether fewer bytes are moved, work counted as bytes that could be moved meanwhile: all for an element of the
         operand.  What several contractions read is computed again only if that is less than reading it."""
         size, own = guess(product(prologue.operand.shape)), root.dtype.itemsize
-        if size * own < LEAST_BYTES:
-            return False
-        times, rounds = sum(n for n, _ in readers), root.dtype.is_half and any(rounds for _, rounds in readers)
+        times, rounds = sum(n for n, *_ in readers), root.dtype.is_half and any(rounds for _, rounds, _ in readers)
         leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in prologue.reads}
+        streams = times == 1 and all(few for *_, few in readers) and NARROWER * sum(leaves.values()) <= own
+        if size * own < LEAST_BYTES and not streams:
+            return False
         work = sum(map(bytes_of_work, prologue.inside))
         # in the kernel that reduces its rows
         read_anyway = sum(bytes_ for n, bytes_ in leaves.items() if n in self.reduced)
