@@ -36,10 +36,11 @@ APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "nn.modules", "nn.multihead", "nn.utils", "_src.checks", "func.modules", "_src.compiling", "_src.controls",
     "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx",
-    "distributions", "jit", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices", "_dynamo", "ao"))
+    "distributions", "jit", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices", "_dynamo", "ao",
+    "distributed.pipelining.marks"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api",
                                                "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager",
-                                               "_src.compiler", "distributed.functional"))
+                                               "_src.compiler", "distributed.functional", "distributed.pipelining.splitting"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.determinism", "_src.switches", "backends", "cuda", "cpu",
                                                     "accelerator", "distributed", "_src.autograd.anomaly",

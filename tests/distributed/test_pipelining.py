@@ -1,0 +1,168 @@
+"""Models in stages: every schedule trains as one process does; models are cut by marks; batches are split."""
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+from rushlight._src.core.settings import settings
+from rushlight.distributed import pipelining, threads
+from rushlight.distributed.pipelining import orders
+from rushlight.distributed.pipelining.microbatch import merge_chunks, split_args_kwargs_into_chunks
+from rushlight.distributed.pipelining.schedules import get_schedule_class
+
+PATIENCE = datetime.timedelta(seconds=60)
+BATCHES = 4
+
+
+@pytest.fixture(autouse=True)
+def by_meaning():
+    with settings.set(kernels=False, store=False):
+        yield
+
+
+def layers(count):
+    generator = torch.Generator().manual_seed(0)
+    made = [nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(count)]
+    for layer in made:
+        for p in layer.parameters():
+            p.data = torch.randn(p.shape, generator=generator) * 0.4
+    return made
+
+
+def data(step):
+    generator = torch.Generator().manual_seed(step)
+    return torch.randn(8, 6, generator=generator), torch.randn(8, 6, generator=generator)
+
+
+def trained(model, run, steps):
+    optimizer, found = torch.optim.AdamW(model.parameters(), 0.01), []
+    for step in range(steps):
+        optimizer.zero_grad()
+        found.append(run(*data(step)))
+        optimizer.step()
+    return found
+
+
+def alone(count, steps):
+    model = nn.Sequential(*layers(count))
+
+    def run(x, target):
+        loss = nn.functional.mse_loss(model(x), target)
+        loss.backward()
+        return loss.item()
+    return trained(model, run, steps)
+
+
+def in_stages(rank, name, ranks, count, steps):
+    schedule_class = get_schedule_class(name)
+    place = schedule_class.place(ranks, count)
+    every = layers(count)
+    own = [k for k in range(count) if place[k] == rank]
+    stages = [pipelining.PipelineStage(every[k], k, count, torch.device("cpu")) for k in own]
+    given = stages if issubclass(schedule_class, pipelining.schedules.PipelineScheduleMulti) else stages[0]
+    schedule = schedule_class(given, BATCHES, loss_fn=nn.functional.mse_loss)
+
+    def run(x, target):
+        losses = []
+        out = schedule.step(*([x] if 0 in own else []), **({"target": target, "losses": losses}
+                                                          if count - 1 in own else {}))
+        assert (out is not None) == (count - 1 in own) and (out is None or out.shape == x.shape)
+        return sum(loss.item() for loss in losses) / BATCHES
+    found = trained(nn.ModuleList(every[k] for k in own), run, steps)
+    x, _ = data(0)
+    out = schedule.eval(*([x] if 0 in own else []), **({"target": data(0)[1]} if count - 1 in own else {}))
+    return found if count - 1 in own else None, out
+
+
+@pytest.mark.parametrize("name, ranks, count", (
+    ("GPipe", 2, 2), ("1F1B", 3, 3), ("LoopedBFS", 2, 4), ("Interleaved1F1B", 2, 4), ("InterleavedZeroBubble", 2, 4),
+    ("ZBVZeroBubble", 2, 4)))
+def test_losses_are_those_of_one_process(name, ranks, count):
+    """Over 50 steps, to 1e-5."""
+    expected = alone(count, 50)
+    found = [f for f in threads.run(ranks, in_stages, name, ranks, count, 50, timeout=PATIENCE) if f[0] is not None]
+    assert len(found) == 1 and found[0][0] == pytest.approx(expected, abs=1e-5) and found[0][1].shape == (8, 6)
+
+
+def test_orders_do_everything_once():
+    for ranks, batches in ((2, 4), (3, 6), (4, 8)):
+        for halves in (False, True):
+            for rank in range(ranks):
+                found = orders.interleaved(rank, ranks, [rank, rank + ranks], batches, halves)
+                assert len(set(found)) == len(found) == 2 * batches * (3 if halves else 2)
+        found = [a for rank in range(ranks) for a in orders.back_and_forth(rank, ranks, batches)]
+        assert len(set(found)) == len(found) == 2 * ranks * batches * 3
+    assert str(orders.one_forward_one_backward(0, 2, 3)) == "[0F0, 0F1, 0B0, 0F2, 0B1, 0B2]"
+
+
+class Cut(nn.Module):
+    """Its input is read again by the last stage."""
+
+    def __init__(self, mark):
+        super().__init__()
+        self.first, self.second, self.third, self.mark = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6), mark
+        self.register_buffer("shift", torch.ones(6))
+
+    def forward(self, x, *, scale):
+        y = self.first(x).relu()
+        if self.mark:
+            pipelining.pipe_split()
+        y = self.second(y) * scale
+        if self.mark:
+            pipelining.pipe_split()
+        return {"y": self.third(y) + x + self.shift}
+
+
+@pytest.mark.parametrize("mark", [False, True])
+def test_models_are_cut(mark):
+    torch.manual_seed(0)
+    model, x, scale = Cut(mark), torch.randn(8, 6), torch.rand(8, 6)
+    spec = None if mark else {"second": pipelining.SplitPoint.BEGINNING, "third": pipelining.SplitPoint.BEGINNING}
+    pipe = pipelining.pipeline(model, (x[:2],), {"scale": scale[:2]}, split_spec=spec)
+    assert pipe.num_stages == 3
+    assert [sorted(n for n, _ in pipe.get_stage_module(k).named_parameters()) for k in range(3)] == [
+        ["first.bias", "first.weight"], ["second.bias", "second.weight"], ["third.bias", "third.weight"]]
+    expected = model(x, scale=scale)["y"]
+    expected.square().mean().backward()
+
+    def member(rank):
+        stage = pipe.build_stage(rank, torch.device("cpu"))
+        schedule = pipelining.ScheduleGPipe(stage, BATCHES, loss_fn=lambda out, target: out["y"].square().mean())
+        for p in stage.submod.parameters():
+            p.grad = None
+        found = schedule.step(x, scale=scale) if rank == 0 else schedule.step(target=x)
+        return found, {n: p.grad for n, p in stage.submod.named_parameters()}
+    gradients = {n: p.grad.clone() for n, p in model.named_parameters()}
+    every = threads.run(3, member, timeout=PATIENCE)
+    torch.testing.assert_close(every[2][0]["y"], expected.detach())
+    for _, found in every:
+        for name, gradient in found.items():
+            torch.testing.assert_close(gradient, gradients[name])
+
+
+def test_batches_are_split_and_merged():
+    x = torch.arange(12).reshape(4, 3)
+    args, kwargs = split_args_kwargs_into_chunks(
+        (x, 2), {"y": [x]}, 3, kwargs_chunk_spec={"y": [pipelining.microbatch.TensorChunkSpec(1)]})
+    assert [a[0].shape[0] for a in args] == [2, 1, 1] and [k["y"][0].shape for k in kwargs] == [(4, 1)] * 3
+    assert torch.equal(merge_chunks([a[0] for a in args], None), x)
+    with pytest.raises(RuntimeError, match="less than the number of chunks"):
+        split_args_kwargs_into_chunks((x,), {}, 5)
+
+
+def test_what_is_refused():
+    def member(rank):
+        with pytest.raises(ValueError, match="out of range"):
+            pipelining.PipelineStage(nn.Identity(), 2, 2, "cpu")
+        with pytest.raises(ValueError, match="microbatches"):
+            pipelining.Schedule1F1B(pipelining.PipelineStage(nn.Identity(), rank, 2, "cpu"), 1)
+        with pytest.raises(ValueError, match="belongs to"):
+            pipelining.ScheduleGPipe(pipelining.PipelineStage(nn.Identity(), 1 - rank, 2, "cpu"), 2)
+        with pytest.raises(ValueError, match="2 stages"):
+            pipelining.ScheduleZBVZeroBubble([pipelining.PipelineStage(nn.Identity(), rank, 2, "cpu")], 2)
+    threads.run(2, member, timeout=PATIENCE)
+    with pytest.raises(ValueError, match="Unknown schedule"):
+        get_schedule_class("nothing")
