@@ -40,7 +40,8 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "distributed.pipelining.marks"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api",
                                                "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager",
-                                               "_src.compiler", "distributed.functional", "distributed.pipelining.splitting"))
+                                               "_src.compiler", "distributed.functional",
+                                               "distributed.pipelining.splitting"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.determinism", "_src.switches", "backends", "cuda", "cpu",
                                                     "accelerator", "distributed", "_src.autograd.anomaly",

@@ -56,9 +56,9 @@ def gradient_numpy(grad, out, lse, q, k, v, mask, blocks, captured, starts, seed
                    longest):
     dropped = factors(q, k, starts, seed, place, drop, longest)
     if not starts:
-        return gradients_of_one(grad, q, k, v, mask, captured, causal, scale, mods, dropped)
-    parts = [gradients_of_one(grad[:, :, a], q[:, :, a], k[:, :, b], v[:, :, b], mask, captured, causal, scale, mods, f)
-             for a, b, f in sequences(starts, dropped)]
+        return gradients_of_one(grad, out, lse, q, k, v, mask, captured, causal, scale, mods, dropped)
+    parts = [gradients_of_one(*(x[:, :, a] for x in (grad, out, lse, q)), k[:, :, b], v[:, :, b], mask, captured,
+                              causal, scale, mods, f) for a, b, f in sequences(starts, dropped)]
     return tuple(np.concatenate(pieces, 2) for pieces in zip(*parts))
 
 
@@ -77,10 +77,13 @@ def factors(q, k, starts, seed, place, drop, longest):
     return factors_numpy((len(starts[0]) - 1 if starts else q.shape[0], q.shape[1], rows), columns, seed, place, drop)
 
 
-def gradients_of_one(grad, q, k, v, mask, captured, causal, scale, mods, factors):
-    weights, _, scores = weights_numpy(q, k, mask, captured, causal, scale, mods)
+def gradients_of_one(grad, out, lse, q, k, v, mask, captured, causal, scale, mods, factors):
+    """By the logarithms of rows' totals and the result, which may be of more keys than these."""
+    weights, own, scores = weights_numpy(q, k, mask, captured, causal, scale, mods)
+    looking = np.isfinite(own) & np.isfinite(lse)
+    weights = weights * np.exp(np.where(looking, own, 0) - np.where(looking, lse, 0))[..., None]
     products = np.matmul(grad, shared(v, q).swapaxes(-1, -2)) * factors
-    slopes = weights * (products - (weights * products).sum(-1, keepdims=True))
+    slopes = weights * (products - (grad * out).sum(-1, keepdims=True))
     weights = weights * factors
     if mods is not None:
         slopes = mods.slopes_numpy(slopes, scores, captured)
@@ -268,6 +271,20 @@ def flex(query, key, value, blocks, captured, causal, scale, mods):
     """Attention whose scores a user's functions change: its result, and the logarithm of each row's total."""
     return P.attention(query, key, value, None, blocks, tuple(captured), (), None, None, causal=causal, scale=scale,
                        mods=mods, drop=0.0, longest=())
+
+
+@op(method=False, name="_attention_part")
+def part(query, key, value, causal, scale):
+    """Attention [n, h, l, e] to some of the keys, and the logarithm of each row's total, by which parts are joined."""
+    return P.attention(query, key, value, None, None, (), (), None, None, causal=causal, scale=scale, mods=None,
+                       drop=0.0, longest=())
+
+
+@op(method=False, name="_attention_part_gradient")
+def part_gradient(grad, out, lse, query, key, value, causal, scale):
+    """The gradients of queries, keys and values that are a part: ``out`` and ``lse`` are those of all keys."""
+    return P.attention_gradient(grad, out, lse, query, key, value, None, None, (), (), None, None, causal=causal,
+                                scale=scale, mods=None, drop=0.0, longest=())
 
 
 @op(method=False, name="_ragged_attention", autocast="half")

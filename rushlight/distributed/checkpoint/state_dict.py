@@ -1,10 +1,12 @@
 """States of models and optimizers by the names of parameters as the model itself has them, however it is wrapped."""
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 import rushlight as torch
 
+from ..fsdp.api import StateDictType, settings_of
 from . import whole_state
 
 AROUND = ("_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")  # what wrappers put into names
@@ -52,6 +54,20 @@ def as_it_lies(state, options, model_of):
     return whole_state.split(state, model_of)
 
 
+@contextlib.contextmanager
+def as_parts(model):
+    """A block in which FullyShardedDataParallel wrappers give states of parts."""
+    wrappers = [m for m in model.modules() if "_fsdp_wrapped_module" in m._modules]
+    before = [w.settings for w in wrappers]
+    for wrapper in wrappers:
+        wrapper.settings = settings_of(StateDictType.SHARDED_STATE_DICT)
+    try:
+        yield
+    finally:
+        for wrapper, settings in zip(wrappers, before):
+            wrapper.settings = settings
+
+
 def own_name(model, name: str) -> str:
     """A name in the model without what wrappers add: ``module.`` of data parallel ones, ``_orig_mod.`` of compiled
     ones, and of checkpointed ones."""
@@ -92,9 +108,10 @@ def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
     options = checked(options)
     frozen = {name for parameter, name in parameters_of(model).items()
               if not parameter.requires_grad} if options.ignore_frozen_params else ()
-    prefixes, state = below(model, submodules), model.state_dict()
+    with as_parts(model):
+        prefixes, state, names = below(model, submodules), model.state_dict(), names_of(model)
     found = {}
-    for own, name in names_of(model).items():
+    for own, name in names.items():
         if own in frozen or prefixes is not None and not own.startswith(prefixes):
             continue
         short = own if prefixes is None or options.keep_submodule_prefixes else next(own[len(p):] for p in prefixes
@@ -163,11 +180,13 @@ def set_model_state_dict(model, model_state_dict, *, options=None):
     """Loads own name -> tensor; returns the names that are missing and those that were not expected.  RuntimeError for
     either where ``strict``."""
     options = checked(options)
-    names, own = names_of(model), model.state_dict()
+    with as_parts(model):
+        names, own = names_of(model), model.state_dict()
     given = as_it_lies({names.get(name, name): value for name, value in model_state_dict.items()}, options,
                        lambda path: own.get(path[0]))
     strict = options.strict and not options.ignore_frozen_params
-    return model.load_state_dict(given, strict=strict) if given or strict else model.load_state_dict({}, strict=False)
+    with as_parts(model):
+        return model.load_state_dict(given, strict=strict)
 
 
 def value_of(group, key, state_dict, names):
@@ -190,33 +209,43 @@ def held_at(held, path):
 def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
     """Loads what ``get_optimizer_state_dict`` gave.  RuntimeError where a parameter's state is missing and
     ``strict``."""
-    options, names = checked(options), parameters_of(model)
-    if not optim_state_dict and not options.broadcast_from_rank0:
-        return
-    for optimizer in listed(optimizers):
+    options = checked(options)
+    if optim_state_dict or options.broadcast_from_rank0:
+        for optimizer, state in loadable(model, listed(optimizers), optim_state_dict, options):
+            optimizer.load_state_dict(state)
+
+
+def loadable(model, optimizers, optim_state_dict, options) -> list:
+    """(optimizer, its state as its ``load_state_dict`` takes it) of each."""
+    names = parameters_of(model)
+    for optimizer in optimizers:
         begin(optimizer)
-    parameters = {name: parameter for parameter, name in names.items()}
-    held = {name: optimizer.state[parameters[name]] for optimizer in listed(optimizers) for name in names.values()
-            if parameters[name] in optimizer.state}
+    held = {names[parameter]: state for optimizer in optimizers for parameter, state in optimizer.state.items()
+            if parameter in names}
     optim_state_dict = as_it_lies(optim_state_dict, options, lambda path: held_at(held, path))
-    for optimizer in listed(optimizers) if optim_state_dict else ():
-        states, groups, number = {}, [], 0
-        for group in optimizer.param_groups:
-            own = [names[p] for p in group[PARAMS]]
-            for k, (parameter, name) in enumerate(zip(group[PARAMS], own)):
-                keys = optimizer.state.get(parameter, {})
-                state = optim_state_dict[STATE].get(name) if STATE in optim_state_dict else {
-                    key: optim_state_dict[f"{STATE}.{name}.{key}"] for key in keys
-                    if f"{STATE}.{name}.{key}" in optim_state_dict}
-                if keys and not state and options.strict:
-                    raise RuntimeError(
-                        f"Missing optimizer state for parameter {name} in checkpoint. Set strict=False to skip this.")
-                if state:
-                    states[number + k] = state
-            groups.append({**{key: value_of(group, key, optim_state_dict, own) for key in group if key != PARAMS},
-                           PARAMS: list(range(number, number + len(own)))})
-            number += len(own)
-        optimizer.load_state_dict({STATE: states, GROUPS: groups})
+    return [(optimizer, loadable_by(optimizer, names, optim_state_dict, options)) for optimizer in optimizers
+            if optim_state_dict]
+
+
+def loadable_by(optimizer, names, optim_state_dict, options) -> dict:
+    """A state by names as one optimizer's, by numbers."""
+    states, groups, number = {}, [], 0
+    for group in optimizer.param_groups:
+        own = [names[p] for p in group[PARAMS]]
+        for k, (parameter, name) in enumerate(zip(group[PARAMS], own)):
+            keys = optimizer.state.get(parameter, {})
+            state = optim_state_dict[STATE].get(name) if STATE in optim_state_dict else {
+                key: optim_state_dict[f"{STATE}.{name}.{key}"] for key in keys
+                if f"{STATE}.{name}.{key}" in optim_state_dict}
+            if keys and not state and options.strict:
+                raise RuntimeError(
+                    f"Missing optimizer state for parameter {name} in checkpoint. Set strict=False to skip this.")
+            if state:
+                states[number + k] = state
+        groups.append({**{key: value_of(group, key, optim_state_dict, own) for key in group if key != PARAMS},
+                       PARAMS: list(range(number, number + len(own)))})
+        number += len(own)
+    return {STATE: states, GROUPS: groups}
 
 
 def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, options=None):

@@ -230,6 +230,9 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     for one in modules:
         one._fsdp = State(group, reshard_after_forward, mp_policy)
         one.__class__ = type(f"FSDP{type(one).__name__}", (FSDPModule, type(one)), {})
+    for holder in {m for member in members for m, _ in member.places}:  # states are of parts
+        holder.register_state_dict_pre_hook(lambda *_: group.put_away())
+        holder._register_load_state_dict_pre_hook(lambda *_: group.put_away())
     return module
 
 

@@ -100,6 +100,7 @@ class Group:
         self.size = mesh.size(mesh.ndim - 1)
         self.is_whole, self.coming, self.sync, self.reduce_replicas, self.divisor, self.arrived = (False, None, True,
                                                                                                    True, None, 0)
+        self.held = False  # whether the program holds whole parameters
         for member in members:
             if member.needs:
                 member.full.register_post_accumulate_grad_hook(lambda _: self.noted())
@@ -148,6 +149,11 @@ class Group:
             member.show(member.sharded)
             member.drop_full()
         self.is_whole = False
+
+    def put_away(self):
+        """Leaves the parts alone, unless the program holds whole parameters."""
+        if not self.held:
+            self.reshard()
 
     # --- gradients ----------------------------------------------------------------------------------------------------
     def noted(self):

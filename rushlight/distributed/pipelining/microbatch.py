@@ -98,7 +98,8 @@ def merge_chunks(chunks: list, chunk_spec):
     if not chunks:
         raise ValueError("merge_chunks: there are no chunks")
     columns, tree = zip(*(tree_flatten(chunk) for chunk in chunks))
-    specs = [default_spec(v) for v in columns[0]] if chunk_spec is None else tree_flatten(chunk_spec, is_leaf=is_spec)[0]
+    specs = [default_spec(v)
+             for v in columns[0]] if chunk_spec is None else tree_flatten(chunk_spec, is_leaf=is_spec)[0]
     if len(specs) != len(columns[0]):
         raise ValueError(f"chunk spec {chunk_spec} does not fit results: {len(specs)} for {len(columns[0])} values")
     return tree_unflatten([merged([c[k] for c in columns], spec) for k, spec in enumerate(specs)], tree[0])

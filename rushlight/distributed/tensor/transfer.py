@@ -84,7 +84,7 @@ def step_cost(shape, now, k, target, sizes) -> float:
     """Elements that a process receives in one step."""
     n = sizes[k]
     local = elements(shape, now, sizes)
-    if now[k] == target or isinstance(now[k], Replicate):
+    if now[k] == target or isinstance(now[k], Replicate) or n == 1:
         return 0.01 if now[k] != target else 0.0
     share = (n - 1) / n
     if isinstance(now[k], Partial):

@@ -1,0 +1,6 @@
+"""Optimizers whose states are split over processes (docs/sharding.md)."""
+from ..._src.core.later import later
+
+__all__ = ["ZeroRedundancyOptimizer"]
+
+__getattr__ = later(__name__, {"zero_redundancy_optimizer": ("ZeroRedundancyOptimizer",)})
