@@ -1,5 +1,5 @@
-"""Operators whose bodies write into views, make tensors of their own or read elements: on parts, forward and backward, as
-on one process."""
+"""Operators whose bodies write into views, make tensors of their own or read elements: on parts, forward and backward,
+as on one process."""
 from __future__ import annotations
 
 import datetime

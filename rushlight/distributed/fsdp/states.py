@@ -38,7 +38,7 @@ def materialized(module, init, ignored_params):
     ``reset_parameters()``."""
     for one in module.modules():
         own = [t for t in (*one._parameters.values(), *one._buffers.values()) if t is not None]
-        if not any(t.device.type == "meta" for t in own) or isinstance(one, FSDPModule):
+        if not any(t.is_meta for t in own) or isinstance(one, FSDPModule):
             continue
         if init is not None:
             init(one)
