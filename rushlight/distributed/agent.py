@@ -18,8 +18,10 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from .._src.core.settings import settings
 from .stores import DistNetworkError, PrefixStore
 from .tcp_store import TCPStore
+from .watchdog import PERIOD
 
 GRACE = 5.0  # seconds between asking a process to end and ending it
 
@@ -207,7 +209,8 @@ class Agent:
             codes = [process.poll() for process in self.processes]
             if any(code not in (None, 0) for code in codes):
                 self.keys.set(f"failed {self.restarts}", str(self.node))
-                time.sleep(0.2)  # others may have failed too: who was first is told by their files
+                # others may have failed too: who was first is told by their files
+                time.sleep(3 * PERIOD if settings.flight_buffer else 0.2)
                 return [self.failure(local) for local, process in enumerate(self.processes)
                         if process.poll() not in (None, 0)]
             if all(code == 0 for code in codes):

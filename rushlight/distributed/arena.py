@@ -12,15 +12,17 @@ import os
 import struct
 import zlib
 
+from .announcing import AGREED, DIFFERS, HEAD, LATE, MORE, Place, announcing
+from .direct import direct
 from .engine import Deadline, Engine, Region
-from .kernels import LINE, TimeSpec, combine, waiting
+from .kernels import LINE, MOST, TimeSpec, combine, combiner_at, waiting
 from .mailbox import Mailboxes
 from .memory import Arena
 from .stores import DistBackendError
 
-HEAD = 64  # bytes at the beginning of a slot that say what its rank is about
 NAP = 0.05  # seconds after which a waiting rank looks whether the others live
 ALONE = 16384  # bytes up to which every rank reduces for itself
+INLINE = 16384  # bytes for each rank up to which an all_to_all goes through slots
 SPINS, FEW_SPINS, YIELDS = 4000, 40, 400
 copy = ctypes.memmove
 
@@ -35,11 +37,11 @@ def heading(what: tuple) -> bytes:
     """What a rank is about, as bytes: a sum over all of it, then as much of its text as there is room for."""
     text = repr(what).encode()
     shown = text[:HEAD - 6]
-    return struct.pack("<IH", zlib.crc32(text), len(shown)) + shown
+    return (struct.pack("<IH", zlib.crc32(text), len(shown)) + shown).ljust(HEAD, b"\0")
 
 
-def refusal(rank: int, theirs, ours) -> str:
-    return f"the ranks of a group do not do the same: rank {rank} is at {theirs}, this one at {ours}"
+def refusal(who: str, theirs, ours) -> str:
+    return f"the ranks of a group do not do the same: {who} is at {theirs}, this one at {ours}"
 
 
 class ArenaEngine(Engine):
@@ -54,7 +56,11 @@ class ArenaEngine(Engine):
         self.spins = SPINS if arena.separate and size <= processors() else FEW_SPINS
         self.yields = YIELDS if arena.separate else 0
         self.room = arena.slot - HEAD
+        self.announce, self.settle, self.swap, self.take = announcing()
+        self.standing = Place(arena.words, arena.slots, arena.slot, rank, size, self.spins, self.yields, self.napping)
+        self.place = ctypes.addressof(self.standing)
         self.mail = Mailboxes(self)
+        self.direct = direct(self) if size > 1 else None
 
     # --- steps --------------------------------------------------------------------------------------------------------
     def slot(self, rank: int, step: int | None = None) -> int:
@@ -73,8 +79,11 @@ class ArenaEngine(Engine):
         """Waits until all ranks have come to this step.  RuntimeError once one of them cannot come any more, or after
         the timeout."""
         value = ctypes.c_int32(self.step).value
-        if self.meeting(self.words, self.rank, self.size, value, self.spins, self.yields, self.napping):
-            return
+        if not self.meeting(self.words, self.rank, self.size, value, self.spins, self.yields, self.napping):
+            self.wait()
+
+    def wait(self):
+        """Waits for those who were late for this step."""
         limit, whole = Deadline(self.timeout), ctypes.c_int32(self.size * self.step & 0xFFFFFFFF).value
         while not self.reached(self.words + self.size * LINE, whole, 0, 0, self.napping):
             self.look_after([rank for rank in range(self.size) if self.at(rank) - self.step < 0], limit)
@@ -87,12 +96,11 @@ class ArenaEngine(Engine):
             state = self.arena.state_of(rank)
             if state != "here" and self.at(rank) - self.step < 0:
                 self.fail(DistBackendError(
-                    f"Connection closed by peer: rank {rank} of the group "
+                    f"Connection closed by peer: {self.called([rank])} "
                     f"{'has left it' if state == 'left' else 'has ended'}"))
         if limit.passed():
-            late = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
             self.fail(DistBackendError(
-                f"Timed out waiting {int(limit.seconds * 1000)}ms for recv operation to complete: {late} of the group "
+                f"Timed out waiting {int(limit.seconds * 1000)}ms for recv operation to complete: {self.called(ranks)} "
                 f"{'has' if len(ranks) == 1 else 'have'} not come"))
 
     def at(self, rank: int) -> int:
@@ -105,43 +113,56 @@ class ArenaEngine(Engine):
         self.arena.leave(self.rank, "failed")
         raise error
 
-    def agree(self, what: tuple):
-        """Writes down what this rank is about, meets, and raises RuntimeError where another rank is about something
-        else."""
+    def open(self, what: tuple, address: int = 0, nbytes: int = 0, kernel: int | None = None, count: int = 0,
+             scale: float = 1.0):
+        """The first step: gives bytes, meets, and raises RuntimeError where another rank is about something else.  A
+        kernel reduces ``count`` elements that all gave, at the address."""
+        if self.broken is not None:
+            raise DistBackendError(str(self.broken))
+        self.step += 1
         head = heading(what)
-        mine = self.slot(self.rank) - HEAD
-        copy(mine, head, len(head))
-        self.meet()
-        for rank in range(self.size):
-            at = self.slot(rank) - HEAD
-            if rank != self.rank and ctypes.string_at(at, 4) != head[:4]:
-                length, = struct.unpack("<H", ctypes.string_at(at + 4, 2))
-                raise RuntimeError(refusal(rank, ctypes.string_at(at + 6, length).decode(errors="replace"),
-                                           head[6:].decode()))
+        found = self.announce(self.place, self.step, head, address, nbytes, kernel, count, scale)
+        if found == LATE:
+            self.wait()
+            found = self.settle(self.place, self.step, head, address, kernel, count, scale)
+        if found != AGREED:
+            self.refuse(found - DIFFERS, head)
 
-    def first(self, begun: int, what: tuple):
-        """Meets; at the first of several steps, also agrees."""
-        if begun:
-            self.meet()
-        else:
-            self.agree(what)
+    def refuse(self, rank: int, head: bytes):
+        at = self.slot(rank) - HEAD
+        length, = struct.unpack("<H", ctypes.string_at(at + 4, 2))
+        theirs = ctypes.string_at(at + 6, length).decode(errors="replace")
+        raise RuntimeError(refusal(self.called([rank]), theirs, head[6:].rstrip(b"\0").decode()))
+
+    def give(self, begun: int, what: tuple, part: Region):
+        """A step to which this rank gives the bytes of a region; at the first of several, all agree."""
+        if not begun:
+            return self.open(what, part.address, part.nbytes)
+        copy(self.begin(), part.address, part.nbytes)
+        self.meet()
 
     # --- collectives --------------------------------------------------------------------------------------------------
     def all_reduce(self, memory, kind, scale):
         if self.size == 1:
             return
         what = ("all_reduce", kind, memory.name, memory.nbytes)
-        together = self.size > 2 and memory.nbytes > ALONE
+        if memory.nbytes <= ALONE and self.size <= MOST:
+            self.open(what, memory.address, memory.nbytes, combiner_at(kind, memory.name, self.size),
+                      memory.nbytes // memory.itemsize, scale)
+        else:
+            self.reduce_by_slots(memory, kind, scale, what)
+
+    def reduce_by_slots(self, memory, kind, scale, what):
         step = self.room // (memory.itemsize * self.size) * memory.itemsize * self.size
+        together = self.size > 2 and memory.nbytes > ALONE
         for begin in range(0, max(memory.nbytes, 1), step):
             part = memory.part(begin, min(step, memory.nbytes - begin))
-            copy(self.begin(), part.address, part.nbytes)
-            self.first(begin, what)
             if together:
-                self.reduce_together(part, kind, scale)
-            else:
-                sources = [part.address if rank == self.rank else self.slot(rank) for rank in range(self.size)]
-                combine(kind, part.name, part.itemsize, sources, part.address, part.nbytes // part.itemsize, scale)
+                self.reduce_together(part, begin, kind, scale, what)
+                continue
+            self.give(begin, what, part)
+            sources = [self.slot(rank) for rank in range(self.size)]
+            combine(kind, part.name, part.itemsize, sources, part.address, part.nbytes // part.itemsize, scale)
 
     def share(self, part, rank: int):
         """(begin, bytes) of what a rank reduces of a part for all."""
@@ -149,24 +170,37 @@ class ArenaEngine(Engine):
         begin = count * rank // self.size
         return begin * part.itemsize, (count * (rank + 1) // self.size - begin) * part.itemsize
 
-    def reduce_together(self, part, kind, scale):
-        """Each rank reduces its share of what lies in the slots; a step more, and all copy all shares."""
+    def reduce_together(self, part, begun, kind, scale, what):
+        """Each rank gives what is not its share, and reduces its share of what lies in the slots; a step more, and all
+        copy the shares of the others."""
         begin, nbytes = self.share(part, self.rank)
-        sources = [self.slot(rank) + begin for rank in range(self.size)]
-        combine(kind, part.name, part.itemsize, sources, self.begin() + begin, nbytes // part.itemsize, scale)
+        end, mine = begin + nbytes, self.begin()
+        copy(mine, part.address, begin)
+        copy(mine + end, part.address + end, part.nbytes - end)
+        self.first(begun, what)
+        sources = [part.address + begin if rank == self.rank else self.slot(rank) + begin for rank in range(self.size)]
+        reduced = self.begin() + begin
+        combine(kind, part.name, part.itemsize, sources, reduced, nbytes // part.itemsize, scale)
+        copy(part.address + begin, reduced, nbytes)
         self.meet()
         for rank in range(self.size):
-            begin, nbytes = self.share(part, rank)
-            copy(part.address + begin, self.slot(rank) + begin, nbytes)
+            if rank != self.rank:
+                begin, nbytes = self.share(part, rank)
+                copy(part.address + begin, self.slot(rank) + begin, nbytes)
+
+    def told(self, what: tuple, numbers: list) -> list:
+        """A step in which each rank tells all others some whole numbers; those of all ranks."""
+        row = struct.pack(f"<{len(numbers)}q", *numbers)
+        buffer = ctypes.create_string_buffer(row, len(row))
+        self.open(what, ctypes.addressof(buffer), len(row))
+        return [struct.unpack(f"<{len(numbers)}q", ctypes.string_at(self.slot(rank), len(row)))
+                for rank in range(self.size)]
 
     def broadcast(self, memory, root):
         what = ("broadcast", root, memory.name, memory.nbytes)
         for begin in range(0, max(memory.nbytes, 1), self.room):
             part = memory.part(begin, min(self.room, memory.nbytes - begin))
-            mine = self.begin()
-            if self.rank == root:
-                copy(mine, part.address, part.nbytes)
-            self.first(begin, what)
+            self.give(begin, what, part if self.rank == root else memory.part(begin, 0))
             if self.rank != root:
                 copy(part.address, self.slot(root), part.nbytes)
 
@@ -174,8 +208,7 @@ class ArenaEngine(Engine):
         what = (what, memory.name, memory.nbytes, root)
         for begin in range(0, max(memory.nbytes, 1), self.room):
             part = memory.part(begin, min(self.room, memory.nbytes - begin))
-            copy(self.begin(), part.address, part.nbytes)
-            self.first(begin, what)
+            self.give(begin, what, part)
             if root is None or self.rank == root:
                 for rank, target in enumerate(targets):
                     if target.address + begin != part.address:
@@ -189,6 +222,14 @@ class ArenaEngine(Engine):
         """How many bytes of a region for each rank fit into a slot, and where the steps over such regions begin."""
         piece = self.room // self.size // max(itemsize, 8) * max(itemsize, 8)
         return piece, range(0, max(nbytes, 1), piece)
+
+    def first(self, begun: int, what: tuple):
+        """Meets; at the first of several steps, also agrees."""
+        if begun:
+            self.meet()
+        else:
+            self.step -= 1  # the slot of the step is filled already
+            self.open(what)
 
     def scatter(self, target, sources, root):
         what = ("scatter", root, target.name, target.nbytes)
@@ -217,44 +258,58 @@ class ArenaEngine(Engine):
             combine(kind, target.name, target.itemsize, found, target.address + begin, count // target.itemsize, scale)
 
     def all_to_all(self, targets, sources):
-        piece, _ = self.pieces(0, sources[0].itemsize)
-        piece = (piece - 8 * self.size) // 64 * 64
-        table = [source.nbytes for source in sources]
-        most = max(*table, *(target.nbytes for target in targets), 1)
-        begin = 0
-        while begin < most:
-            mine = self.begin()
-            for rank, source in enumerate(sources):
-                if rank != self.rank and source.nbytes > begin:
-                    copy(mine + rank * piece, source.address + begin, min(piece, source.nbytes - begin))
-            if begin:
-                self.meet()
-            else:
-                most = max(self.tables(mine + self.size * piece, table, targets, sources[0].name, self.size * piece))
-                copy(targets[self.rank].address, sources[self.rank].address, table[self.rank])
-            for rank, target in enumerate(targets):
-                if rank != self.rank and target.nbytes > begin:
-                    copy(target.address + begin, self.slot(rank) + self.rank * piece, min(piece, target.nbytes - begin))
-            begin += piece
+        """Up to ``INLINE`` bytes for each rank go with the first step; more is read where it lies, or goes in steps."""
+        if self.broken is not None:
+            raise DistBackendError(str(self.broken))
+        self.step += 1
+        limit = min(INLINE, (self.room - 16 * self.size) // self.size // 64 * 64)
+        table = struct.pack(f"<{4 * self.size}q", *[s.nbytes for s in sources], *[s.address for s in sources],
+                            *[t.nbytes for t in targets], *[t.address for t in targets])
+        head = heading(("all_to_all", sources[0].name))
+        found = self.swap(self.place, self.step, head, table, limit)
+        if found == LATE:
+            self.wait()
+            found = self.take(self.place, self.step, head, table, limit)
+        if found == MORE:
+            self.rest(targets, sources, limit)
+        elif found >= DIFFERS + self.size:
+            rank = found - DIFFERS - self.size
+            self.fail(RuntimeError(
+                f"{self.called([rank])} sends {self.tables()[rank][self.rank]} bytes to one that expects "
+                f"{targets[rank].nbytes}"))
+        elif found != AGREED:
+            self.refuse(found - DIFFERS, head)
 
-    def tables(self, place, table, targets, name, offset):
-        """Tells all ranks how much each sends to each; all those sizes.  RuntimeError where a rank expects another
-        size."""
-        row = struct.pack(f"<{self.size}q", *table)
-        copy(place, row, len(row))
-        self.agree(("all_to_all", name))
-        found = []
-        for rank, target in enumerate(targets):
-            sizes = struct.unpack(f"<{self.size}q", ctypes.string_at(self.slot(rank) + offset, len(row)))
-            if sizes[self.rank] != target.nbytes:
-                self.fail(RuntimeError(
-                    f"rank {rank} of the group sends {sizes[self.rank]} bytes to one that expects {target.nbytes}"))
-            found += sizes
-        return found
+    def tables(self) -> list:
+        """How much each rank sends to each, and where that lies, as the step says that has just been."""
+        return [struct.unpack(f"<{2 * self.size}q", ctypes.string_at(self.slot(rank), 16 * self.size))
+                for rank in range(self.size)]
+
+    def rest(self, targets, sources, limit: int):
+        """What of an all_to_all was more than ``limit`` bytes."""
+        tables = self.tables()
+        others = [(self.rank + k) % self.size for k in range(1, self.size)]  # not all read from one at a time
+        if self.direct is not None:
+            for rank in others:
+                if targets[rank].nbytes > limit:
+                    self.direct.read(rank, targets[rank].address, tables[rank][self.size + self.rank],
+                                     targets[rank].nbytes)
+            self.begin()
+            return self.meet()
+        piece = self.room // self.size // 64 * 64
+        for begin in range(0, max(max(sizes[:self.size]) for sizes in tables), piece):
+            mine = self.begin()
+            for rank in others:
+                if sources[rank].nbytes > max(begin, limit):
+                    copy(mine + rank * piece, sources[rank].address + begin, min(piece, sources[rank].nbytes - begin))
+            self.meet()
+            for rank in others:
+                if targets[rank].nbytes > max(begin, limit):
+                    copy(targets[rank].address + begin, self.slot(rank) + self.rank * piece,
+                         min(piece, targets[rank].nbytes - begin))
 
     def barrier(self):
-        self.begin()
-        self.agree(("barrier",))
+        self.open(("barrier",))
 
     # --- messages -----------------------------------------------------------------------------------------------------
     def send(self, memory, peer, tag):

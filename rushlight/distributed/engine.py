@@ -17,14 +17,21 @@ class Region:
 
 
 class Engine:
-    """Carries messages of one group.  ``rank`` and ``size``: who this process is in it; ``timeout``: seconds that a
-    wait may take.
+    """Carries messages of one group.  ``rank`` and ``size``: who this process is in it; ``ranks``: its ranks in the
+    world; ``timeout``: seconds that a wait may take.
 
     Regions of all ranks have equal sizes unless it is said otherwise; a mismatch raises RuntimeError in every rank.
     ``kind`` of a reduction is one of ``kernels.combine``, with the factor ``scale``.
     """
 
-    rank, size, timeout = 0, 1, 1800.0
+    rank, size, timeout, ranks = 0, 1, 1800.0, ()
+
+    def called(self, ranks) -> str:
+        """Ranks of the group in words, with those of the world where these are others."""
+        ranks = list(ranks)
+        text = f"rank{'s' if len(ranks) != 1 else ''} {', '.join(map(str, ranks))} of the group"
+        world = [self.ranks[rank] for rank in ranks] if self.ranks else ranks
+        return text if world == ranks else f"{text} ({', '.join(map(str, world))} of the world)"
 
     def all_reduce(self, memory: Region, kind: str, scale: float):
         """Reduces the regions of all ranks in place."""

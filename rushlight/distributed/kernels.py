@@ -108,6 +108,7 @@ def write_meet(module, reached):
     there, = f.when(f.compare("==", now, whole), wake,
                     lambda: [f.call(reached, [count, whole, spins, yields, until], i64)])
     f.ret(there)
+    return f
 
 
 def waiting_text() -> str:
@@ -176,11 +177,17 @@ def write_combine(kind: str, name: str, count: int) -> str:
 
 
 @functools.cache
+def combiner_at(kind: str, name: str, count: int) -> int:
+    """Where the kernel lies that reduces ``count`` memories of a dtype."""
+    return jit.build(f"distributed: combine 1 {kind} {name} {count}", lambda: write_combine(kind, name, count),
+                     ["combine"])["combine"]
+
+
+@functools.cache
 def combiner(kind: str, name: str, count: int):
     """The kernel that reduces ``count`` memories of a dtype."""
-    found = jit.build(f"distributed: combine 1 {kind} {name} {count}", lambda: write_combine(kind, name, count),
-                      ["combine"])["combine"]
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_double)(found)
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
+                            ctypes.c_double)(combiner_at(kind, name, count))
 
 
 @functools.cache

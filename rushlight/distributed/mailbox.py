@@ -44,12 +44,19 @@ class Channel:
         self.take(ctypes.addressof(buffer), count)
         return buffer.raw
 
+    def fits(self, memory: Region, nbytes: int):
+        """RuntimeError for a message of another length than what is to receive it."""
+        if nbytes != memory.nbytes:
+            raise RuntimeError(
+                f"a message of {nbytes} bytes from {self.engine.called([self.peer])} does not fit a tensor of "
+                f"{memory.nbytes} bytes")
+
     def from_kept(self, memory: Region, tag: int) -> bool:
         """Fills the region with a message that came before it was asked for; whether there was one."""
         for k, (kept, data) in enumerate(self.kept):
             if kept == tag:
                 del self.kept[k]
-                fits(memory, len(data), self.peer)
+                self.fits(memory, len(data))
                 ctypes.memmove(memory.address, data, len(data))
                 return True
         return False
@@ -62,7 +69,7 @@ class Channel:
             return True
         data = self.take_bytes(nbytes)
         if found == tag:
-            fits(memory, nbytes, self.peer)
+            self.fits(memory, nbytes)
         self.kept.append((found, data))
         return False
 
@@ -100,12 +107,12 @@ class Ring(Channel):
             state = engine.arena.state_of(self.peer)
             if state != "here" and not engine.reached(word, value, 0, 0, engine.napping):
                 raise DistBackendError(
-                    f"Connection closed by peer: rank {self.peer} of the group "
+                    f"Connection closed by peer: {engine.called([self.peer])} "
                     f"{'has left it' if state == 'left' else 'has ended'}")
             if limit.passed():
                 raise DistBackendError(
                     f"Timed out waiting {int(limit.seconds * 1000)}ms for {'send' if word == self.read else 'recv'} "
-                    f"operation to complete: rank {self.peer} of the group has not come")
+                    f"operation to complete: {engine.called([self.peer])} has not come")
 
     def put(self, address: int, nbytes: int):
         """Writes bytes, as the reader makes room for them."""
@@ -134,13 +141,6 @@ class Ring(Channel):
             ctypes.memmove(address, self.data + at, piece)
             self.engine.publish(self.read, ctypes.c_int32((read + piece) % FULL).value)
             address, nbytes = address + piece, nbytes - piece
-
-
-def fits(memory: Region, nbytes: int, peer: int):
-    """RuntimeError for a message of another length than what is to receive it."""
-    if nbytes != memory.nbytes:
-        raise RuntimeError(
-            f"a message of {nbytes} bytes from rank {peer} of the group does not fit a tensor of {memory.nbytes} bytes")
 
 
 class Mailboxes:

@@ -5,11 +5,12 @@ import datetime
 import os
 from urllib.parse import urlparse
 
+from .._src.core.settings import settings
 from .backends import Backend, backend_of, by_device, maker
 from .process_group import ProcessGroup
 from .stores import DEFAULT_TIMEOUT, FileStore, PrefixStore, Store
 from .tcp_store import TCPStore
-from .worlds import GroupMember, here
+from .worlds import PROCESS, GroupMember, here
 
 default_pg_timeout = DEFAULT_TIMEOUT
 HANDLERS = {}  # scheme of an address -> function (url, rank=, world_size=) that gives (store, rank, world size) triples
@@ -130,6 +131,9 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
         shut(owned)
         raise
     world.owned = owned
+    if settings.flight_buffer and world_size > 1 and world is PROCESS:
+        from .watchdog import Watchdog
+        world.watchdog = Watchdog(world, world.default.base_store)
 
 
 def shut(store):
@@ -249,6 +253,7 @@ def destroy_process_group(group=None):
     if group is None or group is world.default:
         for each in reversed(world.groups):
             each.shutdown()
+        world.end()
         shut(world.owned)
         world.__init__()
     else:
@@ -263,6 +268,7 @@ def _abort_process_group(group=None):
         each.abort()
         world.leave(each)
     if group in (None, world.default):
+        world.end()
         shut(world.owned)
         world.__init__()
 

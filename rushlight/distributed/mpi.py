@@ -75,8 +75,8 @@ def finished(engine, requests, what: str, peers):
                 raise DistBackendError(str(engine.broken))
             if limit.passed():
                 engine.fail(DistBackendError(
-                    f"Timed out waiting {int(limit.seconds * 1000)}ms for {what} operation to complete: rank "
-                    f"{peers[0]} of the group has not come"))
+                    f"Timed out waiting {int(limit.seconds * 1000)}ms for {what} operation to complete: "
+                    f"{engine.called(peers[:1])} has not come"))
             time.sleep(pause)
             pause = min(pause * 1.5, 1e-3)
     except MPI.Exception as error:

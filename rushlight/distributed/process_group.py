@@ -45,7 +45,7 @@ class ProcessGroup(GroupCalls):
         self.options = Options(str(backend), timeout)
         self.make, self.engine_, self.guard = make, None, threading.RLock()
         self.line, self.lines, self.sequence, self.bound_device_id = Line(f"group {name}"), {}, 0, None
-        self.coalescing = None
+        self.coalescing, self.recorded, self.kinds = None, settings.flight_buffer > 0, {}
         if size > 1:
             self.engine  # noqa: B018 - all ranks meet here
 
@@ -104,6 +104,7 @@ class ProcessGroup(GroupCalls):
         with self.guard:
             if self.engine_ is None:
                 self.engine_ = self.make(self._store, self._rank, self._size, self.options._timeout.total_seconds())
+                self.engine_.ranks = self.ranks
             return self.engine_
 
     def __repr__(self):
@@ -111,13 +112,14 @@ class ProcessGroup(GroupCalls):
                 f"{self._backend}>")
 
     # --- how exchanges run --------------------------------------------------------------------------------------------
-    def exchange(self, run, result, async_op: bool, line: Line | None = None):
-        """Has the engine do something: at once, or as a Work."""
+    def exchange(self, run, result, async_op: bool, line: Line | None = None, alike=None, peer: int | None = None):
+        """Has the engine do something: at once, or as a Work.  ``alike``: the tensors that have one shape in all ranks
+        (None: the results); ``peer``: the other side of a message."""
         self.sequence += line is None
         for tensor in result:
             touched(tensor)
-        if settings.flight_buffer:
-            run = watched(self, run, result, line is not None)
+        if self.recorded:
+            run = watched(self, run, result if alike is None else alike, line is not None, peer)
         line = line or self.line
         if self.coalescing is not None:
             self.coalescing.append(line.submit(Work(result, run)))
@@ -143,6 +145,15 @@ class ProcessGroup(GroupCalls):
 
     def reduction(self, op, *tensors):
         """(kind, scale) of a reduction for the kernels.  RuntimeError where it does not reduce such tensors."""
+        known = type(op) is RedOpType and self.kinds.get((op, tensors[0].dtype)) if len(tensors) == 1 else None
+        if known:
+            return known
+        found = self.checked_reduction(op, *tensors)
+        if type(op) is RedOpType:
+            self.kinds[op, tensors[0].dtype] = found
+        return found
+
+    def checked_reduction(self, op, *tensors):
         for tensor in tensors:
             check_op(tensor, op)
         if isinstance(op, Premultiplied):
@@ -164,17 +175,19 @@ class ProcessGroup(GroupCalls):
         regions = [reducible(h) for h in held]
 
         def run():
+            engine = self.engine
             for memory in regions:
-                self.engine.all_reduce(memory, kind, scale)
+                engine.all_reduce(memory, kind, scale)
             for tensor, source in zip(tensors, held):
-                bring_back(tensor, source)
-        return self.exchange(run, list(tensors), async_op)
+                if source is not tensor:
+                    bring_back(tensor, source)
+        return self.exchange(run, tensors, async_op)
 
     def reduce_to(self, tensor, root, op=RedOpType.SUM, async_op=False):
         kind, scale = self.reduction(op, tensor)
         held = self.scaled(tensor, op)
         if self._rank != root:
-            held = held.clone() if held._storage is tensor._storage else held  # others keep what they had
+            held = held.detach().clone() if held._storage is tensor._storage else held  # others keep what they had
 
         def run():
             self.engine.reduce(reducible(held), kind, scale, root)
@@ -205,7 +218,7 @@ class ProcessGroup(GroupCalls):
                 self.engine.gather(regions, region(source), root)
             for target, memory in zip(targets or (), held or ()):
                 bring_back(target, memory)
-        return self.exchange(run, list(targets or ()), async_op)
+        return self.exchange(run, list(targets or ()), async_op, None, [tensor])
 
     def gather_whole(self, output, tensor, async_op=False):
         """Every rank's tensor into one, one after the other."""
@@ -231,7 +244,7 @@ class ProcessGroup(GroupCalls):
         given = None if whole is not None else [self.scaled(s, op) for s in sources]
         held = dense(output)
         # the output may be a part of the input
-        alone = held if whole is None or held._storage is not whole._storage else held.clone()
+        alone = held if whole is None or held._storage is not whole._storage else held.detach().clone()
         first = reducible(alone)
 
         def run():
@@ -272,7 +285,7 @@ class ProcessGroup(GroupCalls):
         source = dense(tensor)
         version = counter(tensor).version
         work = self.exchange(lambda: self.engine.send(region(source), peer, tag), [tensor], async_op,
-                             self.line_of("send", peer))
+                             self.line_of("send", peer), None, peer)
         counter(tensor).version = version  # it is read alone
         return work
 
@@ -285,7 +298,7 @@ class ProcessGroup(GroupCalls):
             bring_back(tensor, held)
             return source
         touched(tensor)
-        work = Work([tensor], watched(self, run, [tensor], True) if settings.flight_buffer else run)
+        work = Work([tensor], watched(self, run, [tensor], True, peer) if self.recorded else run)
         line = self.line_of("recv", peer)
         if self.coalescing is not None or async_op:
             line.submit(work)
@@ -369,7 +382,7 @@ class ProcessGroup(GroupCalls):
         def run():
             self.engine.send(Region(ctypes.addressof(length), 8), peer, tag)
             self.engine.send(Region(ctypes.addressof(content), len(data)), peer, tag)
-        self.exchange(run, [], False, self.line_of("send", peer))
+        self.exchange(run, [], False, self.line_of("send", peer), None, peer)
 
     def receive_bytes(self, peer, tag: int = 0):
         """(bytes, who sent them)."""
@@ -382,7 +395,7 @@ class ProcessGroup(GroupCalls):
             content = ctypes.create_string_buffer(max(count, 1))
             self.engine.receive(Region(ctypes.addressof(content), count), source, tag)
             found.append((content.raw[:count], source))
-        self.exchange(run, [], False, self.line_of("recv", peer))
+        self.exchange(run, [], False, self.line_of("recv", peer), None, peer)
         return found[0]
 
     # --- the end ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 2.10), read by ``python -m rushlight.tools.flight``.
 
 It runs where TORCH_FR_BUFFER_SIZE says how many to keep.  An exchange that fails, or is not done in time, writes the
-ring to the file that TORCH_FR_DUMP_TEMP_FILE and the rank name; ``dump()`` gives it at any time.
+ring to the file that TORCH_FR_DUMP_TEMP_FILE and the rank name, and has all other ranks write theirs
+(``watchdog.py``); so does an error that ends the program.  ``dump()`` gives the ring at any time.
 """
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import threading
 import time
 
 from .._src.core.settings import settings
-from .worlds import here
+from .worlds import PROCESS, here
 
 NAMES = {"reduce_to": "reduce", "broadcast_from": "broadcast", "gather_to": "all_gather",
          "gather_whole": "_all_gather_base", "scatter_from": "scatter", "reduce_scattered": "reduce_scatter",
@@ -29,10 +30,13 @@ class Ring:
 
     def __init__(self, size: int):
         self.size, self.entries, self.count, self.guard = size, [], 0, threading.Lock()
+        self.collectives = 0
 
     def add(self, **entry) -> dict:
         with self.guard:
             entry["record_id"] = self.count
+            self.collectives += not entry["is_p2p"]
+            entry["ordinal"] = self.collectives
             if len(self.entries) < self.size:
                 self.entries.append(entry)
             else:
@@ -47,21 +51,25 @@ def ring():
     if not size:
         return None
     world = here()
-    if getattr(world, "ring", None) is None:
+    if world.ring is None:
         world.ring = Ring(size)
     return world.ring
 
 
-def frames(depth: int) -> list:
-    found, frame = [], sys._getframe(depth)
+def frames(frame) -> list:
+    """A frame and those that called it, innermost first."""
+    found = []
     while frame is not None and len(found) < FRAMES:
         found.append({"name": frame.f_code.co_name, "filename": frame.f_code.co_filename, "line": frame.f_lineno})
         frame = frame.f_back
     return found
 
 
-def watched(group, run, tensors, peer_to_peer: bool):
-    """``run`` as an entry of the ring; ``run`` itself where nothing is recorded."""
+def watched(group, run, tensors, peer_to_peer: bool, peer: int | None = None):
+    """``run`` as an entry of the ring; ``run`` itself where nothing is recorded.
+
+    ``tensors``: those that have one shape in all ranks; ``peer``: for messages, the other side's rank in the group.
+    """
     kept = ring()
     if kept is None:
         return run
@@ -74,15 +82,16 @@ def watched(group, run, tensors, peer_to_peer: bool):
                      else 0, op_id=group.operations, profiling_name=f"{group._backend}:{NAMES.get(caller, caller)}",
                      time_created_ns=time.time_ns(), input_sizes=sizes, output_sizes=sizes, input_dtypes=dtypes,
                      output_dtypes=dtypes, state="scheduled", is_p2p=peer_to_peer, retired=False,
+                     peer=None if peer is None else group.ranks[peer],
                      timeout_ms=int(group.timeout.total_seconds() * 1000), time_discovered_started_ns=None,
-                     time_discovered_completed_ns=None, frames=frames(3))
+                     time_discovered_completed_ns=None, frames=frames(sys._getframe(2)))
 
     def recorded():
         entry["state"], entry["time_discovered_started_ns"] = "started", time.time_ns()
         try:
             result = run()
         except BaseException as error:
-            write(world, str(error))
+            report(world, str(error))
             raise
         done = time.time_ns()
         entry.update(state="completed", time_discovered_completed_ns=done,
@@ -91,17 +100,19 @@ def watched(group, run, tensors, peer_to_peer: bool):
     return recorded
 
 
-def content(world, reason: str = "") -> dict:
-    """What is known of a world: its last exchanges, oldest first, and its groups."""
-    kept = getattr(world, "ring", None)
+def content(world, reason: str = "", raised=()) -> dict:
+    """What is known of a world: its last exchanges, oldest first, its groups, and where its main thread is."""
+    kept = world.ring
     entries = []
     if kept is not None:
         with kept.guard:
             entries = sorted((dict(entry) for entry in kept.entries), key=lambda entry: entry["record_id"])
     groups = {group.group_name: {"name": group.group_name, "desc": group.group_desc, "ranks": str(group.ranks)}
               for group in world.groups}
+    main = sys._current_frames().get(threading.main_thread().ident) if world is PROCESS else None
     return {"version": VERSION, "entries": entries, "pg_config": groups, "pg_status": {}, "reason": reason,
-            "rank": world.default.rank() if world.default is not None else 0}
+            "rank": world.default.rank() if world.default is not None else 0, "raised": list(raised),
+            "main_thread": frames(main)}
 
 
 def dump() -> bytes:
@@ -109,13 +120,34 @@ def dump() -> bytes:
     return pickle.dumps(content(here()))
 
 
-def write(world, reason: str):
+def path_of(world) -> str:
+    return f"{settings.flight_file}{world.default.rank()}"
+
+
+def write(world, reason: str, raised=()):
     """Leaves the ring in a file, once."""
-    if getattr(world, "dumped", False) or world.default is None:
+    if world.dumped or world.default is None:
         return
     world.dumped = True
-    path = f"{settings.flight_file}{world.default.rank()}"
+    path = path_of(world)
     handle, part = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".trace")
     with os.fdopen(handle, "wb") as file:
-        pickle.dump(content(world, reason), file)
+        pickle.dump(content(world, reason, raised), file)
     os.replace(part, path)
+
+
+def report(world, reason: str, raised=()):
+    """Leaves the ring in a file, and has the other ranks leave theirs."""
+    write(world, reason, raised)
+    if world.watchdog is not None:
+        world.watchdog.tell(reason)
+
+
+def report_raised(error: BaseException):
+    """``report`` of what ends the program, with the lines that raised it."""
+    trace, places = error.__traceback__, []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.insert(0, {"name": code.co_name, "filename": code.co_filename, "line": trace.tb_lineno})
+        trace = trace.tb_next
+    report(PROCESS, f"{type(error).__name__}: {error}", places[:FRAMES])

@@ -14,14 +14,15 @@ REAL = {"complex64": ("float32", 4), "complex128": ("float64", 8)}
 def dense(tensor):
     """The tensor itself where its elements lie one after the other in order, else a copy that does.  RuntimeError for a
     tensor without data."""
-    if not tensor.device.provider.on_host:
+    meta = tensor._meta
+    if not meta.device.provider.on_host:
         raise RuntimeError(f"No backend type associated with device type {tensor.device.type}")
     if tensor.is_sparse or tensor.is_nested:
         raise RuntimeError(
             "collectives take dense tensors: a sparse or nested one goes by its parts (values(), offsets())")
-    plain = tensor.detach()
-    return plain if tensor.is_contiguous() and not tensor._meta.turned else OPS["contiguous"](plain.resolve_conj()
-                                                                                              .resolve_neg())
+    if meta.contiguous and not meta.turned:
+        return tensor
+    return OPS["contiguous"](tensor.detach().resolve_conj().resolve_neg())
 
 
 def region(tensor) -> Region:

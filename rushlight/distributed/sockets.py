@@ -116,7 +116,7 @@ class SocketEngine(Engine):
                     late = sorted(into or out)
                     self.fail(DistBackendError(
                         f"Timed out waiting {int(limit.seconds * 1000)}ms for {'recv' if into else 'send'} operation "
-                        f"to complete: rank {late[0]} of the group has not come"))
+                        f"to complete: {self.called(late[:1])} has not come"))
                 for key, events in ready:
                     self.progress(selector, key, events, out, into)
 
@@ -136,7 +136,7 @@ class SocketEngine(Engine):
         except BlockingIOError:
             return
         except OSError:
-            self.fail(DistBackendError(f"Connection closed by peer: rank {peer} of the group has left it or ended"))
+            self.fail(DistBackendError(f"Connection closed by peer: {self.called([peer])} has left it or ended"))
         for waiting in (out, into):
             if peer in waiting and not len(waiting[peer]):
                 del waiting[peer]
@@ -157,7 +157,7 @@ class SocketEngine(Engine):
         for peer, head in heads.items():
             if head[:4] != mine[:4]:
                 length, = struct.unpack_from("<H", head, 4)
-                raise RuntimeError(refusal(peer, bytes(head[6:6 + length]).decode(errors="replace"),
+                raise RuntimeError(refusal(self.called([peer]), bytes(head[6:6 + length]).decode(errors="replace"),
                                            mine[6:].rstrip(b"\0").decode()))
         return {peer: struct.unpack_from("<q", head, HEAD)[0] for peer, head in heads.items()}
 
@@ -232,7 +232,7 @@ class SocketEngine(Engine):
         for peer, nbytes in told.items():
             if nbytes != targets[peer].nbytes:
                 self.fail(RuntimeError(
-                    f"rank {peer} of the group sends {nbytes} bytes to one that expects {targets[peer].nbytes}"))
+                    f"{self.called([peer])} sends {nbytes} bytes to one that expects {targets[peer].nbytes}"))
         self.swap({peer: memory_of(sources[peer]) for peer in self.everyone()},
                   {peer: memory_of(targets[peer]) for peer in self.everyone()})
         ctypes.memmove(targets[self.rank].address, sources[self.rank].address, sources[self.rank].nbytes)
@@ -284,11 +284,11 @@ class Wire(Channel):
                     raise DistBackendError(str(self.engine.broken))
                 if limit.passed():
                     raise DistBackendError(
-                        f"Timed out waiting {int(limit.seconds * 1000)}ms for {what} operation to complete: rank "
-                        f"{self.peer} of the group has not come")
+                        f"Timed out waiting {int(limit.seconds * 1000)}ms for {what} operation to complete: "
+                        f"{self.engine.called([self.peer])} has not come")
 
     def closed(self):
-        return DistBackendError(f"Connection closed by peer: rank {self.peer} of the group has left it or ended")
+        return DistBackendError(f"Connection closed by peer: {self.engine.called([self.peer])} has left it or ended")
 
     def put(self, address, nbytes):
         left, limit = memoryview((ctypes.c_char * nbytes)

@@ -281,6 +281,9 @@ class PrefixStore(Store):
         if hasattr(self, "underlying_store"):
             self.underlying_store.timeout = value
 
+    def clone(self):
+        return PrefixStore(self.prefix, self.underlying_store.clone())
+
     def ask(self, kind, *given, timeout=None):
         if kind in ("num_keys", "list_keys"):
             keys = [key.removeprefix(f"{self.prefix}/") for key in self.underlying_store.list_keys()

@@ -120,7 +120,8 @@ class Line:
     own."""
 
     def __init__(self, name: str):
-        self.name, self.waiting, self.changed = name, collections.deque(), threading.Condition()
+        self.name, self.waiting, self.lock = name, collections.deque(), threading.Lock()
+        self.changed = threading.Condition(self.lock)
         self.busy, self.closed, self.thread = False, False, None
 
     def run(self, work: Work):
@@ -145,14 +146,14 @@ class Line:
 
     def enter(self) -> bool:
         """Whether nothing is under way: the caller then has the line until ``leave()``."""
-        with self.changed:
+        with self.lock:
             if self.busy or self.waiting or self.closed:
                 return False
             self.busy = True
             return True
 
     def leave(self):
-        with self.changed:
+        with self.lock:
             self.busy = False
             if self.thread is not None:
                 self.changed.notify_all()

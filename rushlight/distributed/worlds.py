@@ -7,10 +7,16 @@ import threading
 class World:
     """The groups of a process.  ``default``: the one of all processes; ``count``: how many have been made; ``names``:
     groups by name; ``names_given``: how many groups of the same ranks there have been; ``owned``: the store that
-    ``init_process_group`` opened."""
+    ``init_process_group`` opened; ``ring``, ``dumped`` and ``watchdog``: the flight recorder's."""
 
     def __init__(self):
         self.default, self.groups, self.count, self.names, self.names_given, self.owned = None, [], 0, {}, {}, None
+        self.ring, self.dumped, self.watchdog = None, False, None
+
+    def end(self):
+        """Ends what runs beside the groups."""
+        if self.watchdog is not None:
+            self.watchdog.end()
 
     def enter(self):
         """The calling thread belongs to this world from now on: a thread that works for one that stands for a

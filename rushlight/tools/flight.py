@@ -1,6 +1,7 @@
-"""Finds where ranks parted, in what their flight recorders left.
+"""Finds who is to blame, and where ranks parted, in what their flight recorders left.
 
-Told is the first exchange of each group that is not the same, not done, or missing in some rank.
+Told is the rank to blame (``blame.py``), then the first exchange of each group that is not the same, not done, or
+missing in some rank.
 
     python -m rushlight.tools.flight FOLDER [--prefix rushlight_trace_rank_] [--last 5]
 """
@@ -10,7 +11,9 @@ import argparse
 import pickle
 from pathlib import Path
 
-SAME = ("profiling_name", "output_sizes", "output_dtypes")
+from .blame import SHAPES_DIFFER, blame
+
+SAME = ("profiling_name", "input_sizes", "input_dtypes")
 
 
 class Plain(pickle.Unpickler):
@@ -65,6 +68,8 @@ def parting(traces: dict, group: str, ranks: list):
         missing = [rank for rank, entry in at.items() if entry is None] + [rank for rank in ranks if rank not in traces]
         there = [entry for entry in at.values() if entry is not None]
         for field in SAME:
+            if field == "input_sizes" and there[0]["profiling_name"].endswith(SHAPES_DIFFER):
+                continue
             if any(entry[field] != there[0][field] for entry in there):
                 return number, at, f"ranks differ in {field.replace('_', ' ')}"
         if missing:
@@ -86,6 +91,8 @@ def described(entry) -> str:
 def report(traces: dict, last: int = 0) -> str:
     """What the traces say, as text."""
     lines = [f"ranks with a trace: {', '.join(map(str, traces))}"]
+    found = blame(traces)
+    lines += [str(found)] if found else []
     lines += [f"rank {rank}: {trace['reason']}" for rank, trace in traces.items() if trace.get("reason")]
     for group, ranks in members(traces).items():
         found = parting(traces, group, ranks)

@@ -54,6 +54,7 @@ def exchange(rank, path, method):
     assert store.add("count", 1) in (1, 2)
     dist.barrier()
     assert store.get("count") == b"2"
+    dist.barrier()  # rank 0 keeps the store
     dist.destroy_process_group()
 
 

@@ -100,6 +100,31 @@ def test_splits_strides_and_whole_numbers():
                                       ([2, 4, 104, 106, 108, 110], turned, rest, [2 + 1j])]
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_all_to_all_of_uneven_sizes(reads):
+    """What is too large for a slot is read where it lies, or goes in steps where the system does not allow it."""
+    sizes = [[0, 3, 300_000], [70_000, 5, 1], [4096, 0, 600_000]]
+
+    def member(rank):
+        engine = dist.group.WORLD.engine
+        if not reads:
+            engine.direct = None
+        given = [torch.arange(count) + 10 * rank + k for k, count in enumerate(sizes[rank])]
+        found = [torch.empty(sizes[r][rank], dtype=torch.int64) for r in range(3)]
+        dist.all_to_all(found, given)
+        assert all(torch.equal(x, torch.arange(sizes[r][rank]) + 10 * r + rank) for r, x in enumerate(found))
+    threads.run(3, member)
+
+
+@pytest.mark.parametrize("numel", [3, 5000])
+def test_more_ranks_than_a_kernel_reads(numel):
+    def member(rank):
+        x = torch.full((numel,), rank + 1.0)
+        dist.all_reduce(x)
+        return x.unique().tolist()
+    assert threads.run(10, member) == [[55.0]] * 10
+
+
 def test_messages():
     def member(rank):
         large, small, found = torch.full((300_000,), rank + 1.0), torch.tensor([float(rank)]), []

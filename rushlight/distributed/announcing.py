@@ -1,0 +1,164 @@
+"""Machine code with which a rank says what it is about, gives its data, meets the others and sees that all agree; of
+few bytes it also reduces what all gave.  One call from Python does all of it."""
+from __future__ import annotations
+
+import ctypes
+import functools
+
+from .._src.devices.cpu.llvm import jit
+from .._src.devices.cpu.llvm.builder import Module, constant
+from .._src.devices.cpu.llvm.types import f64, i32, i64, ptr
+from .kernels import MOST, write_meet, write_reached
+
+HEAD = 64  # bytes at the beginning of a slot that say what its rank is about
+# what the functions answer: MORE where bytes are left that did not fit, DIFFERS + r where rank r is about something
+# else, DIFFERS + size + r where it sends another number of bytes than is expected
+MORE, LATE, AGREED, DIFFERS = -1, 0, 1, 2
+
+
+class Place(ctypes.Structure):
+    """Where a rank of a group stands, and how it waits: what does not change from call to call."""
+
+    _fields_ = [("words", ctypes.c_void_p), ("slots", ctypes.c_void_p), ("slot", ctypes.c_int64),
+                ("rank", ctypes.c_int64), ("size", ctypes.c_int64), ("spins", ctypes.c_int64),
+                ("yields", ctypes.c_int64), ("until", ctypes.c_void_p)]
+
+
+def field(f, place, number: int):
+    return f.load(ptr if number in (0, 1, 7) else i64, f.offset(place, 8 * number), 8)
+
+
+def slots_at(f, place, step):
+    """(the first slot of a step, the length of a slot, how many there are)."""
+    slot, size = field(f, place, 2), field(f, place, 4)
+    turn = f.cast("zext", f.and_(step, 1), i64)
+    return f.offset(field(f, place, 1), f.mul(f.mul(turn, size), slot)), slot, size
+
+
+def write_settle(module):
+    """settle(place, step, head, data, kernel, count, scale): once all have met, AGREED, or DIFFERS + the first rank
+    that is about something else; a kernel (not null) then reduces ``count`` elements of all ranks into ``data``."""
+    f = module.function("settle", [("place", ptr), ("step", i32), ("head", ptr), ("data", ptr), ("kernel", ptr),
+                                   ("count", i64), ("scale", f64)], i64)
+    place, step, head, data, kernel, count, scale = f.parameters
+    first, slot, size = slots_at(f, place, step)
+    mine, wanted = field(f, place, 3), f.load(i32, head, 1)
+    sources = f.alloca(ptr, MOST)
+    reduces = f.compare("!=", f.cast("ptrtoint", kernel, i64), 0)
+
+    def look(rank, carried):
+        at = f.offset(first, f.mul(rank, slot))
+        other = f.compare("!=", f.load(i32, at, 4), wanted)
+        found = f.select(f.and_(other, f.compare("==", carried[0], AGREED)), f.add(rank, DIFFERS), carried[0])
+        given = f.select(f.compare("==", rank, mine), data, f.offset(at, HEAD))
+        f.when(reduces, lambda: f.store(given, f.offset(sources, f.mul(rank, 8)), 8) and None)
+        return [found]
+
+    found, = f.loop(0, size, 1, [constant(i64, AGREED)], look)
+    f.when(f.and_(reduces, f.compare("==", found, AGREED)),
+           lambda: f.call_pointer(kernel, [sources, data, count, scale]) and None)
+    f.ret(found)
+    return f
+
+
+def write_announce(module, meet, settle):
+    """announce(place, step, head, data, nbytes, kernel, count, scale): writes head and data into this rank's slot and
+    meets; LATE where some ranks have not come in time, else what ``settle`` answers."""
+    f = module.function("announce", [("place", ptr), ("step", i32), ("head", ptr), ("data", ptr), ("nbytes", i64),
+                                     ("kernel", ptr), ("count", i64), ("scale", f64)], i64)
+    place, step, head, data, nbytes, kernel, count, scale = f.parameters
+    first, slot, size = slots_at(f, place, step)
+    mine = f.offset(first, f.mul(field(f, place, 3), slot))
+    f.copy_bytes(mine, head, HEAD)
+    f.copy_bytes(f.offset(mine, HEAD), data, nbytes)
+    met = f.call(meet, [field(f, place, 0), field(f, place, 3), size, step, field(f, place, 5), field(f, place, 6),
+                        field(f, place, 7)], i64)
+    there, = f.when(f.compare("!=", met, 0),
+                    lambda: [f.call(settle, [place, step, head, data, kernel, count, scale], i64)],
+                    lambda: [constant(i64, LATE)])
+    f.ret(there)
+
+
+def write_take(module):
+    """take(place, step, head, table, limit): once all have met, copies what the others' slots hold for this rank;
+    AGREED, MORE, or who differs."""
+    f = module.function("take", [("place", ptr), ("step", i32), ("head", ptr), ("table", ptr), ("limit", i64)], i64)
+    place, step, head, table, limit = f.parameters
+    first, slot, size = slots_at(f, place, step)
+    mine, wanted = field(f, place, 3), f.load(i32, head, 1)
+    inline = f.add(f.mul(size, 16), HEAD)
+    number = lambda base, index: f.load(i64, f.offset(base, f.mul(index, 8)), 8)  # noqa: E731
+
+    def check(rank, carried):
+        at = f.offset(first, f.mul(rank, slot))
+        expected = number(table, f.add(f.mul(size, 2), rank))
+        wrong = f.compare("!=", number(f.offset(at, HEAD), mine), expected)
+        bad = f.select(wrong, f.add(f.add(rank, size), DIFFERS), constant(i64, AGREED))
+        bad = f.select(f.compare("!=", f.load(i32, at, 4), wanted), f.add(rank, DIFFERS), bad)
+        most, = f.loop(0, size, 1, [carried[1]], lambda k, m: [f.maximum(m[0], number(f.offset(at, HEAD), k))])
+        return [f.select(f.compare("==", carried[0], AGREED), bad, carried[0]), most]
+
+    def copies():
+        def one(rank, carried):
+            at = f.offset(first, f.mul(rank, slot))
+            nbytes, target = number(table, f.add(f.mul(size, 2), rank)), number(table, f.add(f.mul(size, 3), rank))
+            mine_too = f.compare("==", rank, mine)
+            held = f.cast("ptrtoint", f.offset(at, f.add(inline, f.mul(mine, limit))), i64)
+            source = f.select(mine_too, number(table, f.add(size, rank)), held)
+            f.when(f.or_(mine_too, f.compare("<=", nbytes, limit)),
+                   lambda: f.copy_bytes(f.cast("inttoptr", target, ptr), f.cast("inttoptr", source, ptr),
+                                        nbytes) and None)
+        f.loop(0, size, 1, [], lambda rank, _: one(rank, _))
+
+    found, most = f.loop(0, size, 1, [constant(i64, AGREED), constant(i64, 0)], check)
+    f.when(f.compare("==", found, AGREED), copies)
+    more = f.and_(f.compare("==", found, AGREED), f.compare(">", most, limit))
+    f.ret(f.select(more, constant(i64, MORE), found))
+    return f
+
+
+def write_swap(module, meet, take):
+    """swap(place, step, head, table, limit): gives each other rank up to ``limit`` bytes through this rank's slot, and
+    takes theirs.  ``table``: bytes for each rank, where they lie, bytes from each, and where these go.  LATE, or what
+    ``take`` answers."""
+    f = module.function("swap", [("place", ptr), ("step", i32), ("head", ptr), ("table", ptr), ("limit", i64)], i64)
+    place, step, head, table, limit = f.parameters
+    first, slot, size = slots_at(f, place, step)
+    rank = field(f, place, 3)
+    mine = f.offset(first, f.mul(rank, slot))
+    f.copy_bytes(mine, head, HEAD)
+    f.copy_bytes(f.offset(mine, HEAD), table, f.mul(size, 16))
+    inline = f.offset(mine, f.add(f.mul(size, 16), HEAD))
+
+    def one(other, _):
+        nbytes = f.load(i64, f.offset(table, f.mul(other, 8)), 8)
+        source = f.load(ptr, f.offset(table, f.mul(f.add(other, size), 8)), 8)
+        f.when(f.and_(f.compare("!=", other, rank), f.compare("<=", nbytes, limit)),
+               lambda: f.copy_bytes(f.offset(inline, f.mul(other, limit)), source, nbytes) and None)
+
+    f.loop(0, size, 1, [], one)
+    met = f.call(meet, [field(f, place, 0), rank, size, step, field(f, place, 5), field(f, place, 6),
+                        field(f, place, 7)], i64)
+    there, = f.when(f.compare("!=", met, 0), lambda: [f.call(take, [place, step, head, table, limit], i64)],
+                    lambda: [constant(i64, LATE)])
+    f.ret(there)
+
+
+def text() -> str:
+    module = Module()
+    meet = write_meet(module, write_reached(module))
+    write_announce(module, meet, write_settle(module))
+    write_swap(module, meet, write_take(module))
+    return module.text()
+
+
+@functools.cache
+def announcing():
+    """(announce, settle, swap, take) as functions that let other Python threads run."""
+    names = ("announce", "settle", "swap", "take")
+    found = jit.build("distributed: announcing 2", text, list(names))
+    begin = ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p
+    after = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+    kinds = {"announce": (*begin, ctypes.c_void_p, ctypes.c_int64, *after), "settle": (*begin, ctypes.c_void_p, *after),
+             "swap": (*begin, ctypes.c_char_p, ctypes.c_int64), "take": (*begin, ctypes.c_char_p, ctypes.c_int64)}
+    return [ctypes.CFUNCTYPE(*kinds[name])(found[name]) for name in names]
