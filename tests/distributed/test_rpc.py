@@ -1,0 +1,191 @@
+"""Calls of functions in other workers, references, and gradients across them: workers are threads with worlds of their
+own, and twice processes."""
+import threading
+import time
+
+import pytest
+
+import rushlight as torch
+from rushlight import distributed as dist
+from rushlight import multiprocessing
+from rushlight.distributed import autograd as dist_autograd
+from rushlight.distributed import rpc, threads
+from rushlight.distributed.remote_optimizer import DistributedOptimizer
+
+
+def working(rank, path, size, then):
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{path}/rpc")
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=size, rpc_backend_options=options)
+    try:
+        found = then(rank)
+    except BaseException:
+        rpc.shutdown(graceful=False)
+        raise
+    rpc.shutdown()
+    return found
+
+
+def workers(tmp_path, size, then):
+    return threads.run(size, working, tmp_path, size, then)
+
+
+def add(a, b=1):
+    return a + b
+
+
+def fails(text):
+    raise KeyError(text)
+
+
+def slow(seconds):
+    time.sleep(seconds)
+    return seconds
+
+
+def who():
+    return rpc.get_worker_info().name
+
+
+class Counter:
+    def __init__(self, start):
+        self.value = start
+
+    def more(self, by=1):
+        self.value += by
+        return self.value
+
+
+def test_calls(tmp_path):
+    def member(rank):
+        if rank:
+            return None
+        x = torch.arange(6.0).reshape(2, 3)
+        assert torch.equal(rpc.rpc_sync("worker1", add, (x.t(),), {"b": x.t()}), 2 * x.t())
+        futures = [rpc.rpc_async(1, add, (k, 10)) for k in range(20)]
+        assert torch.futures.wait_all(futures) == list(range(10, 30))
+        assert rpc.rpc_sync("worker1", who) == "worker1" and rpc.rpc_sync("worker0", who) == "worker0"
+        assert rpc.get_worker_info("worker1").id == 1 and repr(
+            rpc.get_worker_info()) == "WorkerInfo(id=0, name=worker0)"
+        assert torch.equal(rpc.rpc_sync("worker1", torch.add, (x, 1)), x + 1)
+        return True
+    before = threading.active_count()
+    assert workers(tmp_path, 2, member) == [True, None] and threading.active_count() == before
+
+
+def test_what_goes_wrong(tmp_path):
+    def member(rank):
+        if rank:
+            return
+        with pytest.raises(KeyError, match="(?s)On WorkerInfo.id=1, name=worker1.*here it is.*in fails"):
+            rpc.rpc_sync("worker1", fails, ("here it is",))
+        with pytest.raises(RuntimeError, match=r"RPC ran for more than set timeout \(100 ms\)"):
+            rpc.rpc_sync("worker1", slow, (1.0,), timeout=0.1)
+        with pytest.raises(RuntimeError, match="there is no worker 'worker7'"):
+            rpc.rpc_sync("worker7", add, (1,))
+        with pytest.raises(TypeError, match="callable"):
+            rpc.rpc_sync("worker1", 3)
+        with pytest.raises(RuntimeError, match="already initialized"):
+            rpc.init_rpc("again")
+        with pytest.raises(KeyError, match="later"):
+            rpc.remote("worker1", fails, ("later",)).to_here()
+        assert rpc.rpc_sync("worker1", add, (1,)) == 2
+    workers(tmp_path, 2, member)
+    with pytest.raises(RuntimeError, match="init_rpc"):
+        rpc.rpc_sync("worker1", add, (1,))
+
+
+@rpc.functions.async_execution
+def through(to, x):
+    return rpc.rpc_async(to, add, (x, 1)).then(lambda future: future.wait() * 10)
+
+
+def kept_by(reference):
+    return reference.to_here().value, reference.is_owner()
+
+
+def test_references(tmp_path):
+    def member(rank):
+        if rank:
+            return None
+        counter = rpc.remote("worker1", Counter, (5,))
+        assert counter.rpc_sync().more() == 6 and counter.rpc_async().more(by=4).wait() == 10
+        assert counter.remote().more().to_here() == 11 and counter.to_here().value == 11
+        assert counter.owner_name() == "worker1" and not counter.is_owner() and counter.confirmed_by_owner()
+        assert counter._get_type() is Counter
+        with pytest.raises(RuntimeError, match="can't call localValue"):
+            counter.local_value()
+        assert rpc.rpc_sync("worker1", kept_by, (counter,)) == (11, True)
+        assert rpc.rpc_sync("worker2", kept_by, (counter,)) == (11, False)
+        mine = rpc.RRef(Counter(1))
+        assert mine.local_value().value == 1 and rpc.rpc_sync("worker2", kept_by, (mine,)) == (1, False)
+        assert rpc.rpc_sync("worker1", through, ("worker2", 4)) == 50
+        agent = rpc.current()
+        del mine
+        end = time.monotonic() + 30
+        while agent.owned and time.monotonic() < end:  # references that others had are gone as well
+            time.sleep(0.01)
+        return not agent.owned
+    assert workers(tmp_path, 3, member)[0]
+
+
+def linear(weight, x):
+    return x @ weight.local_value()
+
+
+def parameter(*shape):
+    return torch.nn.Parameter(torch.arange(float(torch.Size(shape).numel())).reshape(shape) / 10)
+
+
+def gradient_of(reference, number):
+    return dist_autograd.get_gradients(number)[reference.local_value()]
+
+
+def nested(weight, other, x):
+    """Part of the sum comes from a third worker."""
+    y = rpc.rpc_sync(other.owner(), linear, (other, x))
+    return y * x @ weight.local_value() + y
+
+
+def test_gradients_and_optimizers(tmp_path):
+    def member(rank):
+        if rank:
+            return
+        one, two = rpc.remote("worker1", parameter, (3, 3)), rpc.remote("worker2", parameter, (3, 3))
+        x = torch.ones(2, 3, requires_grad=True)
+        optimizer = DistributedOptimizer(torch.optim.SGD, [one, two], lr=0.5)
+        with dist_autograd.context() as number:
+            loss = (rpc.rpc_sync("worker1", nested, (one, two, x * 2)) ** 2).sum() + x.sum()
+            dist_autograd.backward(number, [loss])
+            found = dist_autograd.get_gradients(number)[x]
+            theirs = [rpc.rpc_sync(r.owner(), gradient_of, (r, number)) for r in (one, two)]
+            optimizer.step(number)
+        a, b, plain = parameter(3, 3), parameter(3, 3), torch.ones(2, 3, requires_grad=True)
+        y = plain * 2 @ b
+        expected = ((y * (plain * 2) @ a + y) ** 2).sum() + plain.sum()
+        expected.backward()
+        assert loss.item() == pytest.approx(expected.item()) and x.grad is None
+        assert torch.allclose(found, plain.grad)
+        assert all(torch.allclose(g, p.grad) for g, p in zip(theirs, (a, b)))
+        assert torch.allclose(two.to_here(), b - 0.5 * b.grad)
+        with pytest.raises(RuntimeError, match="autograd context"):
+            dist_autograd.get_gradients(number)
+        assert not rpc.current().contexts
+    workers(tmp_path, 3, member)
+
+
+def process(rank, path):
+    def member(rank):
+        other = f"worker{1 - rank}"
+        assert rpc.rpc_sync(other, who) == other
+        held = rpc.remote(other, Counter, (rank,))
+        assert held.rpc_sync().more() == rank + 1
+    working(rank, path, 2, member)
+
+
+def test_processes(tmp_path):
+    multiprocessing.spawn(process, (tmp_path,), 2)
+
+
+def test_names():
+    from rushlight.distributed.rpc import BackendType, is_available
+    assert is_available() and BackendType.TENSORPIPE.name == "TENSORPIPE" and dist.rpc is rpc
