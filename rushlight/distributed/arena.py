@@ -161,7 +161,8 @@ class ArenaEngine(Engine):
                 self.reduce_together(part, begin, kind, scale, what)
                 continue
             self.give(begin, what, part)
-            sources = [self.slot(rank) for rank in range(self.size)]
+            own = self.rank if self.size <= MOST else None  # one kernel reads all before it writes
+            sources = [part.address if rank == own else self.slot(rank) for rank in range(self.size)]
             combine(kind, part.name, part.itemsize, sources, part.address, part.nbytes // part.itemsize, scale)
 
     def share(self, part, rank: int):
