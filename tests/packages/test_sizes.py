@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight._src.core.expr import evaluate, size
+from rushlight._src.core.expr import eq, evaluate, le, logical_not, maximum, size
 from rushlight._src.devices.cpu.llvm import jit
 from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.types import i64
 from rushlight._src.packages.sizes import Numbers, shared_slots
-from rushlight._src.packages.variants import Region
+from rushlight._src.packages.variants import Planning, Points, Region
 
 from .test_packages import Attention, cache, images  # noqa: F401 - a fixture among them
 
@@ -161,6 +161,30 @@ def test_regions_are_covered_by_their_parts():
     parts = Region({a: (2, 300), b: (5, 20)}).parts([a, b])
     for x, y in itertools.product(range(2, 301, 13), range(5, 21)):
         assert sum(all(low <= n <= high for n, (low, high) in zip((x, y), part.bounds.values())) for part in parts) == 1
+
+
+def test_estimates_decide_nothing_that_has_to_hold():
+    """Numbers that are not whole are taken from the example without a condition; whole ones never."""
+    a = size("a", 2, 100)
+    with Planning({a: 10}) as facts:
+        assert a / 4 == 2.5 and 1000 / a == 100.0 and not facts.guards
+        assert 1j / a == 0.1j and facts.guards == [(eq(a, 10), True)]
+    with Planning({a: 10}) as facts:
+        assert a < 10.5 and a > 9.5 and a < float("inf") and not a < 10.0
+    for n in range(2, 100):
+        alike = n < 10.5 and n > 9.5 and not n < 10.0
+        assert all(evaluate(c, {a: n}) == outcome for c, outcome in facts.guards) == alike
+
+
+def test_points_are_covered_as_they_are_evaluated_one_by_one():
+    a, b = size("a", 2, 60), size("b", 2, 60)
+    conditions = [le(a * b, 700), logical_not(eq((a - 3) // 4 % 3, 1)), le(-((-b) // 7), maximum(a, 5) - 1)]
+    every = [{a: x, b: y} for x in range(2, 60, 3) for y in range(2, 60)]
+    points = Points(every)
+    points.cover(conditions)
+    left = [p for p in every if not all(evaluate(c, p) for c in conditions)]
+    assert points.count == len(left) and points.next() == left[0]
+    assert [dict(zip(points.columns, map(int, row))) for row in zip(*points.columns.values())] == left
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")

@@ -361,7 +361,7 @@ class Sized:
         sizes_outputs(sizes, to).  ``inputs``: Metas with symbols."""
         need = self.module.function("sizes_need", [("sizes", ptr), ("to", ptr)], i64)
         fill = self.module.function("sizes_fill", [("sizes", ptr), ("program", ptr)])
-        told = self.module.function("sizes_outputs", [("sizes", ptr), ("to", ptr)])
+        told = self.module.function("sizes_outputs", [("sizes", ptr), ("to", ptr)], i64)
         for f in (need, fill, told):
             if f is not told and not self.symbols:
                 del self.module.functions[f.name]
@@ -380,9 +380,9 @@ class Sized:
                     numbers = outer.inside()
                     for k, n in enumerate(n for meta in outputs for n in (*meta.shape, *meta.strides)):
                         f.store(numbers.value(n), f.offset(f.parameters[1], 8 * k))
-                    f.ret()
+                    f.ret(constant(i64, 0))
                 f.at(beyond)
-            f.ret(constant(i64, UNPLANNED) if f is need else None)
+            f.ret(None if f is fill else constant(i64, UNPLANNED))
         self.solve(inputs)
         return self.module.text()
 

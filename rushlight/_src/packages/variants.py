@@ -39,6 +39,8 @@ class Planning(ShapeEnv):
     it is."""
 
     def real(self, symbol: str, a, b):
+        if isinstance(a, complex) or isinstance(b, complex):  # a table's entries, no estimates
+            return super().real(symbol, a, b)
         return REAL[symbol](evaluate(a, self.hints), evaluate(b, self.hints))
 
 
