@@ -70,6 +70,8 @@ class Stored(NamedTuple):
 class Target:
     """The compiler's half of a device; ``devices/base.py`` has the other."""
 
+    attends = True  # whether a template computes attention as a whole; else it goes by its formula
+
     # --- kernels of ours ---
     def parts(self, kernel: Kernel, scratch) -> list[Kernel]:
         """A fused kernel as one or several with their axes in the order, merged and split as suits the device;

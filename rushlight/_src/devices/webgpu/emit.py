@@ -393,7 +393,8 @@ class Emitter:
         """
         if "load" in e.operations and any(load.arg in self.written for load in walk(e, "load")):
             return self.scopes[-1]
-        missing, place, waiting = set(e.free), None, {self.owners[name] for name in x if name in self.owners}
+        own = {leaf for loop in walk(e, "repeat") for leaf in loop.arg[:2]}  # of loops within it
+        missing, place, waiting = e.free - own, None, {self.owners[name] for name in x if name in self.owners}
         for scope in self.scopes:
             missing -= scope.leaves
             waiting.discard(scope)
@@ -457,17 +458,21 @@ class Emitter:
             return f"({x[0]} {e.op} {x[1]})"
         if e.op == "position":
             self.type_named("i64")
-            return f"place(i64({x[0]}), {x[1]})"
+            wide = self.hidden(f"i64({x[0]})", "i64")
+            return f"place({wide}, {x[1]})"
         if e.op == "divisor":
             return f"divisor_{self.type(e.dtype)}({x[0]})"
         if e.op == "value":
-            return wrapped(f"{self.type(e.dtype)}({x[0]})", e.dtype) if e.dtype.name != "bool" else f"({x[0]} != 0)"
+            if e.dtype.name == "bool":
+                return f"({x[0]} != 0)"
+            return wrapped(self.widened(f"{self.type(e.dtype)}({x[0]})", "i32", e.dtype), e.dtype)
         if e.op == "philox":
             self.type_named("i64")
             return f"philox({', '.join(x)})"
         if e.op == "convert":
             self.type(e.dtype)
-            return convert(x[0], e.args[0].dtype, e.dtype)
+            source = e.args[0].dtype
+            return self.widened(convert(x[0], source, e.dtype), self.type(source), e.dtype)
         if e.op == "table":
             return self.table(e, x)
         if e.op in BUILTINS and "f64" not in self.features:
@@ -494,6 +499,11 @@ class Emitter:
             if inner or e.op == "mul" and one.op == "number" and one.arg == 0:
                 out[k] = self.let(self.hidden(x[k], kind), self.home(e, x))
         return out
+
+    def widened(self, text: str, source: str, dtype) -> str:
+        """A number of 32 bits in 64, hidden: Mesa's compiler takes comparisons of such for true, whatever they say."""
+        kind = self.type(dtype)
+        return self.hidden(text, kind) if kind == "i64" and source in ("i32", "u32") else text
 
     def hidden(self, text: str, kind: str) -> str:
         """A value of which no compiler knows what it is."""

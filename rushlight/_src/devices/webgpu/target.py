@@ -17,6 +17,8 @@ class Shaders(Target):
     """Threads and workgroups.  ``features``: "i64" and "f64" where the device computes in these; ``bindings``: how many
     buffers a shader has; ``kind``: the type of device."""
 
+    attends = False
+
     def __init__(self, features=frozenset(("i64", "f64")), bindings=8, kind="webgpu"):
         self.features, self.bindings, self.kind = frozenset(features), bindings, kind
         self.claims = claims(self.features, bindings)
