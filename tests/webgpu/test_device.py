@@ -8,6 +8,7 @@ import pytest
 
 import rushlight as rl
 from rushlight._src.devices.webgpu.provider import provider
+from rushlight._src.devices.webgpu.aliases import belongs
 from rushlight._src.devices.webgpu.board import GRAIN, SMALL
 
 
@@ -50,6 +51,14 @@ def test_random_numbers_are_those_of_the_processor():
              rl.randperm(5, device="webgpu", generator=generator)]
     for a, b in zip(found, wanted):
         np.testing.assert_allclose(a.cpu().numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_one_seed_for_all_devices():
+    rl.manual_seed(5)
+    wanted = rl.randn(4)
+    rl.manual_seed(5)
+    rl.testing.assert_close(rl.randn(4, device="webgpu").cpu(), wanted, rtol=1e-5, atol=1e-6)
+    assert rl.randn(4, device="webgpu").tolist() != wanted.tolist()
 
 
 def test_memory_is_counted_and_kept():
@@ -110,6 +119,16 @@ def test_what_the_host_computes_is_counted():
     x = rl.tensor([0, 1, 0, 2], device="webgpu")
     assert x.nonzero().flatten().tolist() == [1, 3] and x.nonzero().device == x.device
     assert provider.fallen_back["nonzero"] >= before + 2
+
+
+def test_names_of_adapters():
+    intel, other = ({"vendor_id": vendor, "adapter_type": "IntegratedGPU"} for vendor in (0x8086, 0x10005))
+    assert belongs("mps", "darwin", other) and not belongs("mps", "linux", intel)
+    assert belongs("xpu", "linux", intel) and not belongs("xpu", "linux", other)
+    assert not belongs("xpu", "linux", {**intel, "adapter_type": "CPU"})
+    if sys.platform != "darwin":
+        with pytest.raises(RuntimeError, match="Torch not compiled with MPS enabled"):
+            rl.ones(1, device="mps")
 
 
 def test_importing_asks_for_no_adapter():

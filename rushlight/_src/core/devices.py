@@ -19,6 +19,7 @@ class Registry:
     one under ``provider``."""
 
     providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta", "webgpu": f"{ROOM}.webgpu.provider"}
+    aliases = dict.fromkeys(("mps", "xpu"), f"{ROOM}.webgpu.aliases")  # modules that know who has such a name
     private = PRIVATE  # the name that an extension has given to this type
     accelerator = None  # the type of the first provider that is neither the processor nor without data
 
@@ -49,8 +50,14 @@ class Registry:
         """The Provider of a type; None where there is none.  A type of our own that was found becomes the accelerator
         when it is first asked for, where there is no other."""
         found = cls.providers.get(kind)
-        if isinstance(found, str):
-            found = cls.providers[kind] = import_module(found).provider
+        new = isinstance(found, str)
+        if new:
+            found = import_module(found).provider
+        elif found is None and kind in cls.aliases:
+            found = import_module(cls.aliases[kind]).alias(kind)
+            new = found is not None
+        if new:
+            cls.providers[kind] = found
             if cls.accelerator is None and found.has_data and not found.on_host and found.count():
                 cls.accelerator = kind
         return found

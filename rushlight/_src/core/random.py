@@ -95,8 +95,22 @@ class DefaultGenerator(Generator):
 default_generator = DefaultGenerator()
 
 
+streams: dict = {}  # by device: its default stream
+
+
+def stream_of(where) -> Generator:
+    """The default stream of a device: it has the seed of the processor's, and starts again when that is given one."""
+    if where not in streams:
+        streams[where] = made = Generator.__new__(Generator)
+        made.device = where
+        made._place(default_generator.initial_seed(), 0)
+    return streams[where]
+
+
 def manual_seed(seed) -> Generator:
-    """Starts the default stream of this seed."""
+    """Starts the default streams of this seed, those of devices among them."""
+    for stream in streams.values():
+        stream.manual_seed(seed)
     return default_generator.manual_seed(seed)
 
 

@@ -16,14 +16,13 @@ from ...core.dtypes import ALL
 from ...core.errors import NoDeviceError
 from ...core.forking import guarded
 from ...core.log import logger
-from ...core.random import Generator
+from ...core.random import stream_of
 from ..base import Properties, Provider, Streams
 from .board import BINDINGS, Board, adapters
 from .host import HostStep
 from .target import Shaders
 
 log = logger("kernels")
-SEED = 67280421310721  # of a generator that was given none, as on the processor
 HOST_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 33
 
 
@@ -119,7 +118,7 @@ class WebGPU(Provider):
 
     def __init__(self, kind="webgpu", chosen=lambda adapter: True):
         self.type, self.chosen, self.own, self.compiler = kind, chosen, threading.local(), None
-        self.queues, self.generators, self.fallen_back = {}, {}, collections.Counter()
+        self.queues, self.fallen_back = {}, collections.Counter()
 
     # --- which devices there are ---
     def numbers(self) -> list:
@@ -226,11 +225,7 @@ class WebGPU(Provider):
         self.board(index).run(code, values)
 
     def generator(self, index):
-        if index not in self.generators:
-            made = self.generators[index] = Generator.__new__(Generator)
-            made._place(SEED, 0)
-            made.device = device(self.type, index)
-        return self.generators[index]
+        return stream_of(device(self.type, index))
 
     def fallback(self, operator):
         self.fallen_back[operator] += 1
