@@ -1,8 +1,12 @@
 """Rushlight: tensors, autograd and a compiler with PyTorch's programming model, in pure Python."""
 
-from ._src.version import VERSION as __version__
-
 import sys as _sys
+
+if "__version__" not in globals():  # what an import that was interrupted has left is half of a package: all starts anew
+    for _name in [name for name in _sys.modules if name.startswith(f"{__name__}.")]:
+        del _sys.modules[_name]
+
+from ._src.version import VERSION as __version__
 
 from ._src.core.collector import waiting as _waiting
 

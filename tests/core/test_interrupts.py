@@ -1,5 +1,6 @@
 """An exception that comes at any moment, as a signal handler's does: the state of the thread is as it was."""
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -150,3 +151,30 @@ def test_state_is_as_it_was_after_alarms():
     finally:
         signal.signal(signal.SIGALRM, handled)
     assert came > 10  # how many depends on the machine
+
+
+AGAIN = """
+import builtins, gc, sys, numpy, llvmlite.binding
+first, left = builtins.__build_class__, [60]
+def build(*args, **names):
+    left[0] -= 1
+    if not left[0]:
+        raise KeyboardInterrupt
+    return first(*args, **names)
+builtins.__build_class__ = build
+try:
+    import rushlight
+except KeyboardInterrupt:
+    builtins.__build_class__ = first
+    before = {name: module for name, module in sys.modules.items() if name.startswith("rushlight")}
+assert len(before) > 5 and "rushlight" not in before
+import rushlight as torch
+assert not [name for name, module in before.items() if sys.modules.get(name) is module] and gc.isenabled()
+x = torch.ones(2, requires_grad=True)
+torch.nn.functional.relu(x).sum().backward()
+assert x.grad.tolist() == [1, 1]
+"""
+
+
+def test_an_interrupted_import_leaves_nothing_to_the_next():
+    subprocess.run([sys.executable, "-c", AGAIN], check=True, timeout=600)
