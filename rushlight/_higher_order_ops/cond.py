@@ -54,3 +54,6 @@ def unshared(results, given):
     storages = {id(leaf._storage) for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
     return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) and id(leaf._storage) in storages else leaf,
                     results)
+
+
+cond_op = cond  # what PyTorch calls the operator behind the function

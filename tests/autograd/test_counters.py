@@ -79,7 +79,16 @@ def parameters(torch):
     yield from (p, q)
 
 
-@pytest.mark.parametrize("make", [given, taken, placed, backward, stale, parameters])
+def preserved(torch):
+    x = torch.zeros(3)
+    y = x.data
+    with torch.autograd.grad_mode._unsafe_preserve_version_counter((x, y)):
+        x.add_(1)
+        y.add_(1)
+    yield from (x, y)
+
+
+@pytest.mark.parametrize("make", [given, taken, placed, backward, stale, parameters, preserved])
 def test_versions_are_those_of_pytorch(make):
     assert seen(rushlight, make) == seen(judge, make)
 

@@ -237,3 +237,9 @@ def test_a_number_that_becomes_another_kind_is_not_carried():
         return torch.while_loop(lambda n, x: n < 2, lambda n, x: (n + 0.5, x * 2), (0, x))
 
     assert torch.compile(f)(torch.ones(2))[0] == f(torch.ones(2))[0] == 2.0
+
+
+def test_the_operator_behind_cond_has_its_name():
+    from rushlight._higher_order_ops.cond import cond_op
+    x = rushlight.ones(2)
+    assert cond_op(rushlight.tensor(True), lambda v: v + 1, lambda v: v, (x,)).tolist() == [2, 2]
