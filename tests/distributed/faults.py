@@ -21,7 +21,8 @@ KINDS = ("skip", "skip across", "size", "dtype", "order", "order across", "hang"
 # each group has its exchanges in order, and none waits in a circle
 HARMLESS = {"order across": ("tensor:4", "tensor:8")}
 PLACES = ("world:4", "tensor:4", "data:4", "world:8", "tensor:8", "data:8")
-LIMIT = datetime.timedelta(seconds=6)
+LIMIT, START = datetime.timedelta(seconds=10), datetime.timedelta(seconds=120)  # of an exchange, and of the beginning
+TOGETHER = 3  # worlds at a time: a machine with few processors is soon too slow for the limit
 PREFIX = "rushlight_trace_rank_"
 STEPS, AT = 4, 2  # of training; the step with the fault
 MARK = "#" + " here: "  # comments that name the lines of the program
@@ -79,10 +80,13 @@ def train(fault, groups):
 
 def member(fault, rank, size, folder):
     settings.flight_buffer, settings.flight_file = 100, f"{folder}/{PREFIX}"
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size, timeout=LIMIT)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size, timeout=START)
     pairs = [[k, k + 1] for k in range(0, size, 2)]
     tensor, _ = dist.new_subgroups_by_enumeration(pairs, group_desc="tensor")
     data, _ = dist.new_subgroups_by_enumeration([list(range(k, size, 2)) for k in range(2)], group_desc="data")
+    dist.barrier()
+    for group in (dist.group.WORLD, tensor, data):
+        dist.distributed_c10d._set_pg_timeout(LIMIT, group)
     train(fault, {"world": dist.group.WORLD, "tensor": tensor, "data": data})
     dist.destroy_process_group()
 
@@ -120,7 +124,7 @@ def ended(pids: dict, limit: float) -> dict:
 
 def judged(kind, scope, size, culprit, folder, pids):
     """What a world left, once all but a hanging rank have ended."""
-    limit = time.monotonic() + 60 + 4 * LIMIT.total_seconds()
+    limit = time.monotonic() + 120 + 4 * LIMIT.total_seconds()
     waiting = {rank: pid for rank, pid in pids.items() if kind != "hang" or rank != culprit}
     codes = ended(waiting, limit)
     stuck = sorted(set(waiting) - set(codes))
@@ -144,20 +148,21 @@ def lines() -> dict:
 
 
 def main(kind, places):
-    worlds = []
-    for number, place in enumerate(places):
-        scope, size = place.split(":")
-        culprit = (3 * number + 1) % int(size)
-        folder = tempfile.TemporaryDirectory()
-        fault = Fault(kind, scope, culprit)
-        worlds.append((scope, int(size), culprit, folder,
-                       {rank: forked(fault, rank, int(size), folder.name) for rank in range(int(size))}))
-    for scope, size, culprit, folder, pids in worlds:
-        try:
-            print(json.dumps(judged(kind, scope, size, culprit, folder.name, pids)), flush=True)
-        except Exception:  # noqa: BLE001 - told to who asked
-            print(json.dumps({"kind": kind, "scope": scope, "size": size, "failed": traceback.format_exc()}))
-        folder.cleanup()
+    for first in range(0, len(places), TOGETHER):
+        worlds = []
+        for number, place in enumerate(places[first:first + TOGETHER], first):
+            scope, size = place.split(":")
+            culprit = (3 * number + 1) % int(size)
+            folder = tempfile.TemporaryDirectory()
+            fault = Fault(kind, scope, culprit)
+            worlds.append((scope, int(size), culprit, folder,
+                           {rank: forked(fault, rank, int(size), folder.name) for rank in range(int(size))}))
+        for scope, size, culprit, folder, pids in worlds:
+            try:
+                print(json.dumps(judged(kind, scope, size, culprit, folder.name, pids)), flush=True)
+            except Exception:  # noqa: BLE001 - told to who asked
+                print(json.dumps({"kind": kind, "scope": scope, "size": size, "failed": traceback.format_exc()}))
+            folder.cleanup()
 
 
 if __name__ == "__main__":

@@ -54,8 +54,8 @@ def injected(kind, places):
 
 
 def check(found):
-    kind, culprit = found["kind"], found["culprit"]
     assert "failed" not in found, found["failed"]
+    kind, culprit = found["kind"], found["culprit"]
     assert found["ranks"] == [culprit] and not found["stuck"], found
     place, expected = WHERE[kind]
     assert place is None or found["place"] == f"{faults.__file__}:{LINES[place]}", found
