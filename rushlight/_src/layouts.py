@@ -19,6 +19,14 @@ def to_dense(self, dtype=None, *, masked_grad=None):
     return self if dtype is None else self.to(dtype)
 
 
-Tensor.to_dense = to_dense
-Tensor.to_sparse_coo = lambda self: self.to_sparse()
-Tensor.to_sparse_csr = lambda self, dense_dim=None: self.to_sparse().to_sparse_csr()
+def to_sparse_coo(self):
+    """The elements other than 0 as a tensor by coordinates."""
+    return self.to_sparse()
+
+
+def to_sparse_csr(self, dense_dim=None):
+    """The elements other than 0 of a matrix, or a batch of them, as compressed rows."""
+    return self.to_sparse().to_sparse_csr()
+
+
+Tensor.to_dense, Tensor.to_sparse_coo, Tensor.to_sparse_csr = to_dense, to_sparse_coo, to_sparse_csr

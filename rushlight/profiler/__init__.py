@@ -38,6 +38,7 @@ def kineto_available() -> bool:
 
 
 def supported_activities() -> set:
+    """The activities that can be recorded: those of the processor."""
     return {ProfilerActivity.CPU}
 
 

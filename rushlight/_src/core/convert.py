@@ -111,6 +111,7 @@ for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16"
 
 @attach
 def cpu(self, memory_format=None):
+    """The tensor on the processor: itself if it lies there, else a copy."""
     return self.to(devices.cpu)
 
 
@@ -196,6 +197,11 @@ def type(self, dtype=None, non_blocking=False):
 
 @attach
 def type_as(self, other):
+    """The tensor in the dtype of another one.
+
+    >>> torch.ones(2).type_as(torch.tensor([1])).dtype
+    torch.int64
+    """
     return self.to(other.dtype)
 
 
@@ -221,6 +227,11 @@ def map_(self, other, function):
 
 @attach
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+    """A copy of ``data``, by default in this tensor's dtype and on its device.
+
+    >>> torch.ones(2, dtype=torch.int32).new_tensor([1.0, 2.0])
+    tensor([1, 2], dtype=torch.int32)
+    """
     from .exchange import tensor
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
@@ -548,16 +559,24 @@ class UntypedStorage(InProcess):
 
 @attach
 def untyped_storage(self):
+    """The memory that the tensor shares with its views, as bytes.
+
+    >>> torch.zeros(3).untyped_storage().nbytes()
+    12
+    """
     return UntypedStorage(self)
 
 
 @attach
 def is_same_size(self, other):
+    """Whether two tensors have the same shape."""
     return tuple(self.shape) == tuple(other.shape)
 
 
-Tensor.is_set_to = (lambda self, other: self._storage is other._storage and self._meta is other._meta and self._offset
-                    == other._offset)
+@attach
+def is_set_to(self, other):
+    """Whether two tensors are the same elements of the same memory: equal storage, offset, shape and strides."""
+    return self._storage is other._storage and self._meta is other._meta and self._offset == other._offset
 
 
 def write_part(part, value):

@@ -156,6 +156,7 @@ def tolist(self):
 
 @attach
 def __bool__(self):
+    """Whether the one element is not 0.  RuntimeError for tensors with more elements, or none."""
     if self._meta.numel > 1:
         raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
     if self._meta.numel == 0:

@@ -72,6 +72,7 @@ def entered(room: str, name: str):
         return getattr(import_module(f"{ROOT}.{room}"), name)(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"``{name}`` of ``{ROOT}.{room}``, which is imported when this is first called."
     return call
 
 

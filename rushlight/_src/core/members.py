@@ -27,6 +27,7 @@ def of_layout(name: str, layout: str):
             "to_sparse_csr() first")
 
     refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = f"Of tensors of {layout} layout; RuntimeError for others."
     attach(refuse)
 
 
@@ -38,6 +39,7 @@ def removed(name: str, instead: str):
             "order")
 
     refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = f"Removed from PyTorch: RuntimeError that names {instead}."
     attach(refuse)
 
 

@@ -105,7 +105,18 @@ def looked_up(self, name):
     raise AttributeError(f"operator {self.name!r} has no attribute {name!r}")
 
 
+class Documentation:
+    """``__doc__`` of operators: that of their body; of the class: its own."""
+
+    def __init__(self, own: str):
+        self.own = own
+
+    def __get__(self, operator, kind=None):
+        return self.own if operator is None else operator.doc
+
+
 Op.__getattr__ = looked_up
+Op.__doc__ = Documentation(Op.__doc__)
 copyreg.pickle(Op, lambda operator: (named, (operator.name,)))
 
 
@@ -132,7 +143,7 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **traits) -> Op:
         made.traits = {**made.traits, "declared": made.scalars}
         made.scalars = MACHINE_BITS  # its plan is one for all numbers
     made.plans, made.polymorphic, made.masks = Recent(), Recent(), {}
-    made.doc = inspect.getdoc(body) if body is not None else traits.get("doc")
+    made.doc = body is not None and inspect.getdoc(body) or traits.get("doc")
     return made
 
 

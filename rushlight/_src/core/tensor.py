@@ -137,6 +137,11 @@ def ndim(self) -> int:
 
 @attach
 def dim(self) -> int:
+    """The number of dimensions.
+
+    >>> torch.zeros(2, 3).dim()
+    2
+    """
     return len(self._meta.shape)
 
 
@@ -184,6 +189,11 @@ def stride(self, dim=None):
 
 @attach
 def numel(self) -> int:
+    """The number of elements.
+
+    >>> torch.zeros(2, 3).numel()
+    6
+    """
     return self._meta.numel
 
 
@@ -212,6 +222,11 @@ def _is_view(self) -> bool:
 
 @attach
 def storage_offset(self) -> int:
+    """Where the first element lies in the storage, in elements.
+
+    >>> torch.zeros(2, 3)[1].storage_offset()
+    3
+    """
     return self._offset
 
 
@@ -232,16 +247,19 @@ def is_contiguous(self, memory_format=None) -> bool:
 
 @attach
 def is_floating_point(self) -> bool:
+    """Whether the dtype is a floating one (complex ones are not)."""
     return self._meta.dtype.is_floating_point
 
 
 @attach
 def is_complex(self) -> bool:
+    """Whether the dtype is complex."""
     return self._meta.dtype.is_complex
 
 
 @attach
 def is_signed(self) -> bool:
+    """Whether the dtype has negative numbers."""
     return self._meta.dtype.is_signed
 
 

@@ -301,7 +301,13 @@ def without_elements(x, error):
 
 @op(samples=(sample((3, 4), 1), sample((2, 3, 4), 0)))
 def softmax(input, dim, dtype=None):
-    """exp(x) / sum exp(x) along a dimension, shifted by the maximum so that no exp overflows."""
+    """exp(x) / sum exp(x) along a dimension, shifted by the maximum so that no exp overflows.
+
+    [*] floating -> [*], which adds up to 1 along ``dim``.
+
+    >>> torch.tensor([0., 0.]).softmax(0)
+    tensor([0.5000, 0.5000])
+    """
     x = input if dtype is None else P.convert(input, dtype=dtype)
     wrapped(dim, len(x.shape))
     if not x.dtype.is_floating_point:

@@ -224,7 +224,12 @@ def vjp(g, y, weight, indices, padding_idx):  # noqa: F811
 
 @op(composite=True, namespace=F, by_rows=True)
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-    """The rows of ``weight`` [v, d] at integer positions [*] -> [*, d]."""
+    """The rows of ``weight`` [v, d] at integer positions [*] -> [*, d].
+
+    >>> torch.nn.functional.embedding(torch.tensor([2, 0]), torch.eye(3))
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
     if input.dtype not in (int64, int32):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
@@ -257,12 +262,18 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
 
 op(lambda weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False: embedding(
     indices, weight, padding_idx if padding_idx >= 0 else None, scale_grad_by_freq=scale_grad_by_freq),
-   name="embedding", composite=True, method=False)
+   name="embedding", composite=True, method=False,
+   doc="The rows of ``weight`` [v, d] at integer positions [*] -> [*, d].")
 
 
 @op(composite=True, namespace=F)
 def one_hot(tensor, num_classes=-1):
-    """[*] integers -> [*, classes] with a one at each integer's place."""
+    """[*] integers -> [*, classes] with a one at each integer's place.
+
+    >>> torch.nn.functional.one_hot(torch.tensor([1, 0]), 3)
+    tensor([[0, 1, 0],
+            [1, 0, 0]])
+    """
     if tensor.dtype is not int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.numel() == 0:
@@ -303,7 +314,11 @@ def bilinear(input1, input2, weight, bias=None):
 
 @op(composite=True, planned=True, method=False, view=True, autocast="parts", spread=True)
 def einsum(equation, *operands):
-    """Sums of products by the names of dimensions: "bij,bjk->bik"."""
+    """Sums of products by the names of dimensions: "bij,bjk->bik".
+
+    >>> torch.einsum("ij,j->i", torch.ones(2, 3), torch.ones(3))
+    tensor([3., 3.])
+    """
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
     from .einsum import contract

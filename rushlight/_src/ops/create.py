@@ -258,7 +258,13 @@ for _name, _function in {"new_zeros": zeros, "new_ones": ones, "new_full": full,
 @op(composite=True, method=False)
 def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
            requires_grad=False):
-    """start, start + step, ... below end."""
+    """start, start + step, ... below end.
+
+    [ceil((end - start) / step)]; int64 where all three are whole numbers, else the default dtype.
+
+    >>> torch.arange(1, 7, 2)
+    tensor([1, 3, 5])
+    """
     start, end = (0, start) if end is None else (0 if start is None else start, end)
     if end is None:
         raise TypeError("arange() missing 1 required positional argument: 'end'")
@@ -330,7 +336,11 @@ def evenly(start: Scalar, end: Scalar, count, dtype, device=None):
 @op(composite=True, method=False)
 def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
              requires_grad=False):
-    """``steps`` evenly spaced points, both ends included."""
+    """``steps`` evenly spaced points, both ends included.
+
+    >>> torch.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     if dtype is None:
         dtype = dtypes.Defaults.floating.to_complex() if any(isinstance(v, complex)

@@ -542,7 +542,11 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
 
 @op(samples=(sample((3, 4), -0.5, 0.5),), inplace_too=True)
 def clamp(input, min=None, max=None):
-    """Each element limited to [min, max]; either may be None, a number or a tensor."""
+    """Each element limited to [min, max]; either may be None, a number or a tensor.
+
+    >>> torch.tensor([-2., 0.5, 2.]).clamp(-1, 1)
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     dtype = result_dtype(*[v for v in (input, min, max) if v is not None])

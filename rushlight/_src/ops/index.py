@@ -408,7 +408,14 @@ def index_select(input, dim, index):
 
 @op(out_of_range=RuntimeError, moves=True, out_exact=True)
 def gather(input, dim, index, *, sparse_grad=False):
-    """out[i][j] = input[index[i][j]][j] (for dim 0): elements picked along a dimension."""
+    """out[i][j] = input[index[i][j]][j] (for dim 0): elements picked along a dimension.
+
+    The result has the shape of ``index`` (int64).  RuntimeError for an index that is out of range.
+
+    >>> torch.tensor([[1, 2], [3, 4]]).gather(1, torch.tensor([[1], [0]]))
+    tensor([[2],
+            [3]])
+    """
     at = wrapped(dim, len(input.shape))
     if index.dtype not in (int64, int32) and product(index.shape) != 0:
         raise RuntimeError("gather(): Expected dtype int32/int64 for index")

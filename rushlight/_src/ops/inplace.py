@@ -39,7 +39,7 @@ def derive_composite(operator):
     def body(input, *args, **kwargs):
         return input.copy_(operator.body(input, *args, **kwargs))
     body.__name__ = operator.name + "_"
-    op(body, composite=True, inplace=True)
+    op(body, composite=True, inplace=True, doc=f"In-place {operator.name}.")
 
 
 def derive_view(operator):

@@ -6,6 +6,7 @@ import numpy as np
 from ..core.expr import Expr
 from ..core.native import Tensor
 from ..core.op import OPS
+from ..core.tensor import attach
 from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
 from . import activation, attention, bag, collective, combine, conv, copies, ctc, distances, fft, fractional, grid, grouped, linalg, loss, masked, matrix, nibbles, norm, pool, recurrent, quantized, resample, rounding, samplers, special, statistics, windows  # noqa: F401
 
@@ -98,7 +99,7 @@ def attach_methods():
     Tensor.__radd__, Tensor.__rmul__ = of_tensors(OPS["add"], "__radd__"), of_tensors(OPS["mul"], "__rmul__")
     Tensor.__rsub__ = OPS["rsub"]
     Tensor.__rpow__ = OPS["rpow"]
-    Tensor.polygamma = lambda self, n: OPS["polygamma"](n, self)
+    attach(polygamma)
     Tensor.prelu, Tensor.hardshrink, Tensor.narrow_copy = OPS["nn.functional.prelu"], OPS[
         "nn.functional.hardshrink"], OPS["narrow_copy"]
     Tensor.is_nonzero, Tensor.ndimension = Tensor.__bool__, Tensor.dim
@@ -107,7 +108,21 @@ def attach_methods():
         setattr(Tensor, f"__{name}__", guarded(OPS[name]))
     Tensor.__neg__, Tensor.__abs__, Tensor.__invert__, Tensor.__pos__ = OPS["neg"], OPS["abs"], OPS["bitwise_not"], OPS[
         "positive"]
-    Tensor.where = lambda self, condition, other: OPS["where"](condition, self, other)
+    attach(where)
+
+
+def polygamma(self, n):
+    """The n-th derivative of digamma."""
+    return OPS["polygamma"](n, self)
+
+
+def where(self, condition, other):
+    """The tensor's elements where ``condition`` holds, else those of ``other``.
+
+    >>> torch.tensor([1, 2]).where(torch.tensor([True, False]), 0)
+    tensor([1, 0])
+    """
+    return OPS["where"](condition, self, other)
 
 
 def namespace(prefix: str) -> dict:

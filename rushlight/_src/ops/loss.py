@@ -283,7 +283,11 @@ def vjp(g, y, input, target, ignore_index, reduction):  # noqa: F811
 @op(composite=True, namespace=F)
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
-    """The cross entropy of logits [n, c, *] with class targets [n, *] or class probabilities [n, c, *]."""
+    """The cross entropy of logits [n, c, *] with class targets [n, *] or class probabilities [n, c, *].
+
+    >>> torch.nn.functional.cross_entropy(torch.zeros(2, 4), torch.tensor([0, 3]))
+    tensor(1.3863)
+    """
     reduction = chosen(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")

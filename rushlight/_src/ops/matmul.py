@@ -37,7 +37,13 @@ def multiply(a, b):
 @op(samples=(sample((3, 4), (4, 5)), sample((4,), (4,)), sample((2, 3, 4), (4, 5)), sample((2, 1, 3, 4), (5, 4, 2))),
     operator="matmul")
 def matmul(input, other):
-    """The matrix product, with broadcast batch dimensions; vectors as rows or columns."""
+    """The matrix product, with broadcast batch dimensions; vectors as rows or columns.
+
+    [*, n, k], [*, k, m] -> [*, n, m].  RuntimeError where the inner sizes differ.
+
+    >>> (torch.ones(5, 2, 3) @ torch.ones(3, 4)).shape
+    torch.Size([5, 2, 4])
+    """
     a, b = input, other
     if not a.shape or not b.shape:
         raise ProductError(
@@ -183,7 +189,7 @@ def outer(input, vec2):
     return P.mul(P.reshape(a, shape=(*a.shape, 1)), P.reshape(b, shape=(1, *b.shape)))
 
 
-ger = op(lambda input, vec2: outer.body(input, vec2), name="ger", autocast=None)
+ger = op(lambda input, vec2: outer.body(input, vec2), name="ger", autocast=None, doc=outer.doc)
 
 
 def plus(name, product_of, ranks, **aliases):
@@ -225,7 +231,11 @@ addbmm = plus("addbmm", summed, (3, 3), **BATCHES)
 
 @op(samples=(sample((2, 3, 4), (5, 4), (5,)), sample((4,), (5, 4))), namespace="nn.functional", by_rows=True)
 def linear(input, weight, bias=None):
-    """input @ weight.T + bias.  [*, in], [out, in], [out] -> [*, out]."""
+    """input @ weight.T + bias.  [*, in], [out, in], [out] -> [*, out].
+
+    >>> torch.nn.functional.linear(torch.ones(2, 3), torch.ones(4, 3), torch.zeros(4)).shape
+    torch.Size([2, 4])
+    """
     if len(weight.shape) == 1:
         out = matmul.body(input, weight)
         return out if bias is None else P.add(out, bias)

@@ -113,7 +113,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 
 
 rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_norm(input, normalized_shape, weight, eps),
-                  name="rms_norm", composite=True, method=False,
+                  name="rms_norm", composite=True, method=False, doc=rms_norm.doc,
                   by_rows=True)
 
 

@@ -299,7 +299,7 @@ def adaptive_max_of(rank):
     body.__name__, body.__doc__ = name, "The maximum of nearly equal parts, as many as asked for."
     made = op(body, composite=True, planned=True, namespace=F)
     op(lambda input, output_size, return_indices=True: made(input, output_size, True), name=name + "_with_indices",
-       composite=True, namespace=F)
+       composite=True, namespace=F, doc="The same, and where each maximum was found.")
     return made
 
 

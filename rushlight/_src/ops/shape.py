@@ -49,7 +49,14 @@ def wrong_count(shape, numel) -> ReshapeError:
 
 @op(view=True, samples=(sample((2, 6), (3, 4)), sample((2, 6), (-1,))))
 def reshape(input, *sizes, shape=None):
-    """The elements in row-major order in another shape; a view where strides allow, else a copy."""
+    """The elements in row-major order in another shape; a view where strides allow, else a copy.
+
+    One size may be -1: what is left.  RuntimeError where the number of elements differs.
+
+    >>> torch.arange(6).reshape(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
     return P.reshape(input, shape=inferred(sizes_of(sizes) if shape is None else tuple(shape), input.numel()))
 
 
@@ -131,7 +138,13 @@ def reshape_as(input, other):
 
 @op(view=True)
 def permute(input, *order, dims=None):
-    """The dimensions in another order."""
+    """The dimensions in another order.
+
+    A view.  RuntimeError unless every dimension is named once.
+
+    >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
+    torch.Size([4, 2, 3])
+    """
     dims = sizes_of(order) if dims is None else tuple(dims)
     if len(dims) != len(input.shape):
         raise RuntimeError(
@@ -270,7 +283,14 @@ def expanded(shape, wanted):
 
 @op(view=True)
 def expand(input, *sizes, size=None, implicit=False):
-    """Dimensions of size 1 repeated without copying."""
+    """Dimensions of size 1 repeated without copying.
+
+    A view with strides of 0; -1 keeps a size.  RuntimeError where another size is not 1.
+
+    >>> torch.tensor([[1], [2]]).expand(2, 3)
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
     return P.expand(input, shape=expanded(input.shape, sizes_of(sizes) if size is None else tuple(size)))
 
 
@@ -531,7 +551,14 @@ def joined(tensors, dim):
 
 @op(samples=(sample([(2, 3), (4, 3)]),), method=False, moves=True)
 def cat(tensors, dim=0):
-    """Tensors one after the other along a dimension; legacy empty vectors are skipped."""
+    """Tensors one after the other along a dimension; legacy empty vectors are skipped.
+
+    [..., n, ...], [..., m, ...] -> [..., n + m, ...] in the dtype to which all promote.  RuntimeError where other
+    dimensions differ.
+
+    >>> torch.cat([torch.zeros(2, 3), torch.ones(1, 3)]).shape
+    torch.Size([3, 3])
+    """
     tensors = list_of_tensors("cat", tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
@@ -562,7 +589,13 @@ def promoted_dtype(tensors):
 
 @op(samples=(sample([(2, 3), (2, 3)]),), method=False)
 def stack(tensors, dim=0):
-    """Tensors of one shape along a new dimension."""
+    """Tensors of one shape along a new dimension.
+
+    k of [*, *] -> [*, k, *], k at ``dim``.  RuntimeError where shapes differ.
+
+    >>> torch.stack([torch.zeros(3), torch.ones(3)], dim=1).shape
+    torch.Size([3, 2])
+    """
     tensors = some("stack", tensors)
     at = wrapped(dim, len(tensors[0].shape) + 1)
     for k, x in enumerate(tensors):
@@ -831,7 +864,13 @@ def copies_of(name, function):
 
 @op(composite=True)
 def chunk(input, chunks, dim=0):
-    """At most ``chunks`` parts of equal size, the last one smaller."""
+    """At most ``chunks`` parts of equal size, the last one smaller.
+
+    Views.
+
+    >>> torch.arange(5).chunk(2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     if not input.dim():

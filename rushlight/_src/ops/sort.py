@@ -136,7 +136,13 @@ def msort(input):
 
 @op(composite=True)
 def topk(input, k, dim=-1, largest=True, sorted=True):
-    """The k largest (smallest) elements along a dimension: (values, indices)."""
+    """The k largest (smallest) elements along a dimension: (values, indices).
+
+    [..., n, ...] -> [..., k, ...] twice, indices as int64.  RuntimeError for k beyond n.
+
+    >>> torch.tensor([1., 4., 2.]).topk(2).indices
+    tensor([1, 2])
+    """
     at = wrapped(dim, input.dim())
     size = input.size(at) if input.dim() else 1
     if not 0 <= k <= size:

@@ -1,0 +1,52 @@
+"""What users call says what it does: every public function has a docstring, and more and more of them an example."""
+import doctest
+import importlib
+import inspect
+
+import pytest
+
+import rushlight as torch
+from rushlight._src.core.native import Op
+from rushlight._src.core.op import OPS
+
+# module: how many of its public names have an example at least; raise it where there are more
+EXAMPLES = {"": 30, "nn.functional": 5, "nn": 1, "nn.init": 2, "optim.lr_scheduler": 2, "autograd": 3,
+            "autograd.functional": 6, "func": 12, "compiler": 1, "amp": 2, "utils.data": 1, "utils.checkpoint": 1,
+            "export": 4, "profiler": 3, "distributions": 3, "linalg": 0, "fft": 0, "special": 0, "nn.utils": 0,
+            "optim": 0, "sparse": 0}
+OPERATORS = {operator.name: operator for operator in OPS.values() if ">>>" in (operator.doc or "")}
+
+
+def documented(module: str) -> dict:
+    """The docstrings of what a module lets its users call, by name."""
+    room = importlib.import_module(f"rushlight.{module}" if module else "rushlight")
+    found = {}
+    for name in getattr(room, "__all__", None) or dir(room):
+        value = getattr(room, name, None)
+        if not name.startswith("_") and callable(value) and not inspect.ismodule(value):
+            found[name] = vars(value).get("__doc__") if isinstance(value, type) else value.__doc__
+    return found
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_public_names_have_docstrings(module):
+    found = documented(module)
+    assert [name for name, doc in found.items() if not doc] == []
+    assert sum(">>>" in doc for doc in found.values()) >= EXAMPLES[module]
+
+
+def test_methods_of_tensors_have_docstrings():
+    methods = {name: getattr(torch.Tensor, name, None) for name in dir(torch.Tensor) if not name.startswith("_")}
+    assert [name for name, method in methods.items() if callable(method) and not method.__doc__] == []
+
+
+def test_operators_show_the_docstring_of_their_body():
+    assert torch.cat.__doc__ == torch.cat.doc
+    assert torch.relu.__doc__ == torch.ones(1).relu.__doc__ == "max(x, 0); NaN stays."
+    assert Op.__doc__.startswith("An operator.")
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_examples_of_operators(name):
+    test = doctest.DocTestParser().get_doctest(OPERATORS[name].doc, {"torch": torch}, name, None, None)
+    assert not doctest.DocTestRunner().run(test).failed
