@@ -197,11 +197,7 @@ def type(self, dtype=None, non_blocking=False):
 
 @attach
 def type_as(self, other):
-    """The tensor in the dtype of another one.
-
-    >>> torch.ones(2).type_as(torch.tensor([1])).dtype
-    torch.int64
-    """
+    """The tensor in the dtype of another one."""
     return self.to(other.dtype)
 
 
@@ -227,11 +223,7 @@ def map_(self, other, function):
 
 @attach
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
-    """A copy of ``data``, by default in this tensor's dtype and on its device.
-
-    >>> torch.ones(2, dtype=torch.int32).new_tensor([1.0, 2.0])
-    tensor([1, 2], dtype=torch.int32)
-    """
+    """A copy of ``data``, by default in this tensor's dtype and on its device."""
     from .exchange import tensor
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
@@ -559,11 +551,7 @@ class UntypedStorage(InProcess):
 
 @attach
 def untyped_storage(self):
-    """The memory that the tensor shares with its views, as bytes.
-
-    >>> torch.zeros(3).untyped_storage().nbytes()
-    12
-    """
+    """The memory that the tensor shares with its views, as bytes."""
     return UntypedStorage(self)
 
 
