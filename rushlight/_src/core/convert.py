@@ -555,18 +555,6 @@ def untyped_storage(self):
     return UntypedStorage(self)
 
 
-@attach
-def is_same_size(self, other):
-    """Whether two tensors have the same shape."""
-    return tuple(self.shape) == tuple(other.shape)
-
-
-@attach
-def is_set_to(self, other):
-    """Whether two tensors are the same elements of the same memory: equal storage, offset, shape and strides."""
-    return self._storage is other._storage and self._meta is other._meta and self._offset == other._offset
-
-
 def write_part(part, value):
     """Real or imaginary parts of complex numbers, set to a tensor or a number."""
     part.copy_(value) if isinstance(value, Tensor) else part.fill_(value)

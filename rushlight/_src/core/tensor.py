@@ -246,6 +246,18 @@ def is_contiguous(self, memory_format=None) -> bool:
 
 
 @attach
+def is_same_size(self, other):
+    """Whether two tensors have the same shape."""
+    return tuple(self.shape) == tuple(other.shape)
+
+
+@attach
+def is_set_to(self, other):
+    """Whether two tensors are the same elements of the same memory: equal storage, offset, shape and strides."""
+    return self._storage is other._storage and self._meta is other._meta and self._offset == other._offset
+
+
+@attach
 def is_floating_point(self) -> bool:
     """Whether the dtype is a floating one (complex ones are not)."""
     return self._meta.dtype.is_floating_point
