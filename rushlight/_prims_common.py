@@ -10,7 +10,7 @@ from ._src.core import dtypes as kinds
 from ._src.core import meta as layout
 from ._src.core.convert import channels_last, channels_last_3d, contiguous_format, preserve_format
 from ._src.core.convert import strided as strided_layout
-from ._src.core.devices import device as make_device
+from ._src.core.devices import device as make_device, is_host
 from ._src.core.kinds import layout_like
 from ._src.core.native import Tensor
 
@@ -356,7 +356,7 @@ def get_acc_type(dtype, device):
     """The dtype in which sums of a dtype are carried in PyTorch."""
     wide = get_computation_dtype(dtype)
     return {kinds.float32: kinds.float64,
-            kinds.complex64: kinds.complex128}.get(wide, wide) if make_device(device).type == "cpu" else wide
+            kinds.complex64: kinds.complex128}.get(wide, wide) if is_host(make_device(device)) else wide
 
 
 def elementwise_dtypes(*_args, type_promotion_kind):
@@ -393,7 +393,7 @@ def reduction_dtypes(arg, output_dtype_kind, dtype=None):
 # Tensors and devices
 
 def is_cpu_scalar_tensor(a) -> bool:
-    return isinstance(a, Tensor) and a.dim() == 0 and a.device.type == "cpu"
+    return isinstance(a, Tensor) and a.dim() == 0 and is_host(a.device)
 
 
 def of_all(args, allow_cpu_scalar_tensors=False) -> list:

@@ -58,11 +58,11 @@ def _get_all_device_indices() -> list:
 
 def _get_device_index(device, optional=False, allow_cpu=False) -> int:
     """The index of a device; -1 for the CPU where that is allowed, else ValueError."""
-    from ._src.core.devices import device as Device
+    from ._src.core.devices import device as Device, is_host
     found = Device(device) if isinstance(device, str) else device
     if isinstance(found, int):
         return found
-    if found is None or found.type == "cpu":
+    if found is None or is_host(found):
         if found is not None and not allow_cpu or found is None and not optional:
             raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
         return -1

@@ -1,6 +1,7 @@
 """What was captured, in numbers."""
 from .._src.capture.frames import owners
 from .._src.capture.stance import counters
+from .._src.core.devices import provided
 from .testing import same
 
 __all__ = ["compile_times", "counters", "same"]
@@ -17,4 +18,5 @@ def compile_times(repr="str", aggregate=False):
 
 def is_compile_supported(device_type) -> bool:
     """Whether functions on such a device are compiled."""
-    return str(device_type).partition(":")[0] == "cpu"
+    found = provided(device_type)
+    return found is not None and found.has_data

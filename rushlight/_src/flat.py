@@ -18,9 +18,9 @@ from .core.mapped import from_file
 from .core.printing import set_printoptions
 from .core.random import (Generator, default_generator, fork_rng as _fork_rng, get_rng_state, initial_seed, manual_seed,
                           seed, set_rng_state)
-from .eager import plan as _plan
+from .eager import activation as _activation
 
-_plan.activate()
+_activation.activate()
 
 from .ops import library as _library
 from .layouts import (sparse_bsc_tensor, sparse_bsr_tensor, sparse_compressed_tensor, sparse_coo_tensor,

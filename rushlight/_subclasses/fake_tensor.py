@@ -54,7 +54,8 @@ class UnsupportedOperatorException(OperatorError):
 def placed(where) -> devices.device:
     """The device that a tensor without data lies on: accelerators need not be there, and have an index."""
     found = devices.device(where)
-    if found.type in ("cpu", "meta"):
+    provider = devices.provided(found)
+    if provider is not None and (provider.on_host or not provider.has_data):
         return devices.device(found.type)
     return devices.device(found.type, 0) if found.index is None else found
 
@@ -90,9 +91,9 @@ class FakeTensor(Tensor):
         return modes[0].computed(func, args, kwargs or {})
 
     device = property(lambda self: self.fake_device)
-    is_cpu = property(lambda self: self.fake_device.type == "cpu")
+    is_cpu = property(lambda self: devices.is_host(self.fake_device))
     is_cuda = property(lambda self: self.fake_device.type == "cuda")
-    is_meta = property(lambda self: self.fake_device.type == "meta")
+    is_meta = property(lambda self: self.fake_device is devices.meta)
 
     def get_device(self):
         return -1 if self.fake_device.index is None else self.fake_device.index
@@ -141,7 +142,7 @@ class FakeTensor(Tensor):
 
     def __repr__(self, *, tensor_contents=None):
         from .._src.core.dtypes import Defaults
-        facts = [f"device='{self.fake_device}'"] if self.fake_device.type != "cpu" else []
+        facts = [f"device='{self.fake_device}'"] if not self.is_cpu else []
         facts.append(f"size=({', '.join(map(str, self.shape))}{',' if self.dim() == 1 else ''})")
         if self.dtype is not Defaults.floating and str(self.dtype) not in ("torch.int64",
                                                                            "torch.bool") or self.numel() and str(
@@ -415,7 +416,7 @@ def common_device(func, leaves) -> devices.device:
     for leaf in leaves:
         if not isinstance(leaf, FakeTensor):
             continue
-        single = leaf.fake_device.type == "cpu" and not leaf.dim()
+        single = leaf.is_cpu and not leaf.dim()
         if found is None or loose and not single:
             if found is not None and found is not leaf.fake_device and not loose:
                 break

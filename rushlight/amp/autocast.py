@@ -5,10 +5,11 @@ import contextlib
 import functools
 import warnings
 
+from .._src.core.devices import is_host
 from .._src.core.dtypes import float16, float32
 from .._src.core.native import Scope, Tensor, held, mine
 from .._src.core.native.scopes import AUTOCAST
-from .._src.eager.casts import PRECISIONS, choices, forget, keep, keeps, ready
+from .._src.eager.casts import PRECISIONS, choices, forget, keep, keeps
 
 DEVICES = ("cpu", "cuda", "xpu", "hpu", "mps", "mtia", "maia", "xla", "ipu", "privateuseone")
 CODES = {dtype: code for code, dtype in PRECISIONS.items()}
@@ -25,7 +26,7 @@ def check_device(device_type):
 def is_autocast_available(device_type) -> bool:
     """Whether autocast does anything on a kind of device.  RuntimeError for an unknown kind."""
     check_device(device_type)
-    return device_type == "cpu"
+    return is_host(device_type)
 
 
 class autocast(Scope, contextlib.ContextDecorator):
@@ -43,7 +44,7 @@ class autocast(Scope, contextlib.ContextDecorator):
     def __init__(self, device_type, dtype=None, enabled=True, cache_enabled=None):
         check_device(device_type)
         self.device, self.fast_dtype = device_type, choices.dtype if dtype is None else dtype
-        if device_type != "cpu":
+        if not is_host(device_type):
             if enabled:
                 warnings.warn(f"User provided device_type of '{device_type}', but it is not available. Disabling",
                               stacklevel=2)
@@ -59,7 +60,6 @@ class autocast(Scope, contextlib.ContextDecorator):
         self.before = []
 
     def __enter__(self):
-        ready()
         self.before.append(keeps())
         self.outer = held(AUTOCAST, self.outer, None)
         if self.enabled is not None:
@@ -128,7 +128,7 @@ def as_inputs(value, dtype):
 def is_autocast_enabled(device_type="cuda") -> bool:
     """Whether autocast is on for a kind of device (asked without one: for CUDA, as in PyTorch)."""
     check_device(device_type)
-    return device_type == "cpu" and mine.autocast != 0
+    return is_host(device_type) and mine.autocast != 0
 
 
 def set_autocast_enabled(device_type, enabled=None):
@@ -136,15 +136,14 @@ def set_autocast_enabled(device_type, enabled=None):
     if enabled is None:
         device_type, enabled = "cuda", device_type
     check_device(device_type)
-    if device_type == "cpu":
-        ready()
+    if is_host(device_type):
         mine.autocast = CODES[choices.dtype] if enabled else 0
 
 
 def get_autocast_dtype(device_type):
     """The dtype that products compute in under autocast."""
     check_device(device_type)
-    return PRECISIONS.get(mine.autocast, choices.dtype) if device_type == "cpu" else float16
+    return PRECISIONS.get(mine.autocast, choices.dtype) if is_host(device_type) else float16
 
 
 def set_autocast_dtype(device_type, dtype):
@@ -152,9 +151,8 @@ def set_autocast_dtype(device_type, dtype):
     check_device(device_type)
     if dtype not in CODES:
         raise RuntimeError(f"CPU autocast computes in {' or '.join(map(str, CODES))}, not in {dtype}")
-    if device_type == "cpu":
+    if is_host(device_type):
         choices.dtype = dtype
-        ready()
         if mine.autocast:
             mine.autocast = CODES[dtype]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 import threading
 
+from .._src.core.devices import is_host
 from . import membership
 
 __all__ = ["init_device_mesh", "DeviceMesh"]
@@ -45,7 +46,7 @@ class DeviceMesh:
     def __init__(self, device_type: str, mesh=None, *, mesh_dim_names=None, _init_backend=True, _groups=None,
                  _root=None):
         import rushlight as torch
-        if device_type != "cpu":
+        if not is_host(device_type):
             raise RuntimeError(f"a mesh of {device_type!r} devices: there is the cpu alone")
         if not membership.is_initialized():
             membership.init_process_group()

@@ -11,7 +11,8 @@ from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten
 from .._src.core.random import default_generator
 from .._src.core.tensor import empty
-from .._src.eager.plan import NUMBER_METAS, alias_of, own
+from .._src.eager.arguments import NUMBER_METAS
+from .._src.eager.programs import alias_of, own
 from ..func.modules import functional_call
 from .._src.graph import graph as house
 from ..nn import Module

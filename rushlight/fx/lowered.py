@@ -6,7 +6,7 @@ import operator
 from .._src.capture.backends import GraphModule
 from .._src.capture.record import PICK, SHIFT
 from .._src.core.native import Op, Tensor
-from .._src.eager.plan import NUMBER_METAS
+from .._src.eager.arguments import NUMBER_METAS
 from .._src.graph import graph as house
 from .node import map_aggregate, operator_under, plain
 

@@ -1,7 +1,8 @@
 """Tensors that modules own."""
 from __future__ import annotations
 
-from .._src.core.native import Tensor, state
+from .._src.core.native import Tensor
+from .._src.core.native.hooks import connect
 from .._src.core.overriding import PLAIN, kind_of
 from .._src.core.tensor import blank, show
 
@@ -151,4 +152,4 @@ def is_lazy(tensor) -> bool:
     return isinstance(tensor, UninitializedTensorMixin)
 
 
-state.parameter = Parameter
+connect("nn/parameter.py", parameter=Parameter)

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight._src.eager import plan
+from rushlight._src.compiler.pipeline import code_of
+from rushlight._src.eager import programs
 from rushlight.nn import functional as F
 
 from ..whole import whole
@@ -183,7 +184,7 @@ def test_a_cache_is_updated_where_it_lies(monkeypatch):
 
     cache, new, query = torch.randn(2, 50, 4), torch.randn(2, 1, 4), torch.randn(2, 1, 4)
     other, at, operator = cache.clone(), torch.tensor([7]), whole(body)
-    outlines, outlined = [], plan.outlined
+    outlines, outlined = [], programs.outlined
 
     def recorded(made):
         outline = outlined(made)
@@ -191,14 +192,14 @@ def test_a_cache_is_updated_where_it_lies(monkeypatch):
             outlines.append(outline)
         return outline
 
-    monkeypatch.setattr(plan, "outlined", recorded)
+    monkeypatch.setattr(programs, "outlined", recorded)
     for k in range(3):
         np.testing.assert_allclose(operator(other, new + k, at + k, query).numpy(),
                                    body(cache, new + k, at + k, query).numpy(), rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(other.numpy(), cache.numpy())
     outline, = outlines
     # the update alone
-    assert sum("nodes" in label and "[2, 50, 4]" in label for label in plan.code_of(outline).labels) == 1
+    assert sum("nodes" in label and "[2, 50, 4]" in label for label in code_of(outline).labels) == 1
 
 
 def test_an_old_cache_that_is_read_later_is_copied_first():

@@ -67,7 +67,7 @@ def test_calls_that_record_use_the_parameters_themselves():
 
 def test_weights_are_packed_once():
     from rushlight._src.core.op import make
-    from rushlight._src.eager import plan as plans
+    from rushlight._src.eager import draft as plans
     torch.manual_seed(0)
     x, w = torch.randn(3000, 256), torch.randn(256, 80)
     steps = []

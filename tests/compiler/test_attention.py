@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from rushlight._src.devices.cpu.templates import flash, flash_backward  # noqa: E402
 from rushlight._src.devices.cpu.templates.attention import Attention, plan_attention, plan_attention_backward  # noqa: E402
 from rushlight._src.devices.cpu.templates.scores import numbers_of, tile_of  # noqa: E402
+from rushlight._src.ops.flash import AttentionSpec  # noqa: E402
 
 from .contractions import Runner  # noqa: E402
 
@@ -81,8 +82,8 @@ class Case:
         (batch, heads, queries, size), (_, _, keys, value_size) = self.q.shape, self.v.shape
         mask_strides = self.mask.expand(batch, heads, queries, keys).stride() if self.mask is not None else (0, 0, 0, 1)
         return Attention(batch, heads, self.sharing, queries, keys, size, value_size, self.q.stride(), self.k.stride(),
-                         self.v.stride(), self.grad.stride(), self.dtype, self.scale, self.causal, self.mask_kind or "",
-                         mask_strides,
+                         self.v.stride(), self.grad.stride(), self.dtype, AttentionSpec(self.causal, self.scale),
+                         self.mask_kind or "", mask_strides,
                          self.grad.stride(), self.q.stride(), self.k.stride(), self.v.stride())
 
     def operands(self, **others):
@@ -155,9 +156,10 @@ def test_refusals():
     strides = (256, 256, 16, 1)
     whole = (1, 1, 1, 16, 16, 16, 16)
     with pytest.raises(ValueError, match="float64"):
-        plan_attention(Attention(*whole, strides, strides, strides, strides, "float64", 1.0))
+        plan_attention(Attention(*whole, strides, strides, strides, strides, "float64", AttentionSpec(False, 1.0)))
     with pytest.raises(ValueError, match="unit stride"):
-        plan_attention(Attention(*whole, strides, (256, 256, 1, 16), strides, strides, "float32", 1.0))
+        plan_attention(Attention(*whole, strides, (256, 256, 1, 16), strides, strides, "float32",
+                                 AttentionSpec(False, 1.0)))
 
 
 @pytest.mark.long

@@ -68,7 +68,7 @@ def test_a_stage_that_breaks_a_rule_is_named(broken, monkeypatch):
 
     for name in ("DERIVING", "PLANNING"):
         monkeypatch.setattr(pipeline, name, tuple(map(breaking, getattr(pipeline, name))))
-    monkeypatch.setattr("rushlight._src.eager.plan.DERIVING", pipeline.DERIVING)
+    monkeypatch.setattr("rushlight._src.eager.programs.DERIVING", pipeline.DERIVING)
     torch._dynamo.reset()
     with settings.set(verify=True, store=False, recompile_limit=100), pytest.raises(Malformed, match=f"after {broken}"):
         x = torch.randn(3, 4, requires_grad=True)

@@ -5,15 +5,7 @@ import pathlib
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "rushlight"
 NAMES = {"cpu", "meta", "cuda", "mps", "xpu", "mtia", "hpu", "xla", "privateuseone"}
 OWN = "_src/devices/"  # the folder that may
-EXCEPTIONS = {  # file -> why it compares names
-    "_src/capture/framework.py": "text of an argument that the program writes out, before any tensor is there",
-    "_subclasses/fake_tensor.py": "tensors that say they lie on devices which nobody provides",
-    "_prims_common.py": "a function of PyTorch's that is asked about types of devices",
-    "_utils.py": "a function of PyTorch's that is asked about types of devices",
-    "_dynamo/utils.py": "a function of PyTorch's that is asked about types of devices",
-    "amp/autocast.py": "autocast is chosen by the name of a type",
-    "distributed/device_mesh.py": "a mesh is made by the name of a type",
-}
+EXCEPTIONS = {"_subclasses/fake_tensor.py": "is_cuda asks for the name, of devices that nobody provides"}
 
 
 def names_in(node) -> set:

@@ -6,6 +6,7 @@ import warnings
 import weakref
 
 from ..core.native import Tensor, state
+from ..core.native.hooks import connect
 from ..core.op import OPS
 from .node import class_name
 
@@ -80,7 +81,7 @@ class set_detect_anomaly:
 
 
 def set_mode(mode, check_nan):
-    state.watch, state.anomaly, detect_anomaly.check_nan = watch, int(mode), check_nan
+    state.anomaly, detect_anomaly.check_nan = int(mode), check_nan
 
 
 def is_anomaly_enabled() -> bool:
@@ -91,3 +92,6 @@ def is_anomaly_enabled() -> bool:
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether anomaly detection makes nan gradients errors."""
     return bool(detect_anomaly.check_nan)
+
+
+connect("_src/autograd/anomaly.py", watch=watch)

@@ -7,6 +7,7 @@ from ..core.advice import warn
 from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
 from ..core.native import Tensor, calls, engine, mine, state
+from ..core.native.hooks import connect
 from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
 from ..core.overriding import DISPATCH, kind_of
@@ -275,8 +276,8 @@ Tensor.backward = _tensor_backward
 
 def activate():
     """Connects the engine with its slow paths."""
-    state.accumulate, state.unreached = accumulate, unreached
-    state.run_hooks, state.run_prehooks, state.run_posthooks = run_hooks, run_prehooks, run_posthooks
-    state.call_function, state.freed, state.stale = call_function, freed, stale
-    state.derive_recorded, state.mutate, state.refresh = derive_recorded, mutate, refresh
-    state.add, state.zeros = OPS["add"], lambda meta: full_of(meta, 0)
+    from . import anomaly, saved  # noqa: F401 - each sets a hook of its own
+    connect("_src/autograd/backward.py", accumulate=accumulate, unreached=unreached, run_hooks=run_hooks,
+            run_prehooks=run_prehooks, run_posthooks=run_posthooks, call_function=call_function, freed=freed,
+            stale=stale, derive_recorded=derive_recorded, mutate=mutate, refresh=refresh, add=OPS["add"],
+            zeros=lambda meta: full_of(meta, 0))

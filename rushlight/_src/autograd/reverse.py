@@ -19,7 +19,8 @@ from ..core.op import OPS
 from ..core.overriding import DisableTorchFunction
 from ..core.tensor import Tensor
 from ..core.runtime import holds
-from ..eager.plan import NUMBER_METAS, Arguments, backward_operator, calls_mask
+from ..eager.arguments import NUMBER_METAS, Arguments, calls_mask
+from ..eager.backward import backward_operator
 from ..transforms.level import Level, Wrapped, map_results
 from ..transforms.trace import Trace
 

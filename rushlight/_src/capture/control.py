@@ -9,7 +9,7 @@ from ..._higher_order_ops.wrap import wrap
 from ..core.exchange import tensor
 from ..core.native import Tensor, mine
 from ..core.op import OPS
-from ..eager.plan import NUMBER_METAS
+from ..eager.arguments import NUMBER_METAS
 from ..graph.graph import Graph, Node
 from ..transforms.batch import differs
 from . import polyfills

@@ -8,6 +8,7 @@ from ...nn.modules.lazy import LazyModuleMixin
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
 from ...overrides import is_tensor_like
+from ..core.devices import is_host
 from ..core.dtypes import category_of, default_of
 from ..core.epoch import changed
 from ..core.interpret import Unwatched, recording, top
@@ -134,11 +135,10 @@ class Framework(Part, part="framework"):
 
     def tensor_of(self, function, arguments, keywords):
         """``torch.tensor(data)``: numbers that vary are filled in one by one when the graph runs."""
-        options = {"data": Constant(None), "dtype": Constant(None), "device": Constant("cpu"),
+        options = {"data": Constant(None), "dtype": Constant(None), "device": Constant(None),
                    **dict(zip(("data", "dtype"), arguments)), **keywords}
-        if len(options) > 3 or not self.numbers_in(options["data"]) or str(
-                self.values.known(options["device"])) not in (
-"cpu", "None"):
+        where = self.values.known(options["device"])
+        if len(options) > 3 or not self.numbers_in(options["data"]) or where is not None and not is_host(where):
             return self.run_framework(function, arguments, keywords)
         numbers, shape = self.nested_numbers(options["data"])
         chosen = self.values.known(options["dtype"]) or default_of(max(category_of(v.hint if isinstance(v, Number)

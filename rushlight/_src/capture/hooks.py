@@ -122,8 +122,9 @@ class Hooks(Part, part="hooks"):
         for one in self.observers:
             found = self.training.reach([one.tensor.fake.node])
             if any(found.get(node) for node in carrying):
-                raise Again(one.place, Break("RB011", "register_hook() or retain_grad(), and a backward pass later than "
-                                                      "in the compiled function"))
+                raise Again(one.place, Break(
+                    "RB011", "register_hook() or retain_grad(), and a backward pass later than "
+                    "in the compiled function"))
 
     def derivative(self, fake, hook):
         """What a hook makes of a gradient, as a Graph: of that, and of other values of the graph; None where it leaves

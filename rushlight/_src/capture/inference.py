@@ -8,7 +8,7 @@ from ..core.meta import Meta, Size
 from ..core.native import Tensor, calls
 from ..core.op import body_of
 from ..core.runtime import Known
-from ..eager.plan import alias_of
+from ..eager.programs import alias_of
 from ..transforms.trace import Traced, ValueNeeded
 from .errors import Break
 

@@ -11,7 +11,7 @@ from ..core.native import Tensor, mine
 from ..core.op import OPS, body_of
 from ..core.runtime import Conditions
 from ..core.tensor import blank, empty_of
-from ..eager.plan import NUMBER_METAS
+from ..eager.arguments import NUMBER_METAS
 from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.trace import ValueNeeded
 from .errors import Break

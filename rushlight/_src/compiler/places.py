@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..core.kinds import P
 from ..core.meta import Meta
 from ..graph.graph import Node
+from ..ops import prims  # noqa: F401 - declares the primitives named below
 
 FLAG = "flag"
 IN_MEMORY = (P.half, P.complex)  # where complex numbers lie, and are written: part by part

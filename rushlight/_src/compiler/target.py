@@ -124,6 +124,11 @@ class Target:
         """The program as the device runs it (``code.Code``)."""
         raise NotImplementedError
 
+    def restored(self, words, outputs, temporaries, keep, long, labels, names, callbacks, tables):
+        """A program that ``code`` made in another process: its words with the kernels' addresses put in, and the facts
+        it had."""
+        raise NotImplementedError
+
     # --- code on disk ---
     def reference(self, kernel: int):
         """How another process finds a kernel; None where it cannot."""

@@ -144,6 +144,22 @@ cpu = device("cpu")
 meta = device("meta")
 
 
+def provided(where):
+    """The Provider of a device, or of a type of devices, by which questions about it are answered although none of them
+    may be there; None where nothing provides it."""
+    return Registry.of(where.type if isinstance(where, device) else str(where).partition(":")[0])
+
+
+def is_host(where) -> bool:
+    """Whether a device, or a type of devices, has its memory in the host's.
+
+    >>> is_host(cpu), is_host("cuda:0")
+    (True, False)
+    """
+    found = provided(where)
+    return found is not None and found.on_host
+
+
 def preferred() -> device:
     """The device of factory functions that name none; each thread has its own."""
     return mine.device or cpu

@@ -205,6 +205,21 @@ NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1":
          "axis0": "dim0", "axis1": "dim1"}
 
 
+def parted(values, names) -> tuple:
+    """(positional arguments, keywords) of a call whose values stand in one row; the last ones have these ``names``
+    (None: none has)."""
+    positional = len(values) - len(names or ())
+    return values[:positional], dict(zip(names or (), values[positional:]))
+
+
+def applied(function, values, names):
+    """Makes a call whose values stand in one row (see ``parted``)."""
+    if not names:
+        return function(*values)
+    args, kwargs = parted(values, names)
+    return function(*args, **kwargs)
+
+
 def keywords(operator: Op, names: tuple) -> tuple:
     """The operator's own names of the keywords of a call: NumPy's, and further ones that it declares as ``aliases``,
     are known too.

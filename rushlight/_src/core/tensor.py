@@ -9,6 +9,7 @@ from .errors import DimensionError, InferenceTensorError, NegativeSizeError, Out
 from .interpret import is_idle, is_inference_mode_enabled, top
 from .meta import CONJUGATED, NEGATED, Meta, Size, is_channels_last
 from .native import UNCOUNTED, Storage, Tensor, calls, counter, heap, mine, state, wrap
+from .native.hooks import connect
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
 
@@ -339,7 +340,7 @@ def _become(self, view):
     self._meta, self._offset, self._grad_node, self._output = view._meta, view._offset, view._grad_node, view._output
 
 
-state.unwritable, state.unsaveable = unwritable, unsaveable
+connect("_src/core/tensor.py", unwritable=unwritable, unsaveable=unsaveable)
 
 
 for _name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr",

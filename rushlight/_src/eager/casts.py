@@ -7,8 +7,9 @@ import weakref
 from ..core import interpret
 from ..core.dtypes import bfloat16, float16, float32
 from ..core.interpret import precision
-from ..core.native import Op, Tensor, mine, state
-from ..core.op import body_of
+from ..core.native import Op, Tensor, mine
+from ..core.native.hooks import connect
+from ..core.op import applied, body_of, parted
 
 PRECISIONS = {1: bfloat16, 2: float16}  # what ``mine.autocast`` stands for
 LOWERED = 1  # the class of operators that compute in half precision; others compute in float32
@@ -33,15 +34,14 @@ choices = Choices()
 def cast(op: Op, args, names):
     """The call of an operator whose arguments have to be in its precision; what it calls in turn computes as it is
     told."""
-    positional = len(args) - len(names or ())
-    named = dict(zip(names or (), args[positional:]))
     if op.autocast == PARTS:
-        return body_of(op, args)(*args[:positional], **named)
+        return applied(body_of(op, args), args, names)
+    positional, named = parted(args, names)
     target = PRECISIONS[mine.autocast] if op.autocast == LOWERED else float32
     with precision(0):
         if named.get("out") is not None:
-            return op(*args[:positional], **named)
-        return op(*(converted(a, target) for a in args[:positional]),
+            return op(*positional, **named)
+        return op(*(converted(a, target) for a in positional),
                   **{k: converted(a, target) for k, a in named.items()})
 
 
@@ -92,6 +92,4 @@ def keeps() -> bool:
     return choices.keeps
 
 
-def ready():
-    """Makes sure that operators find ``cast``."""
-    state.cast = cast
+connect("_src/eager/casts.py", cast=cast)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from ..core.devices import cpu, device, preferred
 from ..core.native import Op, Plan, Tensor, mine, state
+from ..core.native.hooks import connect
 from ..core.native.memory import load_i64, store_i64
 from ..core.native.objects import ELSEWHERE, INTO, RUN
-from ..core.op import body_of
+from ..core.op import applied, body_of, parted
 from ..core.tensor import empty_of
 
 INDEXING = frozenset(("_index", "_index_put", "_pick"))  # indices may lie in the host's memory
@@ -69,11 +70,7 @@ def meeting(op: Op, args, names):
             return type(value)(map(gathered, value))
         return value.to(where) if isinstance(value, Tensor) and value._meta.device is not where else value
 
-    def run(args, names):
-        positional = len(args) - len(names or ())
-        given = gathered(tuple(args))
-        return op(*given[:positional], **dict(zip(names or (), given[positional:])))
-    return run
+    return lambda args, names: applied(op, gathered(tuple(args)), names)
 
 
 def goes_along(op: Op, value: Tensor) -> bool:
@@ -85,8 +82,8 @@ def goes_along(op: Op, value: Tensor) -> bool:
 def between(args, names):
     """``copy_`` from one device to another."""
     from ..core.convert import written
-    given = (dict(zip(("input", "src", "non_blocking"), args[:len(args) - len(names or ())]))
-             | dict(zip(names or (), args[len(args) - len(names or ()):])))
+    positional, named = parted(args, names)
+    given = dict(zip(("input", "src", "non_blocking"), positional)) | named
     return written(given["input"], given["src"], bool(given.get("non_blocking", False)))
 
 
@@ -154,7 +151,6 @@ def on_host(op: Op, args, names):
     """A call whose results depend on data in a way that only the host computes: between two copies."""
     where = device_of(args)
     where.provider.fallback(op.name)
-    positional = len(args) - len(names or ())
 
     def there(value):
         if type(value) in (list, tuple):
@@ -168,9 +164,8 @@ def on_host(op: Op, args, names):
             return type(value)(map(back, value))
         return value.to(where) if isinstance(value, Tensor) else value
 
-    given = there(tuple(args))
     with cpu:
-        return back(op(*given[:positional], **dict(zip(names or (), given[positional:]))))
+        return back(applied(op, there(tuple(args)), names))
 
 
 def body_runner(op: Op):
@@ -179,10 +174,9 @@ def body_runner(op: Op):
         return lambda args, names: on_host(op, args, names)
 
     def run(args, names):
-        positional = len(args) - len(names or ())
         with placing(device_of(args)):
-            return body_of(op, args)(*args[:positional], **dict(zip(names or (), args[positional:])))
+            return applied(body_of(op, args), args, names)
     return run
 
 
-state.elsewhere, state.launch_elsewhere = execute, launch
+connect("_src/eager/elsewhere.py", elsewhere=execute, launch_elsewhere=launch)

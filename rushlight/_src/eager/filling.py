@@ -13,10 +13,10 @@ import operator
 
 from ..compiler.items import Generated, Templated
 from ..compiler.launch import CONSTANT, Launch
-from ..devices.cpu.llvm import jit
 from ..compiler.memory import ALIGNMENT
 from ..compiler.outline import LONG
 from ..compiler.places import FLAG, Temporary
+from ..compiler.target import processor
 from ..core.expr import Expr, Printer
 from ..core.meta import PLAIN, Meta, Size
 from ..core.native import Plan
@@ -60,7 +60,7 @@ def templated(plan, problem, more, places: dict, arena: int, at: int):
         return value, start + offset
 
     words = [word for step in made.steps for word in step.launch(place).words]
-    jit.settle()
+    processor().settle()
     return len(made.steps), words, at, made.keep
 
 

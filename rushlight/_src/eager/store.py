@@ -17,7 +17,6 @@ import logging
 import zlib
 from pathlib import Path
 
-from ..devices.cpu.code import Code
 from ..compiler.launch import starts
 from ..compiler.target import processor
 from ..core import cache, devices, dtypes
@@ -144,7 +143,7 @@ def deferred(graph):
 
 
 # --- code -------------------------------------------------------------------------------------------------------------
-def reference(address: int, code: Code):
+def reference(address: int, code):
     """How another process finds a kernel.  Unsaveable for one that was not cached."""
     if address in code.callbacks:
         part, inputs, outputs = code.callbacks[address]
@@ -160,7 +159,7 @@ def target_of(kind: str):
     return processor() if kind == "cpu" else devices.Registry.of(kind).target()
 
 
-def code_rows(code: Code) -> tuple:
+def code_rows(code) -> tuple:
     """Code as plain values: each kernel's address replaced by the number of its reference."""
     words, references = array.array("q", code.block), {}
     for at in starts(words):
@@ -191,7 +190,7 @@ def code_from(saved: tuple):
         words[at] = addresses[words[at]]
     for at, table in tables.items():
         words[at] = table.ctypes.data
-    return Code(words, outputs, temporaries, keep, long, labels, names, callbacks, tables, device=device)
+    return target.restored(words, outputs, temporaries, keep, long, labels, names, callbacks, tables)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """Attention as one primitive that never writes its scores down, and its gradient."""
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,16 +18,64 @@ from .prims import primitive, transposed
 from .promotion import upcast
 
 
+@dataclasses.dataclass(frozen=True)
+class AttentionSpec:
+    """How attention is computed, whatever its operands.
+
+    ``causal``: a query sees the keys up to its own place.  ``scale``: of scores.  ``mods``: what a user's functions do
+    to scores; None: nothing.  ``drop``: the probability of dropping a weight.  ``longest``: bounds of the numbers of
+    queries and of keys of a sequence, where sequences lie end to end; else ().
+
+    The parameters of the primitives are its fields, so that what goes over the numbers in a graph finds them there.
+    """
+
+    causal: bool
+    scale: float
+    mods: object = None
+    drop: float = 0.0
+    longest: tuple = ()
+
+
+class AttentionOperands(NamedTuple):
+    """What attention reads, in the order of the primitive's arguments (see ``attention``)."""
+
+    q: object
+    k: object
+    v: object
+    mask: object = None
+    blocks: object = None
+    captured: tuple = ()
+    starts: tuple = ()
+    seed: object = None
+    place: object = None
+
+
+def attend(operands: AttentionOperands, spec: AttentionSpec):
+    """(attention, the logarithm of each row's total) by the primitive."""
+    return P.attention(*operands, **vars(spec))
+
+
+def specified(first: int):
+    """A rule of the primitives, which get ``first`` values and the operands as arguments and the spec as parameters, of
+    a function of the values, the AttentionOperands and the AttentionSpec."""
+    def wrapped(function):
+        def rule(*values, **how):
+            return function(*values[:first], AttentionOperands(*values[first:]), AttentionSpec(**how))
+        rule.__name__, rule.__doc__ = function.__name__, function.__doc__
+        return rule
+    return wrapped
+
+
 # --- meaning ----------------------------------------------------------------------------------------------------------
-def weights_numpy(q, k, mask, captured, causal, scale, mods):
+def weights_numpy(q, k, x: AttentionOperands, spec: AttentionSpec):
     """Probabilities [n, h, l, s], the logarithm of each row's total (infinity, and zeros, for rows that look nowhere),
     and plain scores."""
-    plain = scores = np.matmul(q, shared(k, q).swapaxes(-1, -2)) * np.float32(scale)
-    if mods is not None:
-        scores = mods.scores_numpy(plain, captured)
-    if mask is not None:
-        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
-    if causal:
+    plain = scores = np.matmul(q, shared(k, q).swapaxes(-1, -2)) * np.float32(spec.scale)
+    if spec.mods is not None:
+        scores = spec.mods.scores_numpy(plain, x.captured)
+    if x.mask is not None:
+        scores = np.where(x.mask, scores, -np.inf) if x.mask.dtype == bool else scores + x.mask
+    if spec.causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
     high = scores.max(-1, keepdims=True, initial=-np.inf)
     e = np.exp(scores - np.where(high == -np.inf, 0, high))
@@ -39,26 +89,27 @@ def shared(x, q):
     return np.repeat(x, q.shape[1] // x.shape[1], 1)
 
 
-def attention_numpy(q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest):
-    dropped = factors(q, k, starts, seed, place, drop, longest)
+@specified(0)
+def attention_numpy(x, spec):
+    dropped = factors(x, spec)
 
     def one(q, k, v, factors):
-        weights, lse, _ = weights_numpy(q, k, mask, captured, causal, scale, mods)
+        weights, lse, _ = weights_numpy(q, k, x, spec)
         return np.matmul(weights * factors, shared(v, q)), lse
 
-    if not starts:
-        return one(q, k, v, dropped)
-    parts = [one(q[:, :, a], k[:, :, b], v[:, :, b], f) for a, b, f in sequences(starts, dropped)]
+    if not x.starts:
+        return one(x.q, x.k, x.v, dropped)
+    parts = [one(x.q[:, :, a], x.k[:, :, b], x.v[:, :, b], f) for a, b, f in sequences(x.starts, dropped)]
     return tuple(np.concatenate(pieces, 2) for pieces in zip(*parts))
 
 
-def gradient_numpy(grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop,
-                   longest):
-    dropped = factors(q, k, starts, seed, place, drop, longest)
-    if not starts:
-        return gradients_of_one(grad, out, lse, q, k, v, mask, captured, causal, scale, mods, dropped)
-    parts = [gradients_of_one(*(x[:, :, a] for x in (grad, out, lse, q)), k[:, :, b], v[:, :, b], mask, captured,
-                              causal, scale, mods, f) for a, b, f in sequences(starts, dropped)]
+@specified(3)
+def gradient_numpy(grad, out, lse, x, spec):
+    dropped = factors(x, spec)
+    if not x.starts:
+        return gradients_of_one(grad, out, lse, x.q, x.k, x.v, x, spec, dropped)
+    parts = [gradients_of_one(*(value[:, :, a] for value in (grad, out, lse, x.q)), x.k[:, :, b], x.v[:, :, b], x, spec,
+                              f) for a, b, f in sequences(x.starts, dropped)]
     return tuple(np.concatenate(pieces, 2) for pieces in zip(*parts))
 
 
@@ -71,23 +122,24 @@ def sequences(starts, factors):
                                                                            :k[i + 1] - k[i]]
 
 
-def factors(q, k, starts, seed, place, drop, longest):
+def factors(x: AttentionOperands, spec: AttentionSpec):
     """What dropout multiplies weights by: [n, h, l, s], of sequences of many lengths up to the longest."""
-    rows, columns = longest if starts else (q.shape[2], k.shape[2])
-    return factors_numpy((len(starts[0]) - 1 if starts else q.shape[0], q.shape[1], rows), columns, seed, place, drop)
+    rows, columns = spec.longest if x.starts else (x.q.shape[2], x.k.shape[2])
+    return factors_numpy((len(x.starts[0]) - 1 if x.starts else x.q.shape[0], x.q.shape[1], rows), columns, x.seed,
+                         x.place, spec.drop)
 
 
-def gradients_of_one(grad, out, lse, q, k, v, mask, captured, causal, scale, mods, factors):
+def gradients_of_one(grad, out, lse, q, k, v, x, spec, factors):
     """By the logarithms of rows' totals and the result, which may be of more keys than these."""
-    weights, own, scores = weights_numpy(q, k, mask, captured, causal, scale, mods)
+    weights, own, scores = weights_numpy(q, k, x, spec)
     looking = np.isfinite(own) & np.isfinite(lse)
     weights = weights * np.exp(np.where(looking, own, 0) - np.where(looking, lse, 0))[..., None]
     products = np.matmul(grad, shared(v, q).swapaxes(-1, -2)) * factors
     slopes = weights * (products - (grad * out).sum(-1, keepdims=True))
     weights = weights * factors
-    if mods is not None:
-        slopes = mods.slopes_numpy(slopes, scores, captured)
-    slopes = slopes * np.float32(scale)
+    if spec.mods is not None:
+        slopes = spec.mods.slopes_numpy(slopes, scores, x.captured)
+    slopes = slopes * np.float32(spec.scale)
 
     def of_head(x, like):
         return x.reshape(*like.shape[:2], -1, *x.shape[2:]).sum(2)
@@ -97,30 +149,31 @@ def gradients_of_one(grad, out, lse, q, k, v, mask, captured, causal, scale, mod
 
 
 # --- the gradient of the gradient, written with smaller primitives ----------------------------------------------------
-def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods,
-                    drop, longest):
+@specified(5)
+def second_gradient(g, y, grad, out, lse, x, spec):
     """Gradients of what attention_gradient returns.  With probabilities p, factors f of dropout, and slopes s = p * (dp
     - sum(p * dp)), the three results are s k, s^T q and (f p)^T grad; everything is differentiated through p and dp = f
     * grad v^T."""
-    if starts and drop:
+    mask, causal = x.mask, spec.causal
+    if x.starts and spec.drop:
         raise NotImplementedError(
             "the second derivative of attention over nested tensors with dropout is not implemented by its kernel; "
             "to_padded_tensor() gives "
             "dense tensors, whose attention has it")
-    if starts:
-        mask, causal = within_sequences(starts, q.shape[2], k.shape[2], causal), False
-    if mods is not None:
+    if x.starts:
+        mask, causal = within_sequences(x.starts, x.q.shape[2], x.k.shape[2], causal), False
+    if spec.mods is not None:
         raise NotImplementedError(
             "the second derivative of flex_attention with a score_mod or a mask_mod is not implemented by its kernel; "
             "with kernel_options={'BACKEND': 'FORMULA'} attention is computed by its formula, which has it")
-    dtype, sharing = q.dtype, q.shape[1] // k.shape[1]
+    dtype, sharing, scale = x.q.dtype, x.q.shape[1] // x.k.shape[1], spec.scale
     a, b, c = g
-    grad, q, k, v, a, b, c = (x if x is None else upcast(x) for x in (grad, q, k, v, a, b, c))
+    grad, q, k, v, a, b, c = (value if value is None else upcast(value) for value in (grad, *x[:3], a, b, c))
     heads = lambda x: x if x is None or sharing == 1 else repeated(x, sharing)
     keys, values, b, c = map(heads, (k, v, b, c))
     at = (3,)
     weights = probabilities(q, keys, lse, mask, causal, scale)
-    kept = dropper(lse.shape, k.shape[2], seed, place, drop)
+    kept = dropper(lse.shape, k.shape[2], x.seed, x.place, spec.drop)
     products = kept(P.matmul(grad, transposed(values)))
     centred = P.sub(products, P.sum(P.mul(weights, products), at))
     slopes = P.mul(weights, centred)
@@ -141,7 +194,7 @@ def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, start
     if sharing > 1:
         of_k, of_v = summed(of_k, sharing), summed(of_v, sharing)
     found = [x if x.dtype is dtype else P.convert(x, dtype=dtype) for x in (of_grad, of_q, of_k, of_v)]
-    return [found[0], None, None, *found[1:], None, None, None, None, None, None]
+    return [found[0], None, None, *found[1:], *(None for _ in x[3:])]
 
 
 def total(x, y):
@@ -203,8 +256,9 @@ def summed(x, sharing):
 
 
 # --- the primitives ---------------------------------------------------------------------------------------------------
-def describe(q, k, v, mask, blocks, captured, starts, seed, place, **how):
-    return in_order_of(q, v.shape[-1]), Meta.of(tuple(q.shape[:-1]), float32, q.device)
+@specified(0)
+def describe(x, spec):
+    return in_order_of(x.q, x.v.shape[-1]), Meta.of(tuple(x.q.shape[:-1]), float32, x.q.device)
 
 
 def in_order_of(x, size):
@@ -214,13 +268,15 @@ def in_order_of(x, size):
     return Meta(shape, tuple(nested_strides(shape, (3, *order))), x.dtype, x.device)
 
 
-def describe_gradient(grad, out, lse, q, k, v, *others, **how):
-    return tuple(in_order_of(x, x.shape[-1]) for x in (q, k, v))
+@specified(3)
+def describe_gradient(grad, out, lse, x, spec):
+    return tuple(in_order_of(value, value.shape[-1]) for value in x[:3])
 
 
-def gradient(g, y, q, k, v, *others, **how):
-    found = (None,) * 3 if g[0] is None else P.attention_gradient(g[0], *y, q, k, v, *others, **how)
-    return [*found, *(None for _ in others)]
+@specified(2)
+def gradient(g, y, x, spec):
+    found = (None,) * 3 if g[0] is None else P.attention_gradient(g[0], *y, *x, **vars(spec))
+    return [*found, *(None for _ in x[3:])]
 
 
 attention = primitive(
@@ -260,45 +316,43 @@ def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, d
         if mask.shape[-1] != columns:  # the kernel reads masks along a row
             mask = P.copy(P.expand(mask, shape=(*mask.shape[:-1], columns)))
         mask = four(P.expand(mask, shape=(*lead, rows, columns)))
-    out, _ = P.attention(four(query), four(key), four(value), mask, None, (), (), seed, place, causal=causal,
-                         scale=scale, mods=None, drop=drop,
-                         longest=())
+    out, _ = attend(AttentionOperands(four(query), four(key), four(value), mask, seed=seed, place=place),
+                    AttentionSpec(causal, scale, drop=drop))
     return out if len(lead) == 2 else P.reshape(out, shape=(*lead, rows, value.shape[-1]))
 
 
 @op(method=False, name="_flex_attention")
 def flex(query, key, value, blocks, captured, causal, scale, mods):
     """Attention whose scores a user's functions change: its result, and the logarithm of each row's total."""
-    return P.attention(query, key, value, None, blocks, tuple(captured), (), None, None, causal=causal, scale=scale,
-                       mods=mods, drop=0.0, longest=())
+    return attend(AttentionOperands(query, key, value, blocks=blocks, captured=tuple(captured)),
+                  AttentionSpec(causal, scale, mods))
 
 
 @op(method=False, name="_attention_part")
 def part(query, key, value, causal, scale):
     """Attention [n, h, l, e] to some of the keys, and the logarithm of each row's total, by which parts are joined."""
-    return P.attention(query, key, value, None, None, (), (), None, None, causal=causal, scale=scale, mods=None,
-                       drop=0.0, longest=())
+    return attend(AttentionOperands(query, key, value), AttentionSpec(causal, scale))
 
 
 @op(method=False, name="_attention_part_gradient")
 def part_gradient(grad, out, lse, query, key, value, causal, scale):
     """The gradients of queries, keys and values that are a part: ``out`` and ``lse`` are those of all keys."""
-    return P.attention_gradient(grad, out, lse, query, key, value, None, None, (), (), None, None, causal=causal,
-                                scale=scale, mods=None, drop=0.0, longest=())
+    return P.attention_gradient(grad, out, lse, *AttentionOperands(query, key, value),
+                                **vars(AttentionSpec(causal, scale)))
 
 
 @op(method=False, name="_ragged_attention", autocast="half")
 def ragged(query, key, value, q_starts, k_starts, seed: Scalar, place: Scalar, causal, scale, drop, longest):
     """Attention [h, rows, size] within sequences that lie end to end; ``longest``: bounds of the numbers of their
     queries and of their keys."""
-    return sequences_of(query, key, value, (q_starts, k_starts), seed, place, causal=causal, scale=scale, drop=drop,
-                        longest=longest)
+    return sequences_of(query, key, value, (q_starts, k_starts), seed, place,
+                        AttentionSpec(causal, scale, drop=drop, longest=longest))
 
 
-def sequences_of(query, key, value, starts, seed, place, **how):
+def sequences_of(query, key, value, starts, seed, place, spec: AttentionSpec):
     """Attention [h, rows, size] by the primitive, within sequences that begin at ``starts``."""
     q, k, v = (P.reshape(x, shape=(1, *x.shape)) for x in (query, key, value))
-    out, _ = P.attention(q, k, v, None, None, (), starts, seed, place, mods=None, **how)
+    out, _ = attend(AttentionOperands(q, k, v, starts=starts, seed=seed, place=place), spec)
     return P.reshape(out, shape=tuple(out.shape[1:]))
 
 
@@ -316,8 +370,6 @@ def four(x):
 def refusal(query, key, value, mask, probability, shares):
     """Why attention goes by its formula instead of the primitive; None where it does not."""
     lead = tuple(query.shape[:-2])
-    if not query.device.provider.target().attends:
-        return f"the device {query.device.type}, which has no kernel of attention"
     if probability and draws() > 1:
         return "dropout of which each example of a batch draws its own"
     if query.dtype not in (float32, float16, bfloat16):

@@ -12,7 +12,7 @@ from ..core.interpret import recording, unwound
 from ..core.meta import Meta
 from ..core.native import Tensor
 from ..core.random import default_generator
-from ..eager.plan import own
+from ..eager.programs import own
 from ..graph.graph import Store
 from .variants import UNBOUNDED, Points, Region
 

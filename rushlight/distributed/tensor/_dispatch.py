@@ -14,7 +14,7 @@ from ..._src.core.interpret import Interpreter, Suspended, is_recording, recordi
 from ..._src.core.native import mine
 from ..._src.core.random import default_generator
 from ..._src.core.tensor import Tensor
-from ..._src.eager.plan import NUMBER_METAS, calls_mask
+from ..._src.eager.arguments import NUMBER_METAS, calls_mask
 from ..._src.transforms.level import map_results, written
 from . import transport
 from .layout import box

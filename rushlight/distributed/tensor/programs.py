@@ -16,7 +16,8 @@ from ..._src.core.kinds import P
 from ..._src.core.meta import Meta
 from ..._src.core.overriding import DisableTorchFunction
 from ..._src.core.tensor import alias
-from ..._src.eager.plan import Arguments, backward_operator
+from ..._src.eager.arguments import Arguments
+from ..._src.eager.backward import backward_operator
 from ..._src.transforms.trace import Trace, ValueNeeded
 from . import rules
 from .layout import box, coordinates

@@ -33,44 +33,45 @@ mine = per_thread(Local, grad=1, hooks=(), stack=(), modes=(), devices=())
 class State:
     """What every operator call looks at, whoever calls.  There is one of these."""
 
-    cast: object  # (op, args, names): the call of such an operator
     sequence: i64  # number of the next node
     search: i64  # number of the last search for storages
     anomaly: i64  # whether ``watch`` is told of every node
-    pack: object  # (node): what it saved goes through the user's hooks
-    watch: object  # (node, results): None when the node is made or begins, then what it gave
-    tensor: object  # the classes whose instances take the fast path
-    parameter: object
     seed: i64  # of the default random stream
     position: i64  # next block of the default random stream
-    slow: object  # (op, args, names): every call that is not plain tensors and numbers
-    plan: object  # (op, args, names, key, mask) -> Plan: on a miss
-    choose: object  # (plan, args, names, key, mask) -> Plan: of a choice, the one for these numbers
-    keyword_mask: object  # (op, names) -> bits
-    whole_mask: object  # (words) -> bits
-    shared: object  # (plan, args, names) -> other arguments, where one that is read shares memory with what is written
-    mutate: object  # (plan, target, args, values, used): in-place under autograd
-    refresh: object  # (view) -> its node, after the memory it shares was changed in place
-    failed: object  # (plan, args, the error flag): raises what the program reported
-    elsewhere: object  # (plan, args, values, used) -> the fresh results of a program that a device runs
-    launch_elsewhere: object  # (plan, args, values, used): runs a program on a device
-    weak: object  # weakref.ref
-    add: object  # the operator that accumulates gradients
-    accumulate: object  # (leaf, gradient, create): into .grad
-    run_hooks: object  # (node, gradients) -> gradients: hooks of tensors
-    run_prehooks: object  # (node, gradients) -> gradients: those of the node, before it runs
-    run_posthooks: object  # (node, results, gradients) -> results: and after
-    unreached: object  # (node): the gradients of a node that none has reached, as a list of None
-    call_function: object  # (node, gradients, retain): a FUNCTION node
-    freed: object  # (node): raises, the saved values are gone
-    stale: object  # (node, k): raises, saved value k was modified in place
-    unwritable: object  # (tensor): raises, an inference tensor is written outside of inference mode
-    unsaveable: object  # (tensor): raises, an inference tensor is saved for a backward pass
-    zeros: object  # (meta) -> tensor
-    derive_recorded: object  # (node, gradients, retain): a node that is itself recorded
-    metas: dict  # (shape, strides, dtype, device) -> Meta, of all that there are
-    meta: object  # (shape, strides, dtype, device): makes one
-    static_types: object  # types whose values are static parameters as they are
+    # what the rooms above set: ``hooks.py`` says what each is, who sets it and when it is asked
+    cast: object
+    pack: object
+    watch: object
+    tensor: object
+    parameter: object
+    slow: object
+    plan: object
+    choose: object
+    keyword_mask: object
+    whole_mask: object
+    shared: object
+    mutate: object
+    refresh: object
+    failed: object
+    elsewhere: object
+    launch_elsewhere: object
+    weak: object
+    add: object
+    accumulate: object
+    run_hooks: object
+    run_prehooks: object
+    run_posthooks: object
+    unreached: object
+    call_function: object
+    freed: object
+    stale: object
+    unwritable: object
+    unsaveable: object
+    zeros: object
+    derive_recorded: object
+    metas: dict
+    meta: object
+    static_types: object
 
 
 state = State()

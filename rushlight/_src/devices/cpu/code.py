@@ -34,3 +34,8 @@ class Code:
     def launches(self) -> list:
         """The records that the words stand for."""
         return list(decode(self.block))
+
+    def written(self, name: str) -> str:
+        """The program as the text of a Python function, for people."""
+        from .host import written
+        return written(self, name)

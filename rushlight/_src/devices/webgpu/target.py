@@ -46,6 +46,9 @@ class Shaders(Target):
     def code(self, launches, outputs, **fields):
         return Code(encode(launches), outputs, device=self.kind, **fields)
 
+    def restored(self, words, *facts):
+        return Code(words, *facts, device=self.kind)
+
     def reference(self, kernel: int):
         return ("wgsl", *Modules.made[kernel]) if kernel > 0 else None
 

@@ -5,6 +5,7 @@ import struct
 from dataclasses import dataclass
 
 from ....ops import dropping
+from ....ops.flash import AttentionSpec
 from ..llvm import pool
 from . import dropout, few, flash, flash_backward
 from .contraction import Contraction, KernelCall, numbers, tile_numbers
@@ -26,11 +27,11 @@ class Attention:
     q: [batch, heads, queries, size], k: [batch, heads / sharing, keys, size], v: [batch, heads / sharing, keys,
       value_size], with
     strides in elements, one a dimension, the last 1. `mask` is "" (none), "bool" (True: may look) or a float dtype
-    (added); its strides are 0 where it is broadcast, the last is 1. `causal`: query i sees the keys up to i.
-    `modification`: what is done to scores (modify.Modification); `blocks`: the strides, batch, head and row, of the map
-    of blocks of `block` queries and keys. `drop`: the probability of dropping a weight, as the stream from the operands
-    "seed" and "place" on says. `longest`: the most queries and keys of a sequence, where `batch` sequences lie end to
-    end in the rows of one; they begin where the int64 operands "q_starts" and "k_starts" [batch + 1] say.
+    (added); its strides are 0 where it is broadcast, the last is 1. `spec` says how it is computed: its `mods` are what
+    is done to scores (modify.Modification); weights are dropped as the stream from the operands "seed" and "place" on
+    says; where it has `longest` lengths, `batch` sequences lie end to end in the rows of one, and begin where the int64
+    operands "q_starts" and "k_starts" [batch + 1] say. `blocks`: the strides, batch, head and row, of the map of blocks
+    of `block` queries and keys.
     """
 
     batch: int
@@ -45,24 +46,20 @@ class Attention:
     v: tuple
     out: tuple
     dtype: str
-    scale: float
-    causal: bool = False
+    spec: AttentionSpec
     mask: str = ""
     mask_strides: tuple = (0, 0, 0, 1)
     grad: tuple = (0, 0, 0, 1)
     grad_q: tuple = (0, 0, 0, 1)
     grad_k: tuple = (0, 0, 0, 1)
     grad_v: tuple = (0, 0, 0, 1)
-    modification: object = None
     blocks: tuple = (0, 0, 0)
     block: tuple = (128, 128)
-    drop: float = 0.0
-    longest: tuple = ()
 
     @property
     def most(self):
         """The most queries, and keys, that look at each other."""
-        return self.longest or (self.queries, self.keys)
+        return self.spec.longest or (self.queries, self.keys)
 
 
 def plan_attention(problem):
@@ -73,7 +70,8 @@ def plan_attention(problem):
 
     Example:
         >>> strides = (512, 256, 8, 1)
-        >>> plan = plan_attention(Attention(1, 2, 1, 32, 32, 8, 8, strides, strides, strides, strides, "float32", 0.35))
+        >>> spec = AttentionSpec(causal=False, scale=0.35)
+        >>> plan = plan_attention(Attention(1, 2, 1, 32, 32, 8, 8, strides, strides, strides, strides, "float32", spec))
         >>> len(plan.steps)
         1
     """
@@ -130,7 +128,7 @@ def _forward(p, threads):
     slots = {
         "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size,
         "value_size": p.value_size,
-        "chunks": chunks, "chunk_rows": chunk_rows, "scale": float_bits(p.scale * score_unit(p)),
+        "chunks": chunks, "chunk_rows": chunk_rows, "scale": float_bits(p.spec.scale * score_unit(p)),
         "key_panel_bytes": key_panel, "value_panel_bytes": value_panel, "value_panels": value_panels,
         "scratch_bytes": layout.bytes, **layout.places, **strides(p, ("q", "k", "v", "out"), size), **mask_strides(p),
         **drop_slots(p)}
@@ -178,7 +176,8 @@ def _backward(p, threads):
     slots = {
         "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size,
         "value_size": p.value_size,
-        "scale": float_bits(p.scale), "log_scale": float_bits(p.scale * score_unit(p)), "padded_queries": padded,
+        "scale": float_bits(p.spec.scale), "log_scale": float_bits(p.spec.scale * score_unit(p)),
+        "padded_queries": padded,
         "size_panels": size_panels, "value_panels": value_panels, "scratch_bytes": layout.bytes, **layout.places,
         **{f"{name}_bytes": size for name, size in sizes.items()}, **mask_strides(p), **drop_slots(p),
         **strides(p, ("q", "k", "v", "out", "grad", "grad_q", "grad_k", "grad_v"), kind.element.bytes)}
@@ -193,13 +192,13 @@ def is_few(p):
 
 
 def variant(p):
-    return flash.Variant(p.dtype, p.mask, p.causal, bool(p.longest), p.drop > 0, is_few(p), p.modification)
+    return flash.Variant(p.dtype, p.mask, p.spec.causal, bool(p.spec.longest), p.spec.drop > 0, is_few(p), p.spec.mods)
 
 
 def shared_sources(p):
     """Where both kernels get what not every problem has."""
     found = {"scratch": ("temp", "scratch", 0)}
-    for names, there in ((("mask",), p.mask), (flash.RAGGED, p.longest), (("seed", "place"), p.drop)):
+    for names, there in ((("mask",), p.mask), (flash.RAGGED, p.spec.longest), (("seed", "place"), p.spec.drop)):
         found.update((name, ("pointer", name, 0) if there else ("const", 0)) for name in names)
     return found
 
@@ -207,18 +206,18 @@ def shared_sources(p):
 def drop_slots(p):
     """The slots of dropout, but for its place in the stream and in scratch."""
     rows, columns = dropping.tiles(*p.most)
-    return {"threshold": dropping.threshold(p.drop), "row_tiles": rows, "column_tiles": columns,
-            "larger": float_bits(dropping.larger(p.drop))}
+    return {"threshold": dropping.threshold(p.spec.drop), "row_tiles": rows, "column_tiles": columns,
+            "larger": float_bits(dropping.larger(p.spec.drop))}
 
 
 def score_unit(p):
     """Scores are kept in units of log 2, unless somebody's function wants them as they are."""
-    return 1.0 if p.modification is not None and p.modification.score is not None else LOG2E
+    return 1.0 if p.spec.mods is not None and p.spec.mods.score is not None else LOG2E
 
 
 def filled(names, sources, values, p):
     """The contents of a kernel's slots, with those of a modification."""
-    m = p.modification
+    m = p.spec.mods
     if m is not None:
         names = (*names, *m.names)
         sources = {**sources, **{name: ("pointer", name, 0) for name in m.pointers if m.mask is not None
@@ -264,7 +263,7 @@ def panel_bytes(kind, depth, width):
 
 def strides(p, operands, itemsize):
     """The byte strides of operands by slot name; sequences that lie end to end have none of a batch."""
-    return {f"{operand}_{dim}": 0 if p.longest and dim == "batch" else stride * itemsize for operand in operands
+    return {f"{operand}_{dim}": 0 if p.spec.longest and dim == "batch" else stride * itemsize for operand in operands
             for dim, stride in zip(("batch", "head", "row"), getattr(p, operand))}
 
 

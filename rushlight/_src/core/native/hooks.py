@@ -1,0 +1,82 @@
+"""The hooks of the hot path: what native code asks of the rooms above, as fields of ``state``.
+
+Native code knows no room above it.  Where it meets what it does not do itself, it calls a field of ``state``, which one
+file has set when it was imported; ``HOOKS`` says which one, what the hook takes and gives, and when it is called.
+"""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .objects import state
+
+
+class Hook(NamedTuple):
+    """A field of ``state``: its parameters (none: it is no function), what it gives, the file below ``rushlight`` that
+    sets it, and when it is called or read."""
+
+    takes: str
+    gives: str
+    setter: str
+    when: str
+
+
+ARGUMENTS, BACKWARD = "_src/eager/activation.py", "_src/autograd/backward.py"
+HOOKS = {
+    # calls
+    "tensor": Hook("", "the class of tensors", ARGUMENTS, "the class of an argument is compared: others are slow"),
+    "parameter": Hook("", "a second class that takes the fast path", "nn/parameter.py", "likewise"),
+    "static_types": Hook("", "types whose values are parts of keys as they are", ARGUMENTS, "a key is built"),
+    "slow": Hook("op, args, names", "the results", ARGUMENTS, "an argument is no plain tensor, number or static value"),
+    "keyword_mask": Hook("op, names", "the bits of keywords that are run-time numbers", ARGUMENTS,
+                         "an operator first gets keywords of these names"),
+    "whole_mask": Hook("words", "their bits as one number", ARGUMENTS, "gradient bits need more than one word"),
+    "plan": Hook("op, args, names, key, mask", "a Plan", ARGUMENTS, "no plan is known for a key"),
+    "choose": Hook("choice, args, names, key, mask", "a Plan", ARGUMENTS, "a key has several plans, by its numbers"),
+    "shared": Hook("plan, args, names", "other arguments", ARGUMENTS,
+                   "an argument that is read shares memory with the one that is written"),
+    "failed": Hook("plan, args, flag", "nothing: it raises", ARGUMENTS, "a program has reported an error"),
+    "cast": Hook("op, args, names", "the results", "_src/eager/casts.py",
+                 "autocast is on, and the operator has a precision of its own"),
+    "elsewhere": Hook("plan, args, values, used", "the fresh results", "_src/eager/elsewhere.py",
+                      "a device runs the program"),
+    "launch_elsewhere": Hook("plan, args, values, used", "nothing", "_src/eager/elsewhere.py",
+                             "a device runs a program that writes into an argument"),
+    # what tensors look like
+    "metas": Hook("", "(shape, strides, dtype, device) -> Meta, of all that there are", ARGUMENTS,
+                  "a result is made whose length the data decide: Metas are interned"),
+    "meta": Hook("key", "a Meta", ARGUMENTS, "a Meta is not among these"),
+    "weak": Hook("", "weakref.ref", ARGUMENTS, "a tensor is referred to without being kept"),
+    "unwritable": Hook("tensor", "nothing: it raises", "_src/core/tensor.py",
+                       "an inference tensor is written outside of inference mode"),
+    "unsaveable": Hook("tensor", "nothing: it raises", "_src/core/tensor.py",
+                       "an inference tensor is to be kept for a backward pass"),
+    # recording
+    "mutate": Hook("plan, target, args, values, used", "the target", BACKWARD, "a tensor with a history is written"),
+    "refresh": Hook("view", "its step", BACKWARD, "the memory that a view shares was changed in place"),
+    "pack": Hook("step", "nothing", "_src/autograd/saved.py", "a step has saved values and hooks for these are active"),
+    "watch": Hook("step, results", "nothing", "_src/autograd/anomaly.py",
+                  "anomalies are looked for: a step is made or begins (results: None), or has given results"),
+    # backward passes
+    "add": Hook("", "the operator that sums gradients", BACKWARD, "a value gets a second gradient"),
+    "zeros": Hook("meta", "a tensor of zeros", BACKWARD, "a result that nobody used has no gradient"),
+    "accumulate": Hook("leaf, gradient, create", "nothing", BACKWARD, "a leaf has its gradient"),
+    "run_hooks": Hook("step, gradients", "gradients", BACKWARD, "hooks of tensors are there, before a step runs"),
+    "run_prehooks": Hook("step, gradients", "gradients", BACKWARD, "hooks of the step are there, before it runs"),
+    "run_posthooks": Hook("step, results, gradients", "results", BACKWARD, "likewise, after it has run"),
+    "unreached": Hook("step", "a list of None", BACKWARD, "a step runs that no gradient has reached"),
+    "call_function": Hook("step, gradients, retain", "gradients", BACKWARD, "a step of Python's runs"),
+    "freed": Hook("step", "nothing: it raises", BACKWARD, "what a step saved is gone"),
+    "stale": Hook("step, k", "nothing: it raises", BACKWARD, "saved value k was changed in place"),
+    "derive_recorded": Hook("step, gradients, retain", "gradients", BACKWARD, "a backward pass is itself recorded"),
+}
+
+
+def connect(setter: str, **functions):
+    """Sets hooks: each by the file that the table names, once.  TypeError for any other."""
+    for name, function in functions.items():
+        hook = HOOKS.get(name)
+        if hook is None or hook.setter != setter:
+            raise TypeError(f"{setter} sets {name!r}, which is {'no hook' if hook is None else f'for {hook.setter}'}")
+        if getattr(state, name) not in (None, function):
+            raise TypeError(f"{setter} sets {name!r} a second time")
+        setattr(state, name, function)

@@ -1,0 +1,25 @@
+"""Connects the hot path with what answers its misses."""
+from __future__ import annotations
+
+from ..core.dtypes import dtype
+from ..core.meta import Meta
+from ..core.native import Tensor
+from ..core.native.hooks import connect
+from . import casts  # noqa: F401 - sets a hook of its own
+from .arguments import keyword_mask, whole_mask
+from .destination import shared
+from .plan import choose, plan_for
+from .reports import failed
+from .slow_calls import slow
+
+
+def activate():
+    """Connects the hot path with what answers its misses."""
+    import weakref
+
+    from ..core.devices import device
+    from ..core.meta import Size
+
+    connect("_src/eager/activation.py", tensor=Tensor, static_types=frozenset({dtype, device, Size}), slow=slow,
+            plan=plan_for, choose=choose, failed=failed, shared=shared, keyword_mask=keyword_mask,
+            whole_mask=whole_mask, metas=Meta.known, meta=lambda key: Meta(*key), weak=weakref.ref)

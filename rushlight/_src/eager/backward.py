@@ -1,0 +1,65 @@
+"""The operators that steps of a plan run backward."""
+from __future__ import annotations
+
+import inspect
+
+from ..core import interpret
+from ..core.native import Op
+from ..core.native.objects import FLOAT_VALUE
+from ..core.op import make
+from ..graph.graph import Graph, Node
+from ..transforms.trace import Trace
+from . import polymorphic
+from .arguments import NUMBER_METAS
+
+
+def give_backward(plan, backward, used: int, pure, chosen, donated=None, symbols=()):
+    """The operator that a plan's steps run backward: a program that takes the first ``used`` of what is saved, then the
+    values of the ``symbols`` in it, then cotangents; for gradients of gradients the program ``pure``, which takes those
+    that are ``chosen``.  ``donated``: the place of a residual that may be overwritten once it is read."""
+    name = f"{plan.op.name}.backward"
+    plan.derived = backward_operator(name, backward, used, symbols)
+    plan.derived.traits["made"] = backward, used, pure, chosen, donated
+    if pure is not None:
+        plan.derived.traits["recorded"] = backward_operator(name, pure, len(chosen), symbols), chosen
+        plan.derived.traits["residuals"] = used
+        if len(plan.saves) > used:
+            plan.derived = taking(plan.derived, plan.saves, used)
+    if donated is not None:
+        derived = plan.derived
+        plan.donating = make(derived.name, derived.body, None, derived.signature, derived.scalars, **derived.traits,
+                             donated=donated)
+
+
+def taking(operator: Op, saves, used: int) -> Op:
+    """The same backward operator for callers that pass more residuals (``saves``) than it reads."""
+    inner, given = operator.body, len(saves)
+    numbers = operator.traits.get("all_scalars",
+                                 operator.scalars) & (1 << used) - 1 | sum(1 << k for k in range(used, given)
+                                                                           if saves[k] >= FLOAT_VALUE)
+    traits = {k: v for k, v in operator.traits.items() if k != "all_scalars"}
+    inputs = traits["inputs"]
+    traits["inputs"] = [*inputs[:used], *[None] * (given - used), *inputs[used:]]
+    return make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature,
+                numbers, **traits)
+
+
+def backward_operator(name: str, graph: Graph, used=0, symbols=()) -> Op:
+    """An operator that runs a backward program: residuals and cotangents in, gradients out; after the first ``used``
+    come the values of the program's ``symbols``."""
+    sizes = [Node(f"size_{symbol}", None, meta=NUMBER_METAS[int]) for symbol in symbols]
+    inputs, last = [*graph.inputs[:used], *sizes, *graph.inputs[used:]], used + len(sizes)
+    scalars = sum(1 << k for k, n in enumerate(inputs) if n.weak)
+
+    def body(*values):
+        program, trace = graph, interpret.top()
+        if sizes:
+            given, values = values[used:last], values[:used] + values[last:]
+            if any(value is not symbol for value, symbol in zip(given, symbols)):
+                program = polymorphic.Settling(graph, dict(zip(symbols, given)))
+        found = trace.adopted(program, values) if isinstance(trace, Trace) else None
+        return tuple(program.run(values)) if found is None else found
+
+    signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in inputs])
+    return make(name, body, None, signature, scalars, derived=graph, several=True, inputs=inputs,
+                **({"symbols": {n.name: s for n, s in zip(sizes, symbols)}} if sizes else {}))

@@ -1,0 +1,129 @@
+"""Calls that are not plain tensors and numbers."""
+from __future__ import annotations
+
+from ..core import interpret
+from ..core.dtypes import bool_, dtype, meant, uint64
+from ..core.expr import Expr
+from ..core.native import Op, Tensor, calls, mine
+from ..core.native.objects import CHOICE
+from ..core.op import OPS, parted, respelled
+from ..core.operands import BEYOND
+from ..core.overriding import DISPATCH, FUNCTION, NOBODY, Dispatch, answered, overriding
+from .arguments import NUMBER_METAS, address_bits, calls_mask, float_bits, gradient_bit, run_values
+from .detours import in_python
+from .elsewhere import flat
+from .plan import choose, plan_for
+
+
+def slow(op: Op, args, names):
+    """Every call that the hot path does not take."""
+    if op.traits.get("spread") and not names and len(args) == 2 and type(args[1]) in (list, tuple):
+        args = (args[0], *args[1])  # who sees the call finds operands one by one
+    if mine.modes or overriding(args, FUNCTION | DISPATCH):
+        found = overridden(op, *parted(args, names))
+        if found is not NOBODY:
+            return found
+    args = tuple(meant(in_python(a)) for a in args)
+    if op.traits.get("operator"):
+        args = tuple(operand(a) for a in args)
+        if len(args) == 2 and not names and (found := reflected(op.traits["operator"], *args)) is not NotImplemented:
+            return found
+    if names:
+        args, names = respelled(op, args, names)
+    interpreter = interpret.top()
+    if interpreter is not None:
+        return interpreter.call(op, *parted(args, names))
+    args = tuple(map(normalise, args))
+    if any(getattr(a, "level", None) for a in flat(args)):
+        args = tuple(map(escaped, args))
+    masks = calls_mask(op, names, len(args) - len(names or ()))
+    args = tuple(within_word(op, a, args) if type(a) is int and masks >> k & 1 and not -BEYOND <= a < BEYOND else a
+                 for k, a in enumerate(args))
+    words, mask, tensors = [], 0, 0
+
+    def key_of(value, scalar):
+        nonlocal mask, tensors
+        if isinstance(value, Tensor):
+            words.append(address_bits(value))
+            if value._needs_grad or value._base is not None and calls.joins(value):
+                mask |= gradient_bit(tensors)
+            tensors += 1
+            return value._meta
+        kind = type(value)
+        if scalar and kind in NUMBER_METAS:
+            words.append(float_bits(value) if kind is float else int(value))
+            return kind
+        if kind in (list, tuple):
+            return tuple(key_of(v, 0) for v in value)
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(f"{op.name}: unexpected argument of type {kind.__name__}") from None
+        return calls.exact(value)
+
+    key = tuple(key_of(a, masks >> k & 1) for k, a in enumerate(args))
+    if not interpret.is_recording():
+        mask = 0
+    key = (*key, names, mask)
+    plan = op.plans.get(key) or plan_for(op, args, names, key, mask)
+    if plan.large == CHOICE:
+        plan = choose(plan, args, names, key, mask)
+    return run_values(plan, args, names, words, mask)
+
+
+def within_word(op: Op, value: int, args):
+    """A run-time number that is no signed word: beside floats the float next to it, operand of whole ones the word of
+    the same bits.  RuntimeError where PyTorch takes neither."""
+    beside = [a.dtype for a in flat(args) if isinstance(a, Tensor)] + [a for a in args if type(a) is dtype]
+    if 0 <= value < 2 * BEYOND and beside:
+        if any(d.is_inexact for d in beside):
+            return float(value)
+        if not any(d is bool_ for d in beside) and (OPS.get(op.name.removesuffix("_"),
+                                                            op).traits.get("operator") not in (None, "pow")
+                                                    or all(d is uint64 for d in beside)):
+            return value - 2 * BEYOND
+    raise RuntimeError(f"value cannot be converted to type int64_t without overflow: {op.name} was given {value}")
+
+
+def operand(value):
+    """An array beside a Python operator as a tensor."""
+    if type(value).__module__ == "numpy" and hasattr(value, "strides") and value.ndim:
+        from ..core.exchange import from_numpy
+        return from_numpy(value)
+    return value
+
+
+def reflected(symbol: str, left, right):
+    """What a right operand of a foreign class makes of a Python operator; NotImplemented where the operator is ours."""
+    kind = type(right)
+    method = getattr(kind, f"__r{symbol}__", None)
+    if method is None or not isinstance(left, Tensor) or isinstance(right, (int, float, complex)) or hasattr(
+            kind, "_meta") or kind.__module__ in ("numpy", Expr.__module__):
+        return NotImplemented
+    return method(right, left)
+
+
+def overridden(op: Op, args, kwargs):
+    """What a mode or the class of an argument makes of a call; NOBODY where none does."""
+    found = answered(op, args, kwargs)
+    if found is NOBODY and interpret.top() is None:
+        kinds = overriding((*args, *kwargs.values()), DISPATCH)
+        if kinds:
+            return Dispatch.call(op, args, kwargs, kinds)
+    return found
+
+
+def escaped(value):
+    """A tensor of a transform that has ended as what it stood for."""
+    if isinstance(value, Tensor) and hasattr(value, "escaped"):
+        return escaped(value.escaped())
+    return tuple(map(escaped, value)) if type(value) is tuple else value
+
+
+def normalise(value):
+    """NumPy scalars as Python numbers, sizes as tuples, nested lists as tuples."""
+    if type(value) is list:
+        return tuple(map(normalise, value))
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    return value
