@@ -75,9 +75,15 @@ def make_dual(tensor, tangent, *, level=None):
             "make_dual() got a tensor of a transform that began within the forward level: enter dual_level() inside "
             "of the function that is transformed")
     primal, tangent = (v.current().value if current.owns(v) else v for v in (tensor, tangent))
-    if tangent._meta.strides != primal._meta.strides:  # what is written later goes into both, element by element
+    if layout_of(tangent) != layout_of(primal):  # what is written later goes into both, element by element
         tangent = OPS["empty_strided"](tuple(primal.shape), primal._meta.strides, dtype=tangent.dtype).copy_(tangent)
     return Dual(current, primal, tangent)
+
+
+def layout_of(tensor) -> tuple:
+    """How elements lie in memory, and in how much of it: the same for tensors of which views are the same."""
+    room = None if tensor._storage is None else tensor._storage.nbytes // tensor.itemsize
+    return tensor._meta.strides, tensor._meta.turned, tensor._offset, room
 
 
 def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:

@@ -48,6 +48,10 @@ def placed(torch):
     yield from (x, y)
     x.resize_(7)
     yield x
+    x.resize_(7)
+    yield x
+    z = torch.zeros(2, 3).t().resize_(3, 2)
+    yield from (z, *z.stride())
 
 
 def backward(torch):

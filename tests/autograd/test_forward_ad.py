@@ -86,3 +86,14 @@ def test_tangents_that_are_switched_off():
         torch._C._set_fwd_grad_enabled(False)
         assert not torch._C._is_fwd_grad_enabled()
         torch._C._set_fwd_grad_enabled(True)
+
+
+def test_tangents_that_lie_otherwise_are_copied():
+    import rushlight as torch
+    from rushlight.autograd import forward_ad as fw
+    primal, tangent, plain = torch.ones(5)[:4], torch.ones(4), torch.ones(4)
+    with fw.dual_level():
+        dual = fw.make_dual(primal, tangent)
+        fw.unpack_dual(dual).tangent.mul_(2)
+        assert tangent.tolist() == [1] * 4 and dual.as_strided((5,), (1,), 0).shape == (5,)
+        assert fw.unpack_dual(fw.make_dual(plain, tangent)).tangent is tangent

@@ -128,6 +128,8 @@ def resize_(input, *sizes, memory_format=None):
     if input._needs_grad:
         raise RuntimeError("cannot resize variables that require grad")
     check_size(meta)
+    if meta.shape == input._meta.shape and memory_format is None:
+        return input
     if (input._offset * input.itemsize) + meta.nbytes > input._storage.nbytes:
         UntypedStorage(input).resize_(input._offset * input.itemsize + meta.nbytes)
     calls.count_write(input)
