@@ -22,10 +22,10 @@ def programs(tmp_path, monkeypatch):
 
     def named(plan, *rows):
         name_backward(plan, *rows)
-        for operator in (plan.derived, plan.donating, *plan.derived.traits.get("recorded", ())[:1]):
+        for operator in (plan.derived, plan.donating, *plan.derived.caches.get("recorded", ())[:1]):
             graph = operator and operator.traits["derived"]
             if graph and not isinstance(graph, store.Underived):
-                identity = operator.traits["identities"][plan.constants] if plan.constants else operator.traits[
+                identity = operator.caches["identities"][plan.constants] if plan.constants else operator.traits[
                     "identity"]
                 if plan.constants:  # one operator for all sizes has an identity for each
                     graph = polymorphic.Settling(graph, dict(zip(operator.traits["symbols"].values(), plan.constants)))

@@ -22,8 +22,8 @@ X = (rng.standard_normal((2, 8, 9, 9)) * 3).astype(np.float32)
 def numbers_of_others():
     """What the rules for quantized tensors need to know of a number stays a run-time value for all other tensors."""
     def structure():
-        return {name: set(op.traits["experience"].structure) for name, op in OPS.items()
-                if "experience" in op.traits and "quantized" in op.rules}
+        return {name: set(op.caches["experience"].structure) for name, op in OPS.items()
+                if "experience" in op.caches and "quantized" in op.rules}
     before = structure()
     yield
     assert not {name: found for name, found in structure().items() if found - before.get(name, set())}

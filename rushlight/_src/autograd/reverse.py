@@ -208,9 +208,9 @@ def linearised(op: Op, args, kwargs, wanted) -> tuple:
     values, key = [], [names, wanted]
     describe(given, masks, values, key)
     key = tuple(key)
-    known = op.traits.get("linearised")
+    known = op.caches.get("linearised")
     if known is None:
-        known = op.traits["linearised"] = {}
+        known = op.caches["linearised"] = {}
     choices = known.setdefault(key, [])
     found = next((made for made in choices if made.holds is None or made.holds(given)), None)
     if found is None:

@@ -263,7 +263,7 @@ def recorded_gradients(node: GradNode, saved, gradients):
         values.append(value)
     cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0)
                   for k in plan.cotangents]
-    recorded = plan.derived.traits.get("recorded")
+    recorded = plan.derived.caches.get("recorded")
     if recorded is not None:
         operator, chosen = recorded
         results = operator(*[values[k] for k in chosen], *plan.constants, *cotangents)

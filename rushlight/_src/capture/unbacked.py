@@ -11,7 +11,7 @@ from .errors import Break
 class Reading:
     """Node operator: a Python function of tensors and numbers. ``method``: the tensor method that it is."""
 
-    traits, kind, rules = {}, None, {}
+    traits, caches, kind, rules = {}, {}, None, {}
 
     def __init__(self, name, function, method=False):
         self.name, self.function, self.method = name, function, method

@@ -11,6 +11,7 @@ import inspect
 import weakref
 
 from .native import Op, Tensor
+from .traits import check
 
 OPS: dict[str, Op] = {}
 MOST_RECENT = 512  # of each of the two generations of a Recent
@@ -130,11 +131,13 @@ def declare(name, body=None, kind=None, signature=None, scalars=0, **traits) -> 
 
 
 def make(name, body=None, kind=None, signature=None, scalars=0, **traits) -> Op:
-    """An operator outside the registry (derived backwards, a user's compiled function)."""
+    """An operator outside the registry (derived backwards, a user's compiled function).  TypeError for traits that are
+    not those of ``traits.py``."""
+    check(name, traits)
     made = Op()
     made.name, made.body, made.kind = name, body, kind
     made.signature, made.scalars = signature, scalars & MACHINE_BITS
-    made.rules = {}
+    made.rules, made.caches = {}, {}
     made.autocast = AUTOCAST[traits.get("autocast", getattr(body, "__globals__", {}).get("AUTOCAST"))]
     made.traits = traits if scalars <= MACHINE_BITS else {**traits, "all_scalars": scalars}
     if signature is not None and "seed" in signature.parameters:

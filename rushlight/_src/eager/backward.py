@@ -19,10 +19,9 @@ def give_backward(plan, backward, used: int, pure, chosen, donated=None, symbols
     that are ``chosen``.  ``donated``: the place of a residual that may be overwritten once it is read."""
     name = f"{plan.op.name}.backward"
     plan.derived = backward_operator(name, backward, used, symbols)
-    plan.derived.traits["made"] = backward, used, pure, chosen, donated
+    plan.derived.caches["made"] = backward, used, pure, chosen, donated
     if pure is not None:
-        plan.derived.traits["recorded"] = backward_operator(name, pure, len(chosen), symbols), chosen
-        plan.derived.traits["residuals"] = used
+        plan.derived.caches["recorded"] = backward_operator(name, pure, len(chosen), symbols), chosen
         if len(plan.saves) > used:
             plan.derived = taking(plan.derived, plan.saves, used)
     if donated is not None:
@@ -40,8 +39,10 @@ def taking(operator: Op, saves, used: int) -> Op:
     traits = {k: v for k, v in operator.traits.items() if k != "all_scalars"}
     inputs = traits["inputs"]
     traits["inputs"] = [*inputs[:used], *[None] * (given - used), *inputs[used:]]
-    return make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature,
+    made = make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature,
                 numbers, **traits)
+    made.caches.update(operator.caches)
+    return made
 
 
 def backward_operator(name: str, graph: Graph, used=0, symbols=()) -> Op:

@@ -75,7 +75,7 @@ class Draft:
         if self.opened is None:
             made = blank_plan(self.op, self.kind)
             made.saves = self.saves
-            give_backward(made, *self.derived.traits["made"], symbols)
+            give_backward(made, *self.derived.caches["made"], symbols)
             self.opened = made.derived, made.donating
         return self.opened
 

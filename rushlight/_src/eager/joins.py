@@ -21,7 +21,7 @@ def directly(op, args, names, key):
         args) == 2 else None
     if found is None:
         return None
-    counts, mark = op.traits.setdefault("counts", {}), hash(key)
+    counts, mark = op.caches.setdefault("counts", {}), hash(key)
     if len(counts) >= REMEMBERED:
         counts.clear()
     counts[mark] = counts.get(mark, 0) + 1

@@ -44,9 +44,9 @@ class Experience:
 
 
 def experience(op: Op) -> Experience:
-    found = op.traits.get("experience")
+    found = op.caches.get("experience")
     if found is None:
-        found = op.traits["experience"] = Experience(op)
+        found = op.caches["experience"] = Experience(op)
     return found
 
 

@@ -121,7 +121,7 @@ def choose(choice: Plan, args, names, key, mask) -> Plan:
 def plan_in_parts(op: Op, out: bool) -> Plan:
     """The plan of an operator whose body runs on the tensors themselves: one for all calls, and one for those that are
     given ``out``."""
-    known = op.traits.setdefault("parts", {})
+    known = op.caches.setdefault("parts", {})
     if out not in known:
         known[out] = python_plan(op, writing(op) if out else call_body(op)).settle(op)
     return known[out]
@@ -246,14 +246,14 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
 # --- programs that repeat a stretch -----------------------------------------------------------------------------------
 def region_of(op: Op):
     """The Region of an operator whose program repeats a stretch, or None."""
-    if "region" not in op.traits:
+    if "region" not in op.caches:
         graph, found = op.traits.get("derived"), None
         if isinstance(graph, Lengthened):
             found = graph
         elif "shorter" in op.traits and not op.traits.get("symbols") and not op.traits.get("held"):
             found = shortened(graph)
-        op.traits["region"] = found
-    return op.traits["region"]
+        op.caches["region"] = found
+    return op.caches["region"]
 
 
 def regional_plan(op: Op, args, names, mask) -> Draft | None:
@@ -270,7 +270,7 @@ def regional_plan(op: Op, args, names, mask) -> Draft | None:
         if short.conditions:  # on arguments of the short call
             raise regions.Irregular("it decides by run-time numbers")
         made = regions.Lengthening(region, call, short)
-        backward = regions.Backward(made, made.short.derived.traits["made"]) if made.short.derived else None
+        backward = regions.Backward(made, made.short.derived.caches["made"]) if made.short.derived else None
     except regions.Irregular as reason:
         graph_log.debug("%s: planned as a whole: %s", op.name, reason)
         return None
@@ -317,7 +317,7 @@ def backward_again(op: Op, given, mask) -> Graph:
     with planning, elsewhere.placing(elsewhere.device_of(given)
                                      or cpu), interpret.unwound(), interpret.precision(0), chosen_settings(op):
         draft = make_plan(op, given, (), mask)
-    return draft.derived.traits["made"][2]
+    return draft.derived.caches["made"][2]
 
 
 def out_plan(op: Op, args, names, mask, scalars) -> Draft:

@@ -61,7 +61,7 @@ def entry(op: Op, key):
     if not settings.store or in_parts(op) or cache.directory() is None:
         return None
     identity = op.traits.get("identity") or (OPS.get(op.name) is op and f"op {op.name}")
-    if "identities" in op.traits:
+    if "identities" in op.caches:
         identity, key = for_sizes(op, key)
     if not identity:
         return None
@@ -76,7 +76,7 @@ def identify(op: Op, identity: str, sizes=()):
     """Names an operator outside the registry; ``sizes``: of a backward operator for all sizes, those that the name is
     for."""
     if sizes:
-        op.traits.setdefault("identities", {})[sizes] = identity
+        op.caches.setdefault("identities", {})[sizes] = identity
     else:
         op.traits["identity"] = identity
 
@@ -86,7 +86,7 @@ def for_sizes(op: Op, key) -> tuple:
     them: that is what is kept."""
     symbols, inputs = op.traits["symbols"], op.traits["inputs"]
     given = [k for k, node in enumerate(inputs) if node is not None and node.name in symbols]
-    return op.traits["identities"].get(tuple(key[k] for k in given)), tuple(part for k, part in enumerate(key)
+    return op.caches["identities"].get(tuple(key[k] for k in given)), tuple(part for k, part in enumerate(key)
                                                                            if k not in given)
 
 
@@ -215,7 +215,7 @@ def plan_rows(plan: Plan) -> tuple:
         return (), None, None, (plan_rows(inner), *rest)
     if plan.kind not in STORED:
         raise Unsaveable("it runs in Python")
-    backward = plan.derived and plan.derived.traits["made"]
+    backward = plan.derived and plan.derived.caches["made"]
     if backward:
         main, used, pure, *rest = backward
         if plan.constants:  # it is kept for these sizes alone
@@ -275,5 +275,5 @@ def name_backward(plan: Plan, entry: str, main, used: int, pure, chosen, donated
     if plan.donating:
         identify(plan.donating, identity(*main, donated), plan.constants)
     if pure is not None:
-        identify(plan.derived.traits["recorded"][0], identity(*(pure if type(pure) is tuple else (entry, pure))),
+        identify(plan.derived.caches["recorded"][0], identity(*(pure if type(pure) is tuple else (entry, pure))),
                  plan.constants)

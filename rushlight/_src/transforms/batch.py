@@ -157,7 +157,7 @@ def restack(results):
 
 def batched(op: Op, mask, randomness, size=None) -> Op:
     """The operator over a batch of the tensor arguments in ``mask``; ``size`` is needed where there is none."""
-    known = op.traits.setdefault("batched", {})
+    known = op.caches.setdefault("batched", {})
     key = mask, randomness, size
     if key not in known:
         known[key] = make_batched(op, mask, randomness, size)

@@ -137,7 +137,7 @@ def paired(level, op, results):
 
 def forward(op: Op, mask) -> Op:
     """The operator with tangents of the tensor arguments in ``mask``: returns each result, then its tangent."""
-    known = op.traits.setdefault("forward", {})
+    known = op.caches.setdefault("forward", {})
     if mask not in known:
         known[mask] = make_forward(op, mask)
     return known[mask]

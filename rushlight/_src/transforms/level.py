@@ -293,7 +293,7 @@ class Level(Interpreter):
 
 def written(op: Op) -> Op:
     """The value that an in-place operator writes, as an operator of its own."""
-    found = op.traits.get("written")
+    found = op.caches.get("written")
     if found is None:
         at = op.traits["into"]
 
@@ -305,7 +305,7 @@ def written(op: Op) -> Op:
                     f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}")
             return as_dtype(result, target.dtype) if result is not target else P.copy(target)
 
-        found = op.traits["written"] = derived(op.name, body, op, into=None)
+        found = op.caches["written"] = derived(op.name, body, op, into=None)
     return found
 
 

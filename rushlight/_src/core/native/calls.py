@@ -30,7 +30,8 @@ class Op:
     plans: dict
     polymorphic: dict
     rules: dict
-    traits: dict
+    traits: dict  # what it declares: see core/traits.py
+    caches: dict  # what was derived from it, or noted of it
     doc: object
 
     @vectorcall
