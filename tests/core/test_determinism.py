@@ -38,6 +38,8 @@ def test_memory_without_contents_is_filled_as_asked():
         yield from (t.empty(2, dtype=getattr(t, d)) for d in "float32 int16 bool complex64 uint8 float16".split())
         yield from (t.empty_strided((2,), (1,)), t.empty_like(t.zeros(2)), t.zeros(1).new_empty(2), t.Tensor(2),
                     t.FloatTensor(2), t.zeros(1).resize_(3), t.empty_permuted((2, 1), (0, 1)), t.empty(0))
+        yield from (t.zeros(2, 3, 4).resize_(2, 5, 4), t.zeros(9)[:3].resize_(7),
+                    t.zeros(9)[2:4].resize_(9), t.zeros(3, 4).t().resize_(4, 4))
 
     found = []
     for t in (rl, torch):

@@ -130,11 +130,12 @@ def resize_(input, *sizes, memory_format=None):
     check_size(meta)
     if meta.shape == input._meta.shape and memory_format is None:
         return input
-    if (input._offset * input.itemsize) + meta.nbytes > input._storage.nbytes:
+    room = input._storage.nbytes // input.itemsize - input._offset
+    if meta.numel > room:
         UntypedStorage(input).resize_(input._offset * input.itemsize + meta.nbytes)
     calls.count_write(input)
-    held, input._meta = input._meta.numel, meta
-    return settled(input, held) if meta.contiguous else input
+    input._meta = meta
+    return settled(input, room) if meta.contiguous else input
 
 
 @op(composite=True, inplace=True)
