@@ -52,7 +52,7 @@ def _current_graph_task_id() -> int:
 def _current_autograd_node():
     """The node that this thread's backward pass runs, None outside of one."""
     from ._src.autograd.node import node_of
-    return None if mine.run is None else node_of(mine.run.step)
+    return None if mine.run is None else node_of(mine.run.node)
 
 
 def _will_engine_execute_node(node) -> bool:

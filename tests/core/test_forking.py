@@ -49,8 +49,9 @@ def test_the_child_finds_every_lock_free(name):
         assert ended(pid) == 0
 
 
-OF_GROUPS = {f"distributed/{name}.py" for name in ("tcp_store", "mailbox", "works", "process_group", "recorder")}
-"""Locks of objects that belong to a group, which the child of a fork is no member of."""
+OF_GROUPS = {f"distributed/{name}.py" for name in ("tcp_store", "mailbox", "works", "process_group", "recorder",
+                                              "rpc/workers", "remote_optimizer", "autograd")}
+"""Locks of what belongs to a group, which the child of a fork is no member of."""
 
 
 def test_every_lock_of_the_package_is_among_them():

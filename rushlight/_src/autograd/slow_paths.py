@@ -6,6 +6,7 @@ import sys
 import threading
 
 from ..core.devices import on
+from ..core.dtypes import float32
 from ..core.errors import GraphFreedError, StaleValueError
 from ..core.forking import guarded
 from ..core.interpret import Unwatched, recording
@@ -108,8 +109,9 @@ class Holds:
     def measure(cls):
         """Sends a gradient that nobody else has through the engine."""
         with recording(True), DisableTorchFunction(), Unwatched():
-            cls.probe = Tensor(1).requires_grad_()
-            OPS["view"](cls.probe, (1, 1)).backward(OPS["view"](Tensor(1), (1, 1)))
+            one = Meta.of((1,), float32)
+            cls.probe = empty_of(one).requires_grad_()
+            OPS["view"](cls.probe, (1, 1)).backward(OPS["view"](empty_of(one), (1, 1)))
         cls.probe = None
 
 

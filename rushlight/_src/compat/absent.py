@@ -21,8 +21,8 @@ REASONS = {  # the beginning of a path -> what its names refuse with, and why; t
     **dict.fromkeys(("distributed", "nn.parallel.distributed", "testing._internal.common_distributed",
                      "_C._distributed_c10d"),
                     (OneProcessError,
-                     "this part of torch.distributed has not been built: groups, collectives and "
-                     "DistributedDataParallel are there")),
+                     "this part of torch.distributed has not been built: groups, collectives, DistributedDataParallel, "
+                     "sharding, pipelining, checkpoints and rpc are there")),
     **dict.fromkeys(("cuda", "xpu", "mps", "mtia", "backends.cuda", "backends.cudnn", "backends.mps",
                      "nn.parallel.comm", "accelerator", "testing._internal.common_cuda"),
                     (NoDeviceError, "this build runs on the CPU, and there is no other device")),
