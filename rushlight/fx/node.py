@@ -166,7 +166,8 @@ class Node:
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
-            return writes(self.target) or self.target in IMPURE or impure_random and is_random(self.target)
+            return (writes(self.target) or self.target in IMPURE or getattr(self.target, "effect", False)
+                    or impure_random and is_random(self.target))
         if self.op == "call_method":
             return self.target.endswith("_") and not self.target.endswith("__")
         if self.op == "call_module":

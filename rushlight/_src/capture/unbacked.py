@@ -24,7 +24,12 @@ class Reading:
 
 
 class Effect(Reading):
-    """A function that is called for what it does; such calls and checks stay in order."""
+    """A function that is called for what it does; such calls and checks stay in order, whether or not a result is
+    used."""
+
+    def __init__(self, name, function, method=False):
+        super().__init__(name, function, method)
+        function.effect = True  # for graphs of users, which drop what nothing reads
 
 
 def as_is(value):

@@ -1,0 +1,47 @@
+"""What a program asserts of its tensors holds in what is exported of it.
+
+PYTEST_DONT_REWRITE: the assert below is the program's own.
+"""
+import io
+
+import pytest
+
+import rushlight as torch
+
+
+class Positive(torch.nn.Module):
+    def forward(self, x):
+        assert x.sum() > 0, "the sum is not positive"
+        return x + 1
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_asserts_of_tensors_stay(strict, loaded):
+    program = torch.export.export(Positive(), (torch.ones(3),), strict=strict)
+    if loaded:
+        file = io.BytesIO()
+        torch.export.save(program, file)
+        program = torch.export.load(io.BytesIO(file.getvalue()))
+    assert program.module()(torch.ones(3)).tolist() == [2, 2, 2]
+    with pytest.raises(AssertionError, match="the sum is not positive"):
+        program.module()(-torch.ones(3))
+
+
+def test_what_is_called_for_what_it_does_is_no_dead_code():
+    def backend(module, inputs):
+        module.graph.eliminate_dead_code()
+        module.recompile()
+        return module
+    f = torch.compile(Positive(), backend=backend)
+    assert f(torch.ones(3)).tolist() == [2, 2, 2]
+    with pytest.raises(AssertionError, match="the sum is not positive"):
+        f(-torch.ones(3))
+
+
+def test_elements_that_decide_cannot_be_written_in_primitives(tmp_path):
+    program = torch.export.export(Positive(), (torch.ones(3),))
+    with pytest.raises(RuntimeError, match="reads elements"):
+        program.run_decompositions()
+    with pytest.raises(RuntimeError, match="reads elements"):
+        torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
