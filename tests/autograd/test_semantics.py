@@ -291,7 +291,8 @@ def test_dropout_keeps_its_mask():
     y = rl.nn.functional.dropout(x, 0.5)
     graph = y._grad_node.plan.derived.traits["derived"]
     graph = getattr(graph, "graph", graph)  # of a plan from disk
-    assert all(n.op.name != "prims.random_bits" for n in graph.nodes) and graph.inputs[0].dtype is rl.bool
+    tensors = [n for n in graph.inputs if not n.weak]  # without the symbols of a polymorphic plan
+    assert all(n.op.name != "prims.random_bits" for n in graph.nodes) and tensors[0].dtype is rl.bool
     found, = rl.autograd.grad(y, x, rl.ones(64))
     assert found.tolist() == y.tolist()
 
