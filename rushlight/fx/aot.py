@@ -16,7 +16,7 @@ from .._src.eager.programs import alias_of, own
 from ..func.modules import functional_call
 from .._src.graph import graph as house
 from ..nn import Module
-from .._src.ops.shape import region
+from .._src.ops.slices import region
 from .convert import module_of
 
 

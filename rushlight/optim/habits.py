@@ -7,8 +7,8 @@ from .._src.autograd.mode import set_grad_enabled
 from .._src.capture.asking import is_compiling
 from .._src.core.dtypes import Defaults, float32, float64
 from .._src.core.native import Tensor
-from .._src.ops.elementwise import view_as_real
-from .._src.ops.shape import stack
+from .._src.ops.complex_numbers import view_as_real
+from .._src.ops.pieces import stack
 
 _params_doc = "params (iterable): tensors, pairs (name, tensor), or dicts of groups, to be optimized"
 _foreach_doc = "foreach (bool, optional): accepted; one kernel updates a parameter either way (default: None)"

@@ -14,7 +14,7 @@ from .._src.core.advice import warn
 from .._src.core.convert import unrecorded
 from .._src.core.interpret import recording
 from .._src.core.native import Tensor
-from .._src.ops.elementwise import view_as_complex, view_as_real
+from .._src.ops.complex_numbers import view_as_complex, view_as_real
 
 
 class _RequiredParameter:

@@ -228,7 +228,7 @@ def test_scatter_into_zeros_then_used():
 
 
 def test_random_bits():
-    from rushlight._src.ops.prims import philox
+    from rushlight._src.ops.prims.indexed import philox
 
     p = Program()
     seed, offset = p.input((), dtypes.int64, weak=True), p.input((), dtypes.int64, weak=True)
@@ -241,7 +241,7 @@ def test_random_bits():
 def test_neighbouring_words_of_the_stream_may_begin_within_a_block(shape, skipped):
     """Float32 beside them makes vectors of 32-bit lanes; what is read begins ``skipped`` words after the start of a
     block."""
-    from rushlight._src.ops.prims import philox
+    from rushlight._src.ops.prims.indexed import philox
 
     count = int(np.prod(shape))
     p = Program()

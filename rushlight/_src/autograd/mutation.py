@@ -10,7 +10,7 @@ from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
 from ..core.tensor import alias, empty_of
-from ..ops.shape import region, turning
+from ..ops.slices import region, turning
 from .hooks import retained
 from .slow_paths import full_of
 

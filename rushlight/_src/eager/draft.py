@@ -10,7 +10,7 @@ from ..core.native import Op, Plan, Tensor, calls
 from ..core.native.objects import ELSEWHERE, INTO, PYTHON, RUN, SAME, VIEW
 from ..core.op import OPS
 from ..core.tensor import check_size
-from ..ops.shape import region
+from ..ops.slices import region
 from .arguments import launch_plan
 from .backward import give_backward
 from .detours import call_body

@@ -274,7 +274,7 @@ def glu(input, dim=-1):
     size = input.shape[at]
     if size % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {at} is size {size}")
-    from .shape import sliced
+    from .slices import sliced
     return P.mul(sliced(input, at, 0, 1, size // 2), P.sigmoid(sliced(input, at, size // 2, 1, size // 2)))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core.kinds import Foreign, P
 from ..core.later import entered
 from ..core.op import op
-from .prims import primitive
+from .prims.primitive import primitive
 
 carry = entered("distributed.carrier", "carry")  # (what, array, group, ...) -> array
 

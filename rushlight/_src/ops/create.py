@@ -17,7 +17,8 @@ from ..core.op import OPS, Scalar, op
 from ..core.tensor import Tensor, empty as empty_tensor
 from ..core.undefined import settled
 from .promotion import as_dtype, check_number, number_category, real
-from .shape import check_rank, sizes_of
+from .rearrange import check_rank
+from .shape import sizes_of
 
 
 def is_only_known(device) -> bool:
@@ -389,7 +390,7 @@ def identity(n, m, dtype, device=None):
     return P.convert(P.eq(rows, columns), dtype=dtype)
 
 
-from .shape import to_dtype  # noqa: E402
+from .rearrange import to_dtype  # noqa: E402
 
 
 @op(composite=True, method=False)

@@ -8,7 +8,7 @@ from ..core.kinds import Foreign, P
 from ..core.op import op
 from ..core.tensor import Tensor, refuse_where
 from .loss import F, chosen
-from .prims import primitive
+from .prims.primitive import primitive
 
 # A path through the lattice visits the states blank, target 1, blank, target 2, ... blank; each row of the lattice is
 # one sample.

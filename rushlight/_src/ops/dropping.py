@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.kinds import P
-from .prims import philox
+from .prims.indexed import philox
 
 QUERIES, KEYS = 8, 16  # of a tile
 LEVELS = 1 << 16  # numbers that a probability is rounded to

@@ -7,15 +7,13 @@ from builtins import abs as abs_
 
 import numpy as np
 
-from ..core.advice import warn
-from ..core.dtypes import FLOATING, INTEGER, bool_, float64, int32, int64, type_name, uint8
+from ..core.dtypes import FLOATING, INTEGER, bool_, float64, int32, int64
 from ..core.kinds import Foreign, P
-from ..core.op import OPS, Scalar, declare, op, sample
+from ..core.op import Scalar, op, sample
 from ..core.results import named
-from ..core.runtime import RunTime
 from ..core.tensor import Tensor
 from .former import former
-from .prims import binary, primitive
+from .prims.primitive import binary, primitive
 from .promotion import (as_dtype, check_factor, check_number, floating, held, is_number, needs, promoted,
                         real as real_number, result_dtype)
 
@@ -158,22 +156,6 @@ def rpow(input, other):
     return P.pow(y, x)
 
 
-def comparison(name, text):
-    def body(input, other: Scalar):
-        x, y = promoted(input, other)
-        if name not in ("eq", "ne") and result_dtype(x, y).is_complex:
-            raise NotImplementedError(
-                f"{name} is not implemented for {result_dtype(x, y)}: complex numbers have no order, compare abs() or "
-                "real")
-        return getattr(P, name)(x, y)
-    body.__name__, body.__doc__ = name, f"Where input {text} other: a bool tensor."
-    return op(body, samples=PAIR, operator=name, inplace_too=True)
-
-
-eq, ne = comparison("eq", "=="), comparison("ne", "!=")
-lt, le, gt, ge = comparison("lt", "<"), comparison("le", "<="), comparison("gt", ">"), comparison("ge", ">=")
-
-
 def extreme(name, text):
     def body(input, other):
         x, y = promoted(input, other)
@@ -282,68 +264,6 @@ def times_log(x, y, log, lowest):
     replaced = P.logical_and(zero, P.logical_and(P.eq(y, y), P.logical_not(finite)))
     logarithm = log(P.where(replaced, lowest + 1.0, y))  # of which the logarithm is 0
     return P.mul(x, logarithm) if isinstance(x, Tensor) else P.mul(logarithm, x)
-
-
-def logical(name):
-    def body(input, other):
-        x, y = (v if not isinstance(v, Tensor) or v.dtype is bool_ else P.ne(v, 0) for v in (input, other))
-        return getattr(P, name)(x, y)
-    body.__name__, body.__doc__ = name, f"{name.split('_')[1]} of the truth of each element."
-    return op(body, samples=PAIR[:3], inplace_too=True)
-
-
-logical_and, logical_or, logical_xor = logical("logical_and"), logical("logical_or"), logical("logical_xor")
-
-
-@op(samples=ONE, inplace_too=True)
-def logical_not(input):
-    """Where the element is zero."""
-    return P.logical_not(input) if input.dtype is bool_ else P.eq(input, 0)
-
-
-def bitwise(name, logic, operator):
-    def body(input, other: Scalar):
-        x, y = promoted(input, other)
-        dtype = result_dtype(x, y)
-        if dtype.is_inexact:
-            raise RuntimeError(f"{name} is not implemented for {dtype}: it wants integers or bools")
-        return getattr(P, logic if dtype is bool_ else name)(x, y)
-    body.__name__, body.__doc__ = name, f"{name.split('_')[1]} of the bits of each pair of elements."
-    return op(body, operator=operator, inplace_too=True, number_first=True)
-
-
-bitwise_and, bitwise_or = bitwise("bitwise_and", "logical_and", "and"), bitwise("bitwise_or", "logical_or", "or")
-bitwise_xor = bitwise("bitwise_xor", "logical_xor", "xor")
-
-
-@op(inplace_too=True)
-def bitwise_not(input):
-    """Every bit turned; logical negation of bools."""
-    if input.dtype.is_inexact:
-        raise RuntimeError(f"bitwise_not is not implemented for {input.dtype}: it wants integers or bools")
-    return P.logical_not(input) if input.dtype is bool_ else P.bitwise_not(input)
-
-
-def shift(name, operator):
-    def body(input, other: Scalar):
-        x, y = promoted(input, other)
-        dtype = result_dtype(x, y)
-        if dtype.is_inexact:
-            raise NotImplementedError(f"{name} is not implemented for {dtype}: it wants integers")
-        move, most = getattr(P, name.replace("bitwise_", "")), 8 * dtype.itemsize - 1
-        signs = name == "bitwise_right_shift" and dtype.is_signed  # what is left of a number when all bits have gone
-        if not isinstance(y, Tensor) or isinstance(y, RunTime):
-            return move(x, y) if 0 <= y <= most else move(x, most) if signs else P.mul(x, 0)
-        inside = OPS["logical_and"](OPS["ge"](y, 0), OPS["le"](y, most))
-        moved = move(x, P.where(inside, y, most if signs else 0))
-        return moved if signs else P.where(inside, moved, 0)
-    body.__name__, body.__doc__ = (
-        name, f"Bits moved {name.split('_')[1]} by other: all of them, where that is negative or at least as many as "
-              "there are.")
-    return op(body, operator=operator, inplace_too=True, number_first=True)
-
-
-bitwise_left_shift, bitwise_right_shift = shift("bitwise_left_shift", "lshift"), shift("bitwise_right_shift", "rshift")
 
 
 def mathematical(name, doc, inplace_too=True, namespace=""):
@@ -487,47 +407,6 @@ def sinc(input):
     return P.where(zero, 1.0, P.div(P.sin(x), P.where(zero, 1.0, x)))
 
 
-@op(samples=ONE)
-def isnan(input):
-    """Where the element is not a number."""
-    return P.ne(input, input)
-
-
-@op(samples=ONE)
-def isinf(input):
-    """Where the element is infinite."""
-    if input.dtype.is_complex:
-        return P.logical_or(P.eq(P.abs(P.real(input)), math.inf), P.eq(P.abs(P.imag(input)), math.inf))
-    return P.eq(P.abs(input), math.inf) if input.dtype.is_floating_point else P.ne(input, input)
-
-
-@op(samples=ONE)
-def isfinite(input):
-    """Where the element is a finite number."""
-    if input.dtype.is_complex:
-        input = P.add(P.mul(P.real(input), 0), P.mul(P.imag(input), 0))
-        return P.eq(input, input)
-    return P.lt(P.abs(input), math.inf) if input.dtype.is_floating_point else P.eq(input, input)
-
-
-@op(samples=ONE)
-def isposinf(input):
-    """Where the element is +infinity."""
-    return P.eq(input, math.inf) if input.dtype.is_floating_point else P.ne(input, input)
-
-
-@op(samples=ONE)
-def isneginf(input):
-    """Where the element is -infinity."""
-    return P.eq(input, -math.inf) if input.dtype.is_floating_point else P.ne(input, input)
-
-
-@op(samples=ONE)
-def isreal(input):
-    """Where the imaginary part is zero."""
-    return P.eq(P.imag(input), 0) if input.dtype.is_complex else P.logical_or(P.eq(input, input), True)
-
-
 @op(inplace_too=True)
 def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     """NaN and infinities replaced (by default by 0 and the largest finite numbers)."""
@@ -619,137 +498,6 @@ def addcdiv(input, tensor1, tensor2, *, value: Scalar = 1):
     return P.add(x, P.mul(P.div(a, b), held(value, x.dtype, True)))
 
 
-def places(input=None, *rest):
-    """What answers a call with a condition alone."""
-    return (lambda condition: OPS["nonzero"](condition, as_tuple=True)) if input is None and not rest else None
-
-
-@op(name="where", number_first=True, otherwise=places)
-def where_(condition, input=None, other=None):
-    """input where condition holds, else other; without them, the places where it holds: a vector of indices for each
-    dimension.
-
-    TypeError for one of the two alone, RuntimeError for a condition that is neither bool nor uint8.
-    """
-    if input is None or other is None:
-        raise TypeError("where(): expected (condition), or (condition, input, other)")
-    if condition.dtype not in (bool_, uint8):
-        raise RuntimeError(
-            "where expected condition to be a boolean tensor, but got a tensor with dtype "
-            f"{type_name(condition.dtype)}: compare it, as in condition != 0")
-    x, y = promoted(input, other)
-    for number in (input, other):
-        if not result_dtype(x, y).is_half:  # into which PyTorch rounds, to infinity also
-            check_number(number, result_dtype(x, y))
-    if condition.dtype is uint8:
-        warn("where received a uint8 condition tensor, which is deprecated: write condition.bool().")
-    c = condition if condition.dtype is bool_ else P.ne(condition, 0)
-    return P.where(c, x, y)
-
-
-@op(samples=(sample((2, 3), (3,)),), inplace_too=True)
-def heaviside(input, values):
-    """0 for negative x, 1 for positive, ``values`` at 0."""
-    if input.dtype is not values.dtype:
-        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return P.where(P.eq(input, 0), values, P.convert(P.gt(input, 0), dtype=input.dtype))
-
-
-@op(method=False, view=True)
-def real(input):
-    """The real part, a view; a real tensor itself."""
-    return P.real(input) if input.dtype.is_complex else input
-
-
-@op(method=False, view=True)
-def imag(input):
-    """The imaginary part, a view."""
-    if not input.dtype.is_complex:
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return P.imag(input)
-
-
-@op(view=True, turns=True)
-def conj(input):
-    """The complex conjugate, a view: what is written there reaches ``input``, conjugated.  A real tensor itself.
-
-    >>> import rushlight as rl
-    >>> z = rl.zeros(1, dtype=rl.complex64)
-    >>> _ = z.conj().fill_(1 + 2j)
-    >>> z.tolist(), z.conj().is_conj()
-    ([(1-2j)], True)
-    """
-    return P.conjugated(input) if input.dtype.is_complex else input
-
-
-declare("_conj", conj.body, None, conj.signature, 0, samples=(), namespace="", method=True, view=True, turns=True,
-        doc="``conj`` by its inner name.")
-
-
-@op(view=True, turns=True, name="_neg_view")
-def negative_view(input):
-    """The negatives of all elements, a view: what is written there reaches ``input``, negated."""
-    if input.dtype is bool_:
-        raise RuntimeError("_neg_view: bool has no negative numbers.")
-    return P.negated(input)
-
-
-@op(inplace_too=True)
-def conj_physical(input):
-    """The complex conjugate, in memory of its own."""
-    return P.conj(input) if input.dtype.is_complex else P.mul(input, 1)
-
-
-declare("_conj_physical", conj_physical.body, None, conj_physical.signature, 0, samples=(), namespace="", method=True,
-        doc="``conj_physical`` by its inner name.")
-
-
-@op(method=False, view=True)
-def view_as_real(input):
-    """Real and imaginary part side by side: [*] complex -> [*, 2], a view.
-
-    >>> import rushlight as rl
-    >>> z = rl.zeros(1, dtype=rl.complex64)
-    >>> _ = rl.view_as_real(z).copy_(rl.tensor([1.0, 2.0]))
-    >>> z.tolist()
-    [(1+2j)]
-    """
-    if not input.dtype.is_complex:
-        raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
-    if input.is_conj():
-        raise RuntimeError(
-            "view_as_real doesn't work on unresolved conjugated tensors: their imaginary parts are not in memory. "
-            "resolve_conj() gives a copy that can be viewed.")
-    return P.view_as_real(input)
-
-
-@op(method=False, composite=True)
-def view_as_complex(input):
-    """Pairs of numbers as complex ones, a view: [*, 2] -> [*].  RuntimeError where they do not lie side by side."""
-    if input._storage is not None and input._offset % 2:
-        raise RuntimeError(f"Tensor must have a storage_offset divisible by 2, got offset {input._offset}")
-    return paired(input)
-
-
-@op(method=False, view=True, name="_view_as_complex")
-def paired(input):
-    """``view_as_complex`` of a tensor that begins with a complex number."""
-    if input.dtype.name not in ("float32", "float64"):
-        raise RuntimeError(
-            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
-            f"{input.dtype}")
-    if not input.shape:
-        raise RuntimeError("Input tensor must have one or more dimensions")
-    if input.shape[-1] != 2:
-        raise RuntimeError(f"Tensor must have a last dimension of size 2, got {list(input.shape)}")
-    strides = input._meta.strides
-    if strides[-1] != 1:
-        raise RuntimeError(f"Tensor must have a last dimension with stride 1, got {list(strides)}")
-    if any(s % 2 for s in strides[:-1]):
-        raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(strides)}")
-    return P.view_as_complex(input)
-
-
 def frexp_gradient(g, y, x):
     return [None if g[0] is None else P.mul(g[0], P.exp2(P.neg(P.convert(y[1], dtype=x.dtype))))]
 
@@ -765,56 +513,6 @@ def frexp(input):
         raise RuntimeError(f"torch.frexp() only supports floating-point dtypes, got {input.dtype}")
     mantissa, exponent = P.frexp(input)
     return named("frexp", mantissa=mantissa, exponent=exponent)
-
-
-@op(composite=True)
-def resolve_conj(input):
-    """A copy of what is a conjugated view (``is_conj()``), any other tensor itself."""
-    return input.clone() if input.is_conj() else input
-
-
-@op(composite=True)
-def resolve_neg(input):
-    """A copy of what is a negated view (``is_neg()``), any other tensor itself."""
-    return input.clone() if input.is_neg() else input
-
-
-@op
-def angle(input):
-    """The argument of a complex number; pi for negative reals, 0 for others."""
-    if input.dtype.is_complex:
-        return P.angle(input)
-    x = floating(input)
-    return P.where(P.ne(x, x), x, P.mul(P.convert(P.lt(x, 0), dtype=x.dtype), math.pi))
-
-
-def parts_of_complex(name, first, second):
-    """TypeError or RuntimeError for what does not make complex numbers."""
-    for given in (first, second):
-        if is_number(given):
-            raise TypeError(f"{name}(): both arguments must be Tensor, not {type(given).__name__}")
-        if given.dtype.name not in ("float16", "float32", "float64"):
-            raise RuntimeError(
-                f"{name}(): Expected both inputs to be Half, Float or Double tensors but got {first.dtype} and "
-                f"{second.dtype}")
-    if first.dtype is not second.dtype:
-        raise RuntimeError(
-            f"{name}(): Expected object of scalar type {first.dtype} but got scalar type {second.dtype} for second "
-            "argument; convert one of them")
-
-
-@op(method=False, out_exact=True)
-def complex(real, imag):
-    """real + i imag.  real, imag: [*] of one floating dtype -> [*] complex."""
-    parts_of_complex("complex", real, imag)
-    return P.complex(real, imag)
-
-
-@op(method=False, out_exact=True, autocast="float32")
-def polar(abs, angle):
-    """abs * exp(i angle).  abs, angle: [*] of one floating dtype -> [*] complex."""
-    parts_of_complex("polar", abs, angle)
-    return P.complex(P.mul(abs, P.cos(angle)), P.mul(abs, P.sin(angle)))
 
 
 @op(samples=PAIR[:2], number_first=True, inplace_too=True)
@@ -871,17 +569,6 @@ def ldexp(input, other):
     return P.convert(x, dtype=y.dtype)
 
 
-@op(autocast="float32")
-def trace(input):
-    """The sum of a matrix's diagonal."""
-    if len(input.shape) != 2:
-        raise RuntimeError("trace: expected a matrix")
-    length = min(input.shape)
-    picked = P.diagonal(input, row=0, column=0, length=length)
-    picked = picked if picked.dtype.is_inexact else P.convert(picked, dtype=int64)
-    return P.reshape(P.sum(picked, (0,)), shape=())
-
-
 @op
 def sum_to_size(input, *size):
     """Summed down to a shape it broadcasts from."""
@@ -894,39 +581,3 @@ def sum_to_size(input, *size):
         return input
     found = sum_to(input if input.dtype.is_inexact else as_dtype(input, int64), size)
     return P.copy(found) if found is input else found
-
-
-@op
-def kron(input, other):
-    """The Kronecker product."""
-    x, y = promoted(input, other)
-    rank = max(len(x.shape), len(y.shape))
-    a, b = ((1,) * (rank - len(v.shape)) + tuple(v.shape) for v in (x, y))
-    left = P.reshape(x, shape=tuple(n for s in a for n in (s, 1)))
-    right = P.reshape(y, shape=tuple(n for s in b for n in (1, s)))
-    return P.reshape(P.mul(left, right), shape=tuple(m * n for m, n in zip(a, b)))
-
-
-@op
-def cross(input, other, dim=None):
-    """The cross product of vectors of three along a dimension."""
-    from ..core.meta import broadcast
-    from ..core.tensor import wrapped
-    from .shape import sliced
-    x, y = promoted(input, other)
-    shape = broadcast(x.shape, y.shape)
-    if dim is None:
-        warn("torch.cross without dim is deprecated: it takes the first dimension of size 3, where torch.linalg.cross "
-             "takes the last one. Say which.")
-        dim = next((k for k, s in enumerate(shape) if s == 3), None)
-        if dim is None:
-            raise RuntimeError("no dimension of size 3 in input")
-    at = wrapped(dim, len(shape))
-    if len(x.shape) != len(y.shape):
-        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    if x.shape[at] != 3 or y.shape[at] != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[at]} and {y.shape[at]}")
-    a, b = ([sliced(v, at, k, 1, 1) for k in range(3)] for v in (x, y))
-    parts = [P.sub(P.mul(a[i], b[j]), P.mul(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
-    return P.cat(tuple(parts), dim=at)

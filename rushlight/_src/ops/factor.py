@@ -15,7 +15,7 @@ from ..core.kinds import Foreign, P
 from ..core.op import OPS, op, rule
 from . import indefinite, lapack
 from .lapack import LinAlgError
-from .prims import primitive as declared
+from .prims.primitive import primitive as declared
 
 AUTOCAST = "float32"  # sensitive to rounding
 

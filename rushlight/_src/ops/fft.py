@@ -12,7 +12,7 @@ from ..core.kinds import Foreign, P
 from ..core.meta import product
 from ..core.op import OPS, op, sample
 from ..core.tensor import refuse_where, wrapped
-from .prims import primitive
+from .prims.primitive import primitive
 
 AUTOCAST = "float32"  # sensitive to rounding
 

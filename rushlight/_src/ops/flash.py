@@ -14,7 +14,8 @@ from ..core.meta import Meta, nested_strides
 from ..core.op import OPS, Scalar, op
 from ..core.runtime import RunTime
 from .dropping import dropper, factors_numpy
-from .prims import primitive, transposed
+from .prims.contractions import transposed
+from .prims.primitive import primitive
 from .promotion import upcast
 
 

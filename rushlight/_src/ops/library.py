@@ -8,7 +8,8 @@ from ..core.native import Tensor
 from ..core.op import OPS
 from ..core.tensor import attach
 from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
-from . import activation, attention, bag, collective, combine, conv, copies, ctc, distances, fft, fractional, grid, grouped, linalg, loss, masked, matrix, nibbles, norm, pool, recurrent, quantized, resample, rounding, samplers, special, statistics, windows  # noqa: F401
+from . import activation, attention, bag, closeness, collective, combine, complex_numbers, conv, copies, ctc, distances, fft, fractional, gather, grid, grouped, linalg, logic, loss, masked, masks, matrix  # noqa: F401
+from . import nibbles, norm, pieces, pool, quantiles, quantized, rearrange, recurrent, resample, rounding, samplers, search, slices, special, statistics, unique, vectors, windows  # noqa: F401
 
 inplace.derive()
 copies.derive()

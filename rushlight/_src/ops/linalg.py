@@ -11,7 +11,7 @@ from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.op import op, rule, sample
 from ..core.results import named
-from .elementwise import where_
+from .logic import where_
 from .factor import full_rank_solution, pivots_with_signs, pseudoinverse, reflected, slogdet_gradient
 from .lapack import LinAlgError
 

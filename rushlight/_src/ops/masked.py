@@ -7,7 +7,7 @@ import math
 from ..core.dtypes import bool_, bound
 from ..core.op import OPS, op
 from ..core.tensor import Tensor
-from .elementwise import where_
+from .logic import where_
 
 NAMESPACE = "masked"
 

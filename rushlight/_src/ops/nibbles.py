@@ -12,7 +12,7 @@ import numpy as np
 from ..core.dtypes import float32, int32, uint8
 from ..core.kinds import Foreign, P
 from ..core.op import op
-from .prims import primitive
+from .prims.primitive import primitive
 from .promotion import upcast
 
 BLOCK, MIDDLE = 64, 8

@@ -17,7 +17,7 @@ from ..core.tensor import Tensor, empty as empty_tensor, refuse_where
 from .create import checked_sizes, empty_like, finished, in_plain_rows, whole
 from .histories import with_history
 from .inplace import copy_
-from .prims import binary
+from .prims.primitive import binary
 from .promotion import as_dtype, real
 from .scalar.arrays import meaning
 
@@ -130,7 +130,7 @@ def sampled(name, make, doc):
         def drawn(size, dtype):
             if not dtype.is_complex:
                 return make(size, dtype, generator)
-            from .elementwise import complex as join
+            from .complex_numbers import complex as join
             scale = 0.5**0.5 if make is normal_tensor else 1.0
             return join(make(size, dtype.to_real(), generator) * scale, make(size, dtype.to_real(), generator) * scale)
 
@@ -168,7 +168,7 @@ def stream_for(count: int, generator):
 def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False,
              pin_memory=False):
     """The integers below n in random order."""
-    from .shape import to_dtype
+    from .rearrange import to_dtype
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
     return located((n,), dtype, device,

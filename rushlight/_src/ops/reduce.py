@@ -12,7 +12,8 @@ from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
 from ..core.results import named
 from ..core.tensor import Tensor, wrapped
-from .prims import adjoint, primitive
+from .prims.contractions import adjoint
+from .prims.primitive import primitive
 from .promotion import as_dtype, floating, real, upcast
 
 SAMPLES = (sample((3, 4)), sample((3, 4), 0), sample((2, 3, 4), (0, 2), keepdim=True), sample(()))
@@ -78,7 +79,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
 @op(composite=True)
 def nanmean(input, dim=None, keepdim=False, *, dtype=None):
     """The mean of what is not NaN."""
-    from .elementwise import isnan, logical_not
+    from .logic import isnan, logical_not
     present = logical_not(isnan(input))
     return nansum(input, dim, keepdim, dtype=dtype) / present.sum(dim, keepdim)
 
@@ -443,5 +444,5 @@ def renorm(input, p, dim, maxnorm):
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     at = wrapped(dim, input.dim())
     size = norm(input, p, tuple(k for k in range(input.dim()) if k != at), keepdim=True)
-    from .elementwise import where_
+    from .logic import where_
     return input * where_(size > maxnorm, maxnorm / (size + 1e-7), 1.0)

@@ -46,7 +46,7 @@ def standard_gamma_grad(input, output):
     Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).  The derivative is a five-point
     difference in float64 of the smaller tail, which keeps its relative precision.
     """
-    from .shape import to_dtype
+    from .rearrange import to_dtype
     from ..core.dtypes import float64
     exp, lgamma, log, where = (OPS[name] for name in ("exp", "lgamma", "log", "where"))
     lower_tail, upper_tail = OPS["special.gammainc"], OPS["special.gammaincc"]
@@ -73,7 +73,7 @@ def sample_dirichlet(input, generator=None):
     """
     from ..core.dtypes import finfo, float64
     from .random import uniform_tensor
-    from .shape import to_dtype
+    from .rearrange import to_dtype
     where, log = OPS["where"], OPS["log"]
     shapes = to_dtype(input.detach(), float64)
     small = shapes < 1
@@ -99,7 +99,7 @@ def dirichlet_grad(x, alpha, total):
     """
     from ..core.dtypes import float64
     from ..core.exchange import computed, values_of
-    from .shape import to_dtype
+    from .rearrange import to_dtype
     digamma = OPS["digamma"]
     share, first, whole = (to_dtype(t.detach(), float64) for t in OPS["broadcast_tensors"]([x, alpha, total]))
     rises = [values_of(digamma(whole) - digamma(first + shift)) for shift in (1, 0)]

@@ -9,7 +9,8 @@ from ..core.dtypes import int64
 from ..core.kinds import Foreign, P, Scan
 from ..core.op import op, sample
 from ..core.tensor import wrapped
-from .prims import adjoint, primitive
+from .prims.contractions import adjoint
+from .prims.primitive import primitive
 from .promotion import promoted, upcast
 
 

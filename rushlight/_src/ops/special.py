@@ -11,7 +11,7 @@ from ..core.errors import OutOfMemoryError
 from ..core.kinds import P
 from ..core.op import Scalar, op
 from .elementwise import ONE
-from .prims import binary, unary
+from .prims.primitive import binary, unary
 from .promotion import floating, promoted, result_dtype
 from .scalar.arrays import meaning
 

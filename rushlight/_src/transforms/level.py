@@ -12,7 +12,7 @@ from ..core.native import Op
 from ..core.op import OPS, bind, body_of, declared_scalars, make
 from ..core.tensor import Tensor, blank
 from ..ops.promotion import as_dtype
-from ..ops.shape import turning
+from ..ops.slices import turning
 
 
 ENDED = -2  # the number shown of a level that has ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..._src.core.native import Tensor
 from ..._src.core.pytree import is_namedtuple as of_namedtuple
-from ..._src.ops.shape import cat, stack
+from ..._src.ops.pieces import cat, stack
 
 __all__ = ["scatter", "scatter_kwargs", "gather"]
 

@@ -1,0 +1,205 @@
+"""Views of parts of a tensor: slices, single positions, diagonals, windows, and memory read by other strides."""
+from __future__ import annotations
+
+from ..core.dtypes import INTEGER
+from ..core.errors import IndexRangeError, NegativeSizeError, StorageBoundsError
+from ..core.kinds import P
+from ..core.meta import CONJUGATED, NEGATED, product, same, span
+from ..core.op import OPS, op
+from ..core.tensor import Tensor, wrapped
+from .shape import reread
+
+
+def from_tensor(dim, start, length):
+    """``narrow`` with a start that is a tensor."""
+    if not isinstance(start, Tensor):
+        return None
+    if start.shape or start.dtype.category != INTEGER:
+        raise RuntimeError(f"start must be an 0-dim integral Tensor, but it is {list(start.shape)} of {start.dtype}")
+    return lambda x: narrow(x, dim, start.item(), length)
+
+
+@op(view=True, otherwise=from_tensor)
+def narrow(input, dim, start, length):
+    """``length`` elements from ``start`` along a dimension."""
+    at = wrapped(dim, len(input.shape))
+    if not input.shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    size = input.shape[at]
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
+    start = start + size if start < 0 else start
+    if start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return sliced(input, at, start, 1, length)
+
+
+def sliced(input, at, start, step, length):
+    """A strided range of one dimension."""
+    rank = len(input.shape)
+    return P.slice(input, starts=tuple(start if k == at else 0 for k in range(rank)),
+                   steps=tuple(step if k == at else 1 for k in range(rank)),
+                   shape=tuple(length if k == at else s for k, s in enumerate(input.shape)))
+
+
+@op(view=True)
+def select(input, dim, index):
+    """The slice at one index of a dimension, which goes away."""
+    if not input.shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    at = wrapped(dim, len(input.shape))
+    size = input.shape[at]
+    if not -size <= index < size:
+        raise IndexRangeError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {at}",
+            f"an index from {-size} to {size - 1}")
+    part = sliced(input, at, index + size if index < 0 else index, 1, 1)
+    return P.reshape(part, shape=(*input.shape[:at], *input.shape[at + 1:]))
+
+
+@op(view=True, method=False)
+def index_basic(input, index):
+    """Indexing by integers, slices (as ("slice", start, stop, step)), None and Ellipsis, already one entry a
+    dimension."""
+    out, dim, own = input, 0, 0  # own: the dimension of the input
+    for entry in index:
+        if entry is None:
+            out = P.reshape(out, shape=(*out.shape[:dim], 1, *out.shape[dim:]))
+            dim += 1
+        elif isinstance(entry, tuple):
+            start, stop, step = bounds(*entry[1:], out.shape[dim])
+            length = max(0, -(-(stop - start) // step))
+            if not (same(start, 0) and step == 1 and same(length, out.shape[dim])):
+                out = sliced(out, dim, start if length else 0, step, length)
+            dim, own = dim + 1, own + 1
+        else:
+            size = out.shape[dim]
+            if not -size <= entry < size:
+                raise IndexRangeError(f"index {entry} is out of bounds for dimension {own} with size {size}",
+                                      f"an index from {-size} to {size - 1}")
+            out = sliced(out, dim, entry % size, 1, 1)
+            out = P.reshape(out, shape=(*out.shape[:dim], *out.shape[dim + 1:]))
+            own += 1
+    return out if out is not input else P.permute(input, dims=tuple(range(len(input.shape))))
+
+
+def bounds(start, stop, step, size):
+    """Where a slice starts and stops in a dimension, and its step; sizes may be symbols."""
+    if all(v is None or type(v) is int for v in (start, stop, size)):
+        return slice(start, stop, step).indices(size)
+
+    def at(position, otherwise):
+        if position is None:
+            return otherwise
+        if position < 0:
+            position = position + size
+            return 0 if position < 0 else position
+        return size if position > size else position
+
+    return at(start, 0), at(stop, size), 1 if step is None else step
+
+
+@op(view=True)
+def diagonal(input, offset=0, dim1=0, dim2=1):
+    """The diagonal of two dimensions, which become one at the end."""
+    rank = len(input.shape)
+    a, b = wrapped(dim1, rank), wrapped(dim2, rank)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    rest = [k for k in range(rank) if k not in (a, b)]
+    x = P.permute(input, dims=(*rest, a, b))
+    rows, columns = x.shape[-2:]
+    start = (0, offset) if offset >= 0 else (-offset, 0)
+    length = max(0, min(rows - start[0], columns - start[1]))
+    return P.diagonal(x, row=start[0] if length else 0, column=start[1] if length else 0, length=length)
+
+
+def no_window(size):
+    raise RuntimeError(f"maximum size for tensor at dimension 0 is 1 but size is {size}")
+
+
+@op(view=True)
+def unfold(input, dimension, size, step):
+    """Every window of ``size`` elements along a dimension, ``step`` apart; windows become the last dimension."""
+    if not input.shape:
+        return P.unfold(input, dim=0, size=size, step=step) if size <= 1 else no_window(size)
+    at = wrapped(dimension, len(input.shape))
+    length = input.shape[at] if input.shape else 1
+    if size > length or size < 0:
+        raise RuntimeError(f"maximum size for tensor at dimension {at} is {length} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return P.unfold(input, dim=at, size=size, step=step)
+
+
+@op(composite=True, inplace_view=True)
+def as_strided(input, size, stride, storage_offset=None):
+    """The storage seen with any sizes, strides and start (default: where input starts), in elements.
+
+    RuntimeError for what reaches beyond the storage.
+    """
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}")
+    if any(s < 0 for s in size):
+        raise NegativeSizeError(f"as_strided: sizes {list(size)} hold a negative one", "sizes of 0 or more")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    known = input._storage is not None  # a traced value has none: it starts its own memory
+    own = input._offset if known else 0
+    start = own if storage_offset is None else storage_offset
+    if start < 0:
+        raise StorageBoundsError(f"as_strided: the start {start} lies before the storage",
+                                 "a storage_offset of 0 or more")
+    needed = (start + span(size, stride)) * input.itemsize if product(size) else 0
+    if known and needed > input._storage.nbytes:
+        raise StorageBoundsError(
+            f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} need {needed} bytes, out of "
+            "bounds for a "
+            f"storage of {input._storage.nbytes} bytes", "sizes, strides and start within the storage")
+    return strided(input, size, stride, start - own)
+
+
+@op(view=True, method=False, name="_as_strided")
+def strided(input, size, stride, start):
+    """Memory seen with any sizes and strides, ``start`` elements behind input's first one."""
+    return P.strided(input, shape=size, strides=stride, offset=start)
+
+
+def region(tensor, meta, start):
+    """A view of what lies ``start`` elements (of its dtype) behind a tensor's first one, of its dtype or of the numbers
+    that share its memory."""
+    return turning(memory_region(turning(tensor, tensor._turned), meta, start), meta.turned)
+
+
+def turning(tensor, bits: int):
+    """A view of a tensor through these bits of ``Meta.turned``; the tensor itself where there are none."""
+    for bit, name in ((CONJUGATED, "conj"), (NEGATED, "_neg_view")):
+        tensor = OPS[name](tensor) if bits & bit else tensor
+    return tensor
+
+
+def memory_region(tensor, meta, start):
+    """``region`` of numbers as they are in memory."""
+    shape, strides = tuple(meta.shape), tuple(meta.strides)
+    if meta.dtype is tensor.dtype:
+        return strided(tensor, shape, strides, start)
+    if not (tensor.dtype.is_inexact and meta.dtype.is_inexact and meta.dtype.to_real() is tensor.dtype.to_real()):
+        return reread(tensor, meta.plain, tensor.storage_offset() * tensor.itemsize // meta.itemsize + start)
+    if tensor.dtype.is_complex:
+        return strided(OPS["view_as_real"](tensor), shape, strides, start)
+    return OPS["view_as_complex"](strided(tensor, (*shape, 2), (*(2 * s for s in strides), 1), 2 * start))
+
+
+@op(view=True, method=False)
+def alias(input):
+    """The same memory under another tensor."""
+    return P.permute(input, dims=tuple(range(len(input.shape))))
+
+
+@op(view=True, detaches=True, by_rows=True)
+def detach(input):
+    """The same memory, cut off from the gradient."""
+    return P.permute(input, dims=tuple(range(len(input.shape))))
