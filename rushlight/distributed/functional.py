@@ -5,6 +5,9 @@ They are operators (``_src/ops/collective.py``): within compiled programs they a
 """
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from .._src.core.interpret import decided
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .collectives import check_tensor, check_tensors, rank_in
@@ -20,25 +23,51 @@ class AsyncCollectiveTensor(Tensor):
     """A result that may not have arrived: none here is one, since a collective returns what has arrived."""
 
 
+@dataclass(frozen=True)
+class Meant:
+    """A group by what a program calls it: its name, its ranks, or None for that of all processes."""
+
+    given: str | tuple | None
+
+    def group(self) -> ProcessGroup:
+        """The group that is called so now.  ValueError where there is none."""
+        if isinstance(self.given, str):
+            return _resolve_process_group(self.given)
+        if self.given is None:
+            return chosen()
+        for each in here().groups:
+            if tuple(each.ranks) == self.given:
+                return each
+        raise ValueError(f"there is no group of the ranks {list(self.given)}: make one with new_group")
+
+    @property
+    def members(self) -> tuple:
+        """What compiled programs assume of it: its name, the rank of this process, and all ranks."""
+        group = self.group()
+        return group.group_name, group.rank(), tuple(group.ranks)
+
+
+def found(given) -> ProcessGroup:
+    """The group that is called so; a program that is being compiled holds as long as that group has these members."""
+    meant = Meant(given)
+    decided(meant, "members")
+    return meant.group()
+
+
 def resolved(group) -> ProcessGroup:
     """A group, given as itself, its name, a list of ranks, or a mesh of one dimension (or a mesh and which of its
-    dimensions)."""
+    dimensions); None for that of all processes."""
     if isinstance(group, tuple) and len(group) == 2 and hasattr(group[0], "get_group"):
         return group[0].get_group(group[1])
     if hasattr(group, "get_group"):
         return group.get_group()
-    if isinstance(group, str):
-        return _resolve_process_group(group)
     if isinstance(group, (list, tuple)):
-        ranks = [rank for part in group for rank in (part if isinstance(part, (list, tuple)) else [part])]
-        for each in here().groups:
-            if each.ranks == ranks:
-                return each
-        raise ValueError(f"there is no group of the ranks {ranks}: make one with new_group")
-    found = chosen(group)
-    if found is None:
+        return found(tuple(rank for part in group for rank in (part if isinstance(part, (list, tuple)) else [part])))
+    if group is None or isinstance(group, str):
+        return found(group)
+    if group is GroupMember.NON_GROUP_MEMBER:
         raise ValueError("a collective with a result in a group to which this process does not belong")
-    return found
+    return group
 
 
 def called(name: str, tensor, *given):
@@ -146,29 +175,22 @@ def name_of(op) -> str:
     return op.name.lower()
 
 
-def member(group) -> ProcessGroup:
-    found = chosen(group)
-    if found is None or group is GroupMember.NON_GROUP_MEMBER:
-        raise ValueError("a collective with a result in a group to which this process does not belong")
-    return found
-
-
 def nn_all_reduce(tensor, op=RedOpType.SUM, group=None):
     """The reduction over the group, as a new tensor."""
     check_tensor(tensor, "tensor")
     check_op(tensor, op)
-    return all_reduce(tensor, name_of(op), member(group))
+    return all_reduce(tensor, name_of(op), resolved(group))
 
 
 def nn_all_gather(tensor, group=None) -> tuple:
     """The tensors of all processes."""
-    group = member(group)
+    group = resolved(group)
     return tuple(all_gather_tensor(tensor.unsqueeze(0), 0, group).unbind(0))
 
 
 def nn_broadcast(tensor, src, group=None):
     """The tensor of one process."""
-    return broadcast(tensor, src, member(group))
+    return broadcast(tensor, src, resolved(group))
 
 
 def exchanged(tensor, given: list, taken: list, group):
@@ -178,7 +200,7 @@ def exchanged(tensor, given: list, taken: list, group):
 
 def nn_gather(tensor, dst=0, group=None) -> tuple:
     """The tensors of all processes, in the process ``dst``; zeros in the others."""
-    group = member(group)
+    group = resolved(group)
     root = rank_in(group, dst, None, "dst", "gather")
     here, everyone = group.rank() == root, range(group.size())
     found = exchanged(tensor.unsqueeze(0), [int(k == root) for k in everyone], [int(here)] * group.size(), group)
@@ -188,7 +210,7 @@ def nn_gather(tensor, dst=0, group=None) -> tuple:
 
 def nn_scatter(tensors, src=0, group=None):
     """This process's tensor of the list in the process ``src``; lists elsewhere say what it is like."""
-    group = member(group)
+    group = resolved(group)
     check_tensors(tensors, "tensors")
     root = rank_in(group, src, None, "src", "scatter")
     if len(tensors) != group.size():
@@ -201,7 +223,7 @@ def nn_scatter(tensors, src=0, group=None):
 
 def nn_reduce(tensor, dst, op=RedOpType.SUM, group=None):
     """The reduction over the group, in the process ``dst``; the tensor itself in the others."""
-    group = member(group)
+    group = resolved(group)
     check_op(tensor, op)
     root = rank_in(group, dst, None, "dst", "reduce")
     if op is not RedOpType.SUM:
@@ -213,7 +235,7 @@ def nn_reduce(tensor, dst, op=RedOpType.SUM, group=None):
 
 def nn_reduce_scatter(output, input_list, op=RedOpType.SUM, group=None):
     """The reduction over the group of the lists' elements for this process, written into ``output``."""
-    group = member(group)
+    group = resolved(group)
     check_tensors(input_list, "input_list")
     if len(input_list) != group.size():
         raise RuntimeError(f"reduce_scatter: {len(input_list)} tensors for a group of size {group.size()}")
@@ -223,7 +245,7 @@ def nn_reduce_scatter(output, input_list, op=RedOpType.SUM, group=None):
 
 def nn_all_to_all(output_tensor_list, input_tensor_list, group=None) -> tuple:
     """The tensors that processes have for this one, written into a list."""
-    group = member(group)
+    group = resolved(group)
     check_tensors(input_tensor_list, "input_tensor_list")
     check_tensors(output_tensor_list, "output_tensor_list")
     for name, values in (("input", input_tensor_list), ("output", output_tensor_list)):
@@ -238,7 +260,7 @@ def nn_all_to_all(output_tensor_list, input_tensor_list, group=None) -> tuple:
 
 def nn_all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None):
     """``all_to_all_single``, written into ``output``."""
-    group = member(group)
+    group = resolved(group)
     sizes = [None if s is None else list(s) for s in (output_split_sizes, input_split_sizes)]
     for k, tensor in enumerate((output, input)):
         if sizes[k] is None and (sizes[1 - k] is not None):

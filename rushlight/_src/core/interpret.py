@@ -60,6 +60,7 @@ class Interpreter(Scope):
     traces = False  # whether it writes down the program of one device, for which devices make no difference
     breaks = False  # whether a call that it refuses runs uncompiled instead
     reserve = None  # (blocks) -> (seed, first block): how they draw, if not now
+    settings_read = None  # the set of (owner, name) whose values decided what was written down, where that is kept
 
     def call(self, op, args, kwargs):
         raise NotImplementedError
@@ -111,6 +112,13 @@ def is_idle() -> bool:
 def active() -> tuple:
     """The interpreters of the calling thread, the one on top last."""
     return mine.stack
+
+
+def decided(owner, name: str):
+    """Tells the interpreters that the value of ``owner.name`` decides what the program does from here on."""
+    for interpreter in mine.stack:
+        if interpreter.settings_read is not None:
+            interpreter.settings_read.add((owner, name))
 
 
 def draws() -> int:
