@@ -160,14 +160,14 @@ class GraphModule(Module):
 
     def delete_all_unused_submodules(self):
         """Removes modules that the graph neither calls nor reads from."""
-        used = set()
+        used, names = set(), [name for name, _ in self.named_modules(remove_duplicate=False) if name]
         for node in self.graph.nodes:
             if node.op in ("call_module", "get_attr"):
                 parts = node.target.split(".")
                 used.update(".".join(parts[:k]) for k in range(1, len(parts) + 1))
                 if node.op == "call_module":
-                    used.update(name for name, _ in self.named_modules() if name.startswith(node.target + "."))
-        for name in [name for name, _ in self.named_modules() if name and name not in used]:
+                    used.update(name for name in names if name.startswith(node.target + "."))
+        for name in (name for name in names if name not in used):
             self.delete_submodule(name)
 
     def to_folder(self, folder, module_name: str = "FxModule"):

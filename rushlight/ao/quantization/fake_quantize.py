@@ -2,15 +2,19 @@
 quantized."""
 from __future__ import annotations
 
+import numpy as np
+
 from ..._src.core import quantized as schemes
 from ..._src.core.dtypes import float32, int32, int64, uint8
 from ..._src.core.later import facade, later
 from ..._src.core.quantized import qint8, quint8
 from ...nn import Module
 from . import observer as observers
-from .observer import BITS, BY_CHANNEL, MovingAverageMinMaxObserver, MovingAveragePerChannelMinMaxObserver, with_args
+from .observer import (BITS, BY_CHANNEL, SYMMETRIC, MovingAverageMinMaxObserver,
+                       MovingAveragePerChannelMinMaxObserver, with_args)
 
 __getattr__ = later(__name__)
+LEAST_SCALE = np.float64(np.float32(6.1e-5))  # of moving averages
 
 
 class FakeQuantizeBase(Module):
@@ -70,12 +74,16 @@ class FakeQuantize(FakeQuantizeBase):
     def calculate_qparams(self):
         return self.activation_post_process.calculate_qparams()
 
+    def fit(self):
+        """The scale and the zero point to round by."""
+        return self.calculate_qparams()
+
     def forward(self, X):
         """Rounded values.  [*] -> [*]."""
         torch = facade()
         if self.observer_enabled[0] == 1:
             self.activation_post_process(X.detach())
-            scale, zero_point = self.calculate_qparams()
+            scale, zero_point = self.fit()
             self.scale, self.zero_point = scale.to(float32), zero_point.to(self.zero_point.dtype)
         if self.fake_quant_enabled[0] == 1:
             if self.is_per_channel:
@@ -110,6 +118,28 @@ class FixedQParamsFakeQuantize(FakeQuantize):
         return self.scale, self.zero_point
 
 
+def fitted(low, high, quant_min, quant_max, symmetric):
+    """(scales, zero points) that give the values between these ends to whole numbers, 0 to a whole number exactly; NumPy
+    arrays of one length.
+
+    Symmetric ranges that hold both signs reach as far as the side that needs the larger steps: there is one whole
+    number more below 0.
+    """
+    low, high = np.minimum(low, 0.0).astype(np.float64), np.maximum(high, 0.0).astype(np.float64)
+    levels, both = float(quant_max - quant_min), (low < 0) & (high > 0) & symmetric
+    half = float(int(levels) // 2)
+    widest = np.maximum(np.abs(low / (half + 1)), np.abs(high / half))
+    low, high = np.where(both, -widest * (half + 1), low), np.where(both, widest * half, high)
+    scale = (high - low) / levels
+    scale = np.where(scale.astype(np.float32) < np.finfo(np.float32).tiny / 2, 0.1, scale)
+    wider = np.maximum(LEAST_SCALE / scale, 1.0)
+    low, high, scale = low * wider, high * wider, scale * wider
+    below = np.abs(quant_min) - np.abs(low / scale) < np.abs(quant_max) - np.abs(high / scale)
+    zero = np.where(below, quant_min - low / scale, quant_max - high / scale)
+    zero = np.where(both, (quant_min + quant_max) / 2, zero)
+    return scale.astype(np.float32), np.rint(np.clip(zero, quant_min, quant_max)).astype(np.int32)
+
+
 class FusedMovingAvgObsFakeQuantize(FakeQuantize):
     """A FakeQuantize that observes by moving averages; buffers say ``fake_quant_enabled`` and ``observer_enabled`` as
     whole numbers."""
@@ -118,6 +148,13 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         super().__init__(observer, quant_min, quant_max, **observer_kwargs)
         self.register_buffer("fake_quant_enabled", facade().tensor([1], dtype=int64))
         self.register_buffer("observer_enabled", facade().tensor([1], dtype=int64))
+
+    def fit(self):
+        """The scale and the zero point to round by while training."""
+        torch, own = facade(), self.activation_post_process
+        found = fitted(own.min_val.numpy().reshape(-1), own.max_val.numpy().reshape(-1), self.quant_min,
+                       self.quant_max, self.qscheme in SYMMETRIC)
+        return tuple(torch.from_numpy(v) for v in found)
 
 
 def switching(method, meaning):

@@ -13,19 +13,33 @@ from ..._src.core.quantized import quint8
 from ...fx import GraphModule
 from ...fx._symbolic_trace import Tracer
 from ..nn.intrinsic.modules import fused as floats
+from ..nn.intrinsic.qat.modules import conv_fused, linear_fused
+from ..nn.intrinsic.qat.modules import linear_relu as qat_relu
 from ..nn.intrinsic.quantized.modules import conv_relu, linear_relu
+from ..nn.qat.modules import conv as qat_conv
+from ..nn.qat.modules import linear as qat_linear
 from ..nn.quantized.modules import conv, linear, normalization
+from ..nn.qat.modules.rounded import Rounded
 from .fx.fuse import fuse, put
 from .fx.kinds import BINARY, FIXED, NORM, SCALAR, SHARED, WEIGHTED, is_relu, kind_of, subject, table
 from .observer import ReuseInputObserver, _is_activation_post_process
 from .qconfig_mapping import QConfigMapping
 
 __getattr__ = later(__name__)
+LEARNERS = {one._FLOAT_MODULE: one for one in (
+    *(getattr(conv_fused, f"{name}{rank}d") for name in ("ConvBn", "ConvBnReLU", "ConvReLU") for rank in (1, 2, 3)),
+    linear_fused.LinearBn1d, qat_relu.LinearReLU, qat_linear.Linear, qat_conv.Conv1d, qat_conv.Conv2d, qat_conv.Conv3d)}
 POST = "activation_post_process_"
 QUANTIZED = {"Conv1d": conv.Conv1d, "Conv2d": conv.Conv2d, "Conv3d": conv.Conv3d, "Linear": linear.Linear,
              "ConvReLU1d": conv_relu.ConvReLU1d,
              "ConvReLU2d": conv_relu.ConvReLU2d, "ConvReLU3d": conv_relu.ConvReLU3d,
              "LinearReLU": linear_relu.LinearReLU}
+
+
+def learner(module, qconfig):
+    """A float layer as that which learns with rounded weights."""
+    module.qconfig = qconfig
+    return LEARNERS[type(module)].from_float(module)
 
 
 class QuantizationTracer(Tracer):
@@ -61,8 +75,8 @@ def fuse_fx(model, fuse_custom_config=None, backend_config=None) -> GraphModule:
 class Preparation:
     """Puts observers into a graph."""
 
-    def __init__(self, model: GraphModule, mapping: QConfigMapping):
-        self.model, self.graph, self.mapping = model, model.graph, mapping
+    def __init__(self, model: GraphModule, mapping: QConfigMapping, train=False):
+        self.train, self.model, self.graph, self.mapping = train, model, model.graph, mapping
         self.modules = dict(model.named_modules(remove_duplicate=False))
         self.observed, self.count, self.kinds, self.qconfigs = {}, 0, {}, {}
 
@@ -88,6 +102,10 @@ class Preparation:
         for node in nodes:
             if node in self.kinds:
                 self.observe_call(node)
+        if self.train:
+            for node in nodes:
+                if self.kinds.get(node) == WEIGHTED:
+                    put(self.model, node.target, learner(self.modules[node.target], self.qconfigs[node]))
         self.graph.lint()
         self.model.recompile()
         self.model.meta["quantization"] = {node.name: (self.kinds[node], self.qconfigs[node]) for node in self.kinds}
@@ -154,6 +172,11 @@ class Preparation:
                 node.replace_input_with(used, self.observed[used])
 
 
+def mapping_of(given) -> QConfigMapping:
+    """A mapping, or that which its older form as a dict means."""
+    return given if isinstance(given, QConfigMapping) else QConfigMapping.from_dict(given)
+
+
 def prepare_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=None, _equalization_config=None,
                backend_config=None) -> GraphModule:
     """A copy of a model in evaluation mode, with observers: give it data like those that it is for, then call
@@ -173,9 +196,27 @@ def prepare_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=Non
     if model.training:
         raise RuntimeError(
             "prepare_fx wants a model in evaluation mode: call eval() before, or prepare_qat_fx to train it")
-    mapping = qconfig_mapping if isinstance(qconfig_mapping,
-                                            QConfigMapping) else QConfigMapping.from_dict(qconfig_mapping)
-    return Preparation(fuse(traced(model)), mapping).run()
+    return Preparation(fuse(traced(model)), mapping_of(qconfig_mapping)).run()
+
+
+def prepare_qat_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=None,
+                   backend_config=None) -> GraphModule:
+    """A copy of a model in training mode that rounds weights and activations as it will when it is converted: train it,
+    then call ``eval()`` and ``convert_fx``.
+
+    Parameters are copies of the model's.  AssertionError in evaluation mode.
+
+    >>> import rushlight as torch
+    >>> from rushlight.ao.quantization import get_default_qat_qconfig_mapping
+    >>> from rushlight.ao.quantization.quantize_fx import prepare_qat_fx
+    >>> model = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2))
+    >>> prepared = prepare_qat_fx(model, get_default_qat_qconfig_mapping("x86"), (torch.ones(2, 1, 4, 4),))
+    >>> type(prepared.get_submodule("0")).__name__
+    'ConvBn2d'
+    """
+    if not model.training:
+        raise AssertionError("prepare_qat_fx only works for models in train mode: call train() before")
+    return Preparation(fuse(traced(model), train=True), mapping_of(qconfig_mapping), train=True).run()
 
 
 class Conversion:
@@ -205,9 +246,6 @@ class Conversion:
         self.graph.lint()
         self.model.recompile()
         self.model.delete_all_unused_submodules()
-        # observers that several share have several names
-        for name in [name for name in self.model._modules if name.startswith(POST)]:
-            delattr(self.model, name)
         self.model.meta.pop("quantization")
         return self.model
 
@@ -280,8 +318,11 @@ class Conversion:
     def layer(self, node, qconfig):
         """A layer with a weight as its quantized form."""
         module = self.modules[node.target]
+        observer = qconfig.weight()
+        if isinstance(module, Rounded):
+            module, observer = module.to_float(), module.weight_fake_quant
         inner = module[0] if isinstance(module, floats._FusedModule) else module
-        made = QUANTIZED[type(module).__name__].of(inner, qconfig.weight(), *self.output(node))
+        made = QUANTIZED[type(module).__name__].of(inner, observer, *self.output(node))
         put(self.model, node.target, made)
 
     def pair(self, node, last):

@@ -8,9 +8,11 @@ from ....nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from ...nn.intrinsic.modules import fused
 from .kinds import is_relu, subject
 
-CONVOLUTIONS = {Conv1d: (BatchNorm1d, fused.ConvReLU1d), Conv2d: (BatchNorm2d, fused.ConvReLU2d),
-                Conv3d: (BatchNorm3d, fused.ConvReLU3d)}
-LAYERS = {**CONVOLUTIONS, Linear: (BatchNorm1d, fused.LinearReLU)}
+LAYERS = {Conv1d: (BatchNorm1d, fused.ConvReLU1d), Conv2d: (BatchNorm2d, fused.ConvReLU2d),
+          Conv3d: (BatchNorm3d, fused.ConvReLU3d), Linear: (BatchNorm1d, fused.LinearReLU)}
+# for training: a layer and its batch norm, and these with relu
+NORMED = {Conv1d: (fused.ConvBn1d, fused.ConvBnReLU1d), Conv2d: (fused.ConvBn2d, fused.ConvBnReLU2d),
+          Conv3d: (fused.ConvBn3d, fused.ConvBnReLU3d), Linear: (fused.LinearBn1d, None)}
 
 
 def put(model, path, module):
@@ -30,9 +32,22 @@ def absorb(graph, node, into):
     graph.erase_node(node)
 
 
-def fuse(model, keeps=lambda name, kind: True):
-    """A GraphModule in evaluation mode, in which convolutions and linear layers hold their batch norms and relus.
-    ``keeps(path, class)``: whether two may be one."""
+def joined(layer, norm, relu, train):
+    """A layer, the batch norm and the relu that follow (or None) as one module; ``train``: the batch norm is kept as a
+    part."""
+    kind = type(layer)
+    with_relu = LAYERS[kind][1]
+    if norm is None:
+        return with_relu(copy.copy(layer), relu)
+    if train:
+        return NORMED[kind][relu is not None](*(m for m in (layer, norm, relu) if m is not None))
+    layer = (fuse_linear_bn_eval if kind is Linear else fuse_conv_bn_eval)(layer, norm)
+    return layer if relu is None else with_relu(layer, relu)
+
+
+def fuse(model, train=False):
+    """A GraphModule in which convolutions and linear layers hold their batch norms and relus; ``train``: as parts that
+    go on learning (a linear layer and its batch norm have no form with relu)."""
     modules, calls = dict(model.named_modules(remove_duplicate=False)), {}
     for node in model.graph.nodes:
         if node.op == "call_module":
@@ -41,19 +56,19 @@ def fuse(model, keeps=lambda name, kind: True):
         kind = subject(node, modules) if node.op == "call_module" else None
         if kind not in LAYERS or calls[node.target] > 1:
             continue
-        norm, with_relu = LAYERS[kind]
-        layer, after = modules[node.target], follower(node)
-        if after is not None and after.op == "call_module" and subject(after, modules) is norm and calls[
+        layer, norm, relu, after = modules[node.target], None, None, follower(node)
+        if after is not None and after.op == "call_module" and subject(after, modules) is LAYERS[kind][0] and calls[
                 after.target] == 1:
-            layer = (fuse_linear_bn_eval if kind is Linear else fuse_conv_bn_eval)(layer, modules[after.target])
+            norm = modules[after.target]
             absorb(model.graph, after, node)
             after = follower(node)
-        if after is not None and is_relu(after, modules):
-            layer = with_relu(copy.copy(layer), ReLU())
+        if after is not None and is_relu(after, modules) and not (train and norm is not None and kind is Linear):
+            relu = ReLU().train(train)
             absorb(model.graph, after, node)
-        if layer is not modules[node.target]:
-            layer.training = False
-            put(model, node.target, layer)
+        if norm is not None or relu is not None:
+            made = joined(layer, norm, relu, train)
+            made.training = train
+            put(model, node.target, made)
     model.graph.lint()
     model.recompile()
     model.delete_all_unused_submodules()

@@ -6,9 +6,11 @@ import functools
 import operator
 
 from ...._src.core.later import facade
-from ...nn.intrinsic.modules.fused import ConvReLU1d, ConvReLU2d, ConvReLU3d, LinearReLU
+from ...nn.intrinsic.modules import fused
 
 WEIGHTED, BINARY, SCALAR, SHARED, FIXED, NORM, OTHER = "weighted", "binary", "scalar", "shared", "fixed", "norm", ""
+FUSED = {fused.LinearReLU, fused.LinearBn1d, fused.ConvReLU1d, fused.ConvReLU2d, fused.ConvReLU3d, fused.ConvBn1d,
+         fused.ConvBn2d, fused.ConvBn3d, fused.ConvBnReLU1d, fused.ConvBnReLU2d, fused.ConvBnReLU3d}
 
 
 class Table:
@@ -17,7 +19,7 @@ class Table:
     def __init__(self):
         torch = facade()
         nn, F = torch.nn, torch.nn.functional
-        self.weighted = nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, ConvReLU1d, ConvReLU2d, ConvReLU3d, LinearReLU
+        self.weighted = {nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, *FUSED}
         self.binary = {operator.add: "add", operator.iadd: "add", torch.add: "add", "add": "add", "add_": "add",
                        operator.mul: "mul", operator.imul: "mul", torch.mul: "mul",
                        "mul": "mul", "mul_": "mul", torch.matmul: "matmul", operator.matmul: "matmul"}

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ....._src.core.later import later
-from .....nn import BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, Linear, ReLU, Sequential
+from .....nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, Linear, ReLU, Sequential
 
 __getattr__ = later(__name__)
 
@@ -29,3 +29,9 @@ ConvReLU1d, ConvReLU2d, ConvReLU3d = fused("ConvReLU1d", Conv1d, ReLU), fused("C
                                                                               ReLU), fused("ConvReLU3d", Conv3d, ReLU)
 LinearReLU = fused("LinearReLU", Linear, ReLU)
 BNReLU2d, BNReLU3d = fused("BNReLU2d", BatchNorm2d, ReLU), fused("BNReLU3d", BatchNorm3d, ReLU)
+ConvBn1d, ConvBn2d, ConvBn3d = (fused("ConvBn1d", Conv1d, BatchNorm1d), fused("ConvBn2d", Conv2d, BatchNorm2d),
+                                fused("ConvBn3d", Conv3d, BatchNorm3d))
+ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = (fused("ConvBnReLU1d", Conv1d, BatchNorm1d, ReLU),
+                                            fused("ConvBnReLU2d", Conv2d, BatchNorm2d, ReLU),
+                                            fused("ConvBnReLU3d", Conv3d, BatchNorm3d, ReLU))
+LinearBn1d = fused("LinearBn1d", Linear, BatchNorm1d)
