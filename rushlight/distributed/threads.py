@@ -9,10 +9,10 @@ from .membership import _abort_process_group, destroy_process_group, init_proces
 from .stores import HashStore
 from .worlds import OF_THREAD, World
 
-MINUTE = datetime.timedelta(seconds=60)
+PATIENCE = datetime.timedelta(minutes=10)
 
 
-def run(world_size: int, function, *args, timeout=MINUTE, backend: str = "gloo") -> list:
+def run(world_size: int, function, *args, timeout=PATIENCE, backend: str = "gloo") -> list:
     """What ``function(rank, *args)`` returns in each of ``world_size`` threads, which form a group; it may call all of
     ``torch.distributed``.
 

@@ -21,7 +21,8 @@ KINDS = ("skip", "skip across", "size", "dtype", "order", "order across", "hang"
 # each group has its exchanges in order, and none waits in a circle
 HARMLESS = {"order across": ("tensor:4", "tensor:8")}
 PLACES = ("world:4", "tensor:4", "data:4", "world:8", "tensor:8", "data:8")
-LIMIT, START = datetime.timedelta(seconds=10), datetime.timedelta(seconds=120)  # of an exchange, and of the beginning
+LIMIT, START = datetime.timedelta(seconds=10), datetime.timedelta(minutes=10)  # of an exchange, and of the beginning
+AT_ONCE = ("size", "dtype", "exit", "exception")  # the others need no limit to find out
 TOGETHER = 3  # worlds at a time: a machine with few processors is soon too slow for the limit
 PREFIX = "rushlight_trace_rank_"
 STEPS, AT = 4, 2  # of training; the step with the fault
@@ -86,7 +87,7 @@ def member(fault, rank, size, folder):
     data, _ = dist.new_subgroups_by_enumeration([list(range(k, size, 2)) for k in range(2)], group_desc="data")
     dist.barrier()
     for group in (dist.group.WORLD, tensor, data):
-        dist.distributed_c10d._set_pg_timeout(LIMIT, group)
+        dist.distributed_c10d._set_pg_timeout(START if fault.kind in AT_ONCE else LIMIT, group)
     train(fault, {"world": dist.group.WORLD, "tensor": tensor, "data": data})
     dist.destroy_process_group()
 
@@ -124,7 +125,7 @@ def ended(pids: dict, limit: float) -> dict:
 
 def judged(kind, scope, size, culprit, folder, pids):
     """What a world left, once all but a hanging rank have ended."""
-    limit = time.monotonic() + 120 + 4 * LIMIT.total_seconds()
+    limit = time.monotonic() + START.total_seconds() + 4 * LIMIT.total_seconds()
     waiting = {rank: pid for rank, pid in pids.items() if kind != "hang" or rank != culprit}
     codes = ended(waiting, limit)
     stuck = sorted(set(waiting) - set(codes))

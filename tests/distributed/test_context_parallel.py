@@ -12,7 +12,7 @@ from rushlight.distributed import threads
 from rushlight.distributed.tensor import init_device_mesh
 from rushlight.distributed.tensor.experimental import _attention, context_parallel
 
-PATIENCE = datetime.timedelta(seconds=60)
+PATIENCE = datetime.timedelta(minutes=10)
 
 
 def given(dtype, ranks):

@@ -1,7 +1,6 @@
 """One rank of a world goes wrong: the right one is blamed, with its line, the others end with an error, and nothing is
 left behind."""
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from . import faults
+from .leftovers import shared_memory, sockets, staying
 
 LINES = faults.lines()
 NAMED = {"hang": "has not come", "slow": "has not come", "exit": "has ended", "exception": "has ended"}
@@ -16,16 +16,6 @@ NAMED = {"hang": "has not come", "slow": "has not come", "exit": "has ended", "e
 WHERE = {"skip": ("second", "first"), "skip across": (None, None), "size": ("first", None), "dtype": ("first", None),
          "order": ("order", "first"), "order across": ("order across", "first"), "hang": ("hang", "first"),
          "exit": (None, "first"), "exception": ("exception", None), "slow": ("slow", "first")}
-
-
-def shared_memory() -> set:
-    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
-
-
-def sockets() -> set:
-    path = Path("/proc/net/unix")
-    lines = path.read_text().splitlines()[1:] if path.exists() else []
-    return {line.split()[7] for line in lines if len(line.split()) > 7 and "rushlight" in line.split()[7]}
 
 
 def of_session(number: int) -> list:
@@ -46,10 +36,10 @@ def injected(kind, places):
     before = shared_memory(), sockets()
     process = subprocess.Popen([sys.executable, "-m", "tests.distributed.faults", kind, *places], text=True,
                                stdout=subprocess.PIPE, start_new_session=True, cwd=Path(__file__).parents[2])
-    said, _ = process.communicate(timeout=550)
+    said, _ = process.communicate(timeout=1500)
     assert process.returncode == 0
     assert of_session(process.pid) == []
-    assert shared_memory() <= before[0] and sockets() <= before[1]
+    assert not staying(shared_memory, before[0]) and not staying(sockets, before[1])
     return [json.loads(line) for line in said.splitlines()]
 
 

@@ -19,7 +19,7 @@ from rushlight.distributed.fsdp.wrap import (CustomPolicy, ModuleWrapPolicy, ena
                                              wrap)
 from rushlight.distributed.tensor import DTensor, init_device_mesh
 
-PATIENCE = datetime.timedelta(seconds=60)
+PATIENCE = datetime.timedelta(minutes=10)
 
 
 @pytest.fixture(autouse=True)

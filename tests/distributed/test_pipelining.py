@@ -13,7 +13,7 @@ from rushlight.distributed.pipelining import orders
 from rushlight.distributed.pipelining.microbatch import merge_chunks, split_args_kwargs_into_chunks
 from rushlight.distributed.pipelining.schedules import get_schedule_class
 
-PATIENCE = datetime.timedelta(seconds=60)
+PATIENCE = datetime.timedelta(minutes=10)
 BATCHES = 4
 
 

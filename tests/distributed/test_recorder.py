@@ -1,6 +1,7 @@
 """The flight recorder and the tool that reads it."""
 import datetime
 import pickle
+import threading
 
 import pytest
 
@@ -29,16 +30,20 @@ def test_where_ranks_part_is_told(tmp_path):
 
 
 def test_who_has_not_come_is_told(tmp_path):
-    import time
+    over = threading.Event()
 
     def member(rank):
+        dist.distributed_c10d._set_pg_timeout(SHORT)
         if rank == 0:
-            dist.all_reduce(torch.ones(1))
+            try:
+                dist.all_reduce(torch.ones(1))
+            finally:
+                over.set()
         else:
-            time.sleep(1)
+            over.wait(60)
             dist.barrier()
     with settings.set(flight_buffer=10, flight_file=str(tmp_path / "t")), pytest.raises(RuntimeError):
-        threads.run(2, member, timeout=SHORT)
+        threads.run(2, member)
     traces = flight.loaded(tmp_path, "t")
     assert "Timed out" in traces[0]["reason"] and traces[0]["entries"][-1]["state"] == "started"
     del traces[1]

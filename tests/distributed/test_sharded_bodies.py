@@ -46,4 +46,4 @@ def test_values_and_gradients(name):
             rl.testing.assert_close(found.full_tensor(), expected.detach())
             rl.testing.assert_close(x.grad.full_tensor(), whole.grad)
     with settings.set(kernels=False, store=False):
-        threads.run(2, member, timeout=datetime.timedelta(seconds=60))
+        threads.run(2, member, timeout=datetime.timedelta(minutes=10))

@@ -21,7 +21,7 @@ from rushlight.distributed.tensor.parallel import (ColwiseParallel, PrepareModul
                                                    RowwiseParallel, SequenceParallel, loss_parallel,
                                                   parallelize_module)
 
-PATIENCE = datetime.timedelta(seconds=20)
+PATIENCE = datetime.timedelta(minutes=10)
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 import datetime
 import functools
 import operator
+import threading
 
 import pytest
 
@@ -213,21 +214,22 @@ def test_who_does_not_come_is_named():
 
 
 def test_timeouts():
+    seen = threading.Event()
+
     def member(rank):
+        dist.distributed_c10d._set_pg_timeout(SECOND / 5)
         if rank == 0:
             with pytest.raises(RuntimeError, match="Timed out waiting 200ms"):
                 dist.recv(torch.empty(1), 1)
             with pytest.raises(RuntimeError, match="Timed out waiting 200ms"):
                 dist.all_reduce(torch.ones(1))
+            seen.set()
         else:
-            import time
-            time.sleep(0.6)
-    threads.run(2, member, timeout=SECOND / 5)
+            seen.wait(60)
+    threads.run(2, member)
 
 
 def test_no_thread_stays_behind():
-    import threading
-
     def member(rank):
         dist.all_reduce(torch.ones(1), async_op=True).wait()
         dist.irecv(torch.empty(1), 1 - rank)
