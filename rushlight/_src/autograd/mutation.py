@@ -12,6 +12,7 @@ from ..core.op import OPS
 from ..core.tensor import alias, empty_of
 from ..ops.slices import region, turning
 from .hooks import retained
+from .node import class_name
 from .slow_paths import full_of
 
 
@@ -73,16 +74,28 @@ def refuse_leaves(target: Tensor):
                                "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
     if target._seen < calls.UNRECORDED:
-        raise LeafWrittenError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled: what is written "
-            "would become part of a history that "
-            "the view has no part in.", "a view that was recorded, or a write under no_grad()",
-            "make the view with recording enabled, or change its detach()")
+        refuse_view(target, "is being modified inplace with grad mode enabled")
     base = target._base
     if base is not None and base._needs_grad and base._grad_node is None:
         raise LeafWrittenError("a view of a leaf Variable that requires grad is being used in an in-place operation.",
                                "a view of a result",
                                "change a view of a clone(), or do it under no_grad()")
+
+
+def refuse_view(view: Tensor, what: str):
+    """Raises LeafWrittenError for a view whose history cannot follow a write: it was made where nothing is recorded, or
+    is one of several results of an operator."""
+    if view._seen > calls.MULTIPLE:
+        raise LeafWrittenError(
+            f"A view was created in no_grad mode and {what}: what is written would become part of a history that the "
+            "view has no part in.", "a view that was recorded, or a write under no_grad()",
+            "make the view with recording enabled, or change its detach()")
+    name = "UnbindBackward0" if view._grad_node is None else class_name(view._grad_node)
+    raise LeafWrittenError(
+        f"Output {view._output} of {name} is a view and {what}. This view is the output of a function that returns "
+        "multiple views. Such functions do not allow the output views to be modified inplace.",
+        "a view that an operator made alone, or a write under no_grad()",
+        "index or narrow() the tensor instead, or change a clone()")
 
 
 RESULT = -1  # the code by which a plan saves its first result
@@ -149,13 +162,15 @@ def laid_out(value: Tensor, meta):
 
 
 def refresh(view: Tensor):
-    """The node of a view whose memory was changed through another tensor: the same region of its base."""
+    """The node of a view whose memory was changed through another tensor: the same region of its base.
+    LeafWrittenError for views whose history cannot follow."""
     base = view._base
+    if base is not None and base._needs_grad and view._seen < calls.UNRECORDED:
+        refuse_view(view, "its base or another view of its base has been modified inplace")
     if base is None or not base._needs_grad or base._grad_node is None:
         return view._grad_node
     with recording(True):
         again = region(base, view._meta, view._offset - base._offset * base.itemsize // view.itemsize)
     view._grad_node, view._output, view._needs_grad = again._grad_node, again._output, 1
-    version = counter(view).version
-    view._seen = version if view._seen >= calls.UNRECORDED else calls.UNRECORDED - 1 - version
+    view._seen = counter(view).version
     return view._grad_node

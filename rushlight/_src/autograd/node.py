@@ -169,7 +169,8 @@ def _grad_fn(self):
     """How this tensor was made, for the backward pass; None for a leaf."""
     if self._grad_node is None and (self._base is None or not calls.joins(self)):
         return None
-    return node_of(calls.edge(self))
+    node = calls.edge(self)
+    return None if node is None else node_of(node)
 
 
 @functools.cache

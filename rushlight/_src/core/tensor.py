@@ -360,7 +360,7 @@ def requires_grad(self) -> bool:
     """Whether operators on this tensor are recorded for the backward pass."""
     base = self._base
     return bool(self._needs_grad) or base is not None and (
-        calls.joins(self) or bool(base._needs_grad) and (self._storage is None or counter(self).version >= 0))
+        bool(base._needs_grad) if self._storage is None else calls.joins(self))
 
 
 def _set_requires_grad(self, value):

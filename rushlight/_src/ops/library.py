@@ -25,11 +25,11 @@ ALIASES = {  # PyTorch's other names for one operator
     "concat": "cat", "concatenate": "cat",
     "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack",
     "mvlgamma": "special.multigammaln",
-    "unsafe_split": "split", "unsafe_chunk": "chunk", "trapz": "trapezoid", "i0": "special.i0",
+    "trapz": "trapezoid", "i0": "special.i0",
     "_weight_int4pack_mm": "_weight_int4pack_mm_for_cpu", "_grouped_mm": "nn.functional.grouped_mm",
     "det": "linalg.det", "slogdet": "linalg.slogdet", "inverse": "linalg.inv", "matrix_power": "linalg.matrix_power",
     "matrix_exp": "linalg.matrix_exp", "segment_reduce": "_segment_reduce", "spmm": "mm", "dsmm": "mm",
-    "saddmm": "addmm", "unsafe_split_with_sizes": "split_with_sizes"}
+    "saddmm": "addmm"}
 FUNCTIONAL = (  # of nn.functional, at the top level too
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "conv1d", "conv2d",
     "conv3d", "conv_transpose1d",

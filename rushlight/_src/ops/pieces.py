@@ -6,8 +6,9 @@ from ..core.dtypes import int64
 from ..core.errors import JoinError, OutOfMemoryError
 from ..core.kinds import P
 from ..core.meta import broadcast
+from ..core.native import calls, mine
 from ..core.op import op, sample
-from ..core.tensor import Tensor, wrapped
+from ..core.tensor import Tensor, count_apart, wrapped
 from .promotion import promoted
 from .shape import expand
 from .slices import bounds, narrow, select
@@ -94,6 +95,15 @@ def stack(tensors, dim=0):
 
 
 # --- several results: composed of the views above ---------------------------------------------------------------------
+def multiple(views) -> tuple:
+    """The views that one operator returns: tensors in memory note that they are several."""
+    if mine.grad:
+        for view in views:
+            if view._storage is not None:
+                calls.note_multiple(view)
+    return tuple(views)
+
+
 @op(composite=True, aliases={"tensor": "input", "split_size": "split_size_or_sections",
                              "split_sizes": "split_size_or_sections"})
 def split(input, split_size_or_sections, dim=0):
@@ -117,7 +127,7 @@ def split(input, split_size_or_sections, dim=0):
     for size in sizes:
         out.append(narrow(input, at, start, size))
         start += size
-    return tuple(out)
+    return multiple(out)
 
 
 @op(composite=True)
@@ -202,11 +212,28 @@ def unbind(input, dim=0):
     """The slices along a dimension, as a tuple."""
     if not input.dim():
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return tuple(select(input, dim, k) for k in range(input.size(dim)))
+    return multiple([select(input, dim, k) for k in range(input.size(dim))])
 
 
 for _name, _function in {"unbind": unbind, "split": split, "split_with_sizes": split_with_sizes}.items():
     copies_of(_name, _function)
+
+
+def unsafe(name, function):
+    def body(input, *args, **kwargs):
+        parts = function(input, *args, **kwargs)
+        for part in () if mine.inference else parts:
+            if part._storage is not None and part._base is not None:
+                part._base, part._seen = None, 0
+                count_apart(part, 0)
+        return parts
+    body.__name__ = f"unsafe_{name}"
+    body.__doc__ = f"{name}, whose results count as no views: whoever writes one reads neither input nor others again."
+    return op(body, composite=True)
+
+
+for _name, _function in {"chunk": chunk, "split": split, "split_with_sizes": split_with_sizes}.items():
+    unsafe(_name, _function)
 
 
 @op(composite=True, method=False)

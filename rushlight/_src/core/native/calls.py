@@ -12,6 +12,7 @@ ROOM = 96  # values of one call: inputs, results, temporaries, random position, 
 MOST = 48  # values the arguments may give to such a call; those with more take ``call_many``
 WIDEST = 16384  # values of a call that the stack holds
 UNRECORDED = -2  # see ``made_at``
+MULTIPLE = -(1 << 40)  # likewise, and ``note_multiple``
 TRUE, FALSE = (bool, True), (bool, False)  # in keys
 WORD = 60  # tensors of which one integer tells which want gradients
 
@@ -316,12 +317,9 @@ def static_items(items: object) -> object:
 
 @native
 def joins(view: Tensor) -> bool:
-    """Whether a view without history gains one, since its base was changed in place and has one now."""
-    base = cast(Tensor, view._base)
-    if base._needs_grad == 0 or seen_at(view) == counter(view).version:
-        return False
-    state.refresh(view)
-    return view._needs_grad != 0
+    """Whether operators on a view without history are recorded: its base wants a gradient, perhaps since it was changed
+    in place, and ``edge`` asks for the history that the view has now."""
+    return cast(Tensor, view._base)._needs_grad != 0 and counter(view).version >= 0
 
 
 @native
@@ -405,16 +403,30 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
 @native
 def made_at(target: Tensor) -> i64:
     """What a view of a tensor notes of when it was made: the version of the memory, which ``seen_at`` gives back; below
-    UNRECORDED where nothing is recorded, or was when the tensor was made."""
+    UNRECORDED where nothing is recorded, or was when the tensor was made; below MULTIPLE for a view of one of several
+    results."""
     version = counter(target).version
-    return UNRECORDED - 1 - version if mine.grad == 0 or target._seen < UNRECORDED else version
+    if mine.grad == 0 or (target._seen < UNRECORDED and target._seen > MULTIPLE):
+        return UNRECORDED - 1 - version
+    return version if target._seen >= UNRECORDED else MULTIPLE - version
 
 
 @native
 def seen_at(view: Tensor) -> i64:
     """The version of its memory at which a view has the history it has."""
     seen = view._seen
-    return seen if seen >= UNRECORDED else UNRECORDED - 1 - seen
+    if seen >= UNRECORDED:
+        return seen
+    return UNRECORDED - 1 - seen if seen > MULTIPLE else MULTIPLE - seen
+
+
+@native
+def note_multiple(view: Tensor) -> None:
+    """Notes that a view is one of several results of an operator: its node has the others, too, so no write may give
+    it another one."""
+    version = counter(view).version
+    if view._base is not None and version >= 0 and view._seen >= UNRECORDED:
+        view._seen = MULTIPLE - version
 
 
 @native
@@ -699,9 +711,10 @@ def seek(seed: i64, position: i64) -> None:
 @native
 def edge(tensor: Tensor) -> object:
     """The node that a gradient of this tensor goes to; None if it wants none."""
-    if tensor._grad_node is not None:
-        if tensor._base is not None and seen_at(tensor) != counter(tensor).version:
+    if tensor._base is not None and (tensor._grad_node is not None or joins(tensor)):
+        if seen_at(tensor) != counter(tensor).version:
             return state.refresh(tensor)
+    if tensor._grad_node is not None:
         return tensor._grad_node
     if tensor._needs_grad == 0:
         return None
