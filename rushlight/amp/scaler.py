@@ -36,6 +36,8 @@ class GradScaler:
     tensor(8.)
     """
 
+    halves = False  # whether gradients of float16 may be unscaled
+
     def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000,
                  enabled=True):
         if enabled and not is_autocast_available(device):
@@ -89,7 +91,7 @@ class GradScaler:
             for group in optimizer.param_groups:
                 for p in group["params"]:
                     if p.grad is not None:
-                        if p.grad.dtype is float16:
+                        if p.grad.dtype is float16 and not self.halves:
                             raise ValueError("Attempting to unscale FP16 gradients.")
                         flags.append(p.grad.mul_(inverse).isfinite().all())
         self._found[id(optimizer)] = bool(flags) and not OPS["stack"](flags).all()  # one number to wait for

@@ -1,6 +1,7 @@
 """Optimizers whose states are split over processes (docs/sharding.md)."""
 from ..._src.core.later import later
 
-__all__ = ["ZeroRedundancyOptimizer"]
+__all__ = ["PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
 
-__getattr__ = later(__name__, {"zero_redundancy_optimizer": ("ZeroRedundancyOptimizer",)})
+__getattr__ = later(__name__, {"zero_redundancy_optimizer": ("ZeroRedundancyOptimizer",),
+                               ".averaging": ("PostLocalSGDOptimizer",)})
