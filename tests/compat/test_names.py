@@ -50,10 +50,9 @@ def test_what_is_only_a_name_says_so_when_used():
 
 
 def test_names_of_several_processes_and_of_quantization():
-    import rushlight.ao.quantization.quantize_fx as quantize_fx
     import rushlight.quantization as quantization
     from rushlight.utils.cpp_extension import load_inline
-    for use in (quantize_fx.prepare_qat_fx, quantization.QuantStub, load_inline):
+    for use in (quantization.QuantStub, load_inline):
         with pytest.raises(NotImplementedError, match="only as a name"):
             use()
 
