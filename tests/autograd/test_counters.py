@@ -17,7 +17,7 @@ def seen(library, make):
         return str(error)[:24]
 
 
-def written(t, times):
+def written(t, times=1):
     for _ in range(times):
         t.add_(1)
     return t
@@ -92,7 +92,61 @@ def preserved(torch):
     yield from (x, y)
 
 
-@pytest.mark.parametrize("make", [given, taken, placed, backward, stale, parameters, preserved])
+def views_before(torch):
+    """What counted with a tensor does so on where the tensor was given other memory; what counts with that does not."""
+    x, y = written(torch.zeros(4), 3), written(torch.ones(4), 2)
+    view, other, detached = x[1:], y[1:], x.detach()
+    x.data = y
+    for target in (x, view, other, y, detached, x[0:2], x.detach()):
+        written(target)
+        yield from (t._version for t in (x, view, y, other, detached))
+    x.data = torch.zeros(4)
+    for target in (x, view, x.data):
+        written(target)
+        yield from (t._version for t in (x, view, y, other, detached, target))
+
+
+def views_of_data(torch):
+    x = written(torch.zeros(4))
+    data = x.data
+    view = data[1:]
+    data.data = torch.ones(4)
+    for target in (view, data, x):
+        written(target)
+        yield from (x._version, data._version, view._version)
+
+
+def views_given(torch):
+    x = torch.zeros(4)
+    view = x[1:]
+    view.data = torch.ones(2)
+    for target in (view, x):
+        written(target)
+        yield from (x._version, view._version, view._is_view())
+    yield from (*x.tolist(), *view.tolist())
+
+
+def views_placed(torch):
+    x = torch.zeros(4)
+    view = x[1:]
+    x.set_(written(torch.ones(4), 2))
+    for target in (x, view):
+        written(target)
+        yield from (x._version, view._version)
+
+
+def stale_by_a_view(torch):
+    x = torch.zeros(4, requires_grad=True)
+    result, view = x * x, x.view(2, 2)
+    with torch.no_grad():
+        x.data = torch.ones(4)
+        view.add_(1)
+    result.sum().backward()
+    yield from x.grad.tolist()
+
+
+@pytest.mark.parametrize("make", [given, taken, placed, backward, stale, parameters, preserved, views_before,
+                                  views_of_data, views_given, views_placed, stale_by_a_view])
 def test_versions_are_those_of_pytorch(make):
     assert seen(rushlight, make) == seen(judge, make)
 

@@ -93,11 +93,23 @@ def count_apart(tensor: Tensor, version: int):
 
 
 def take_memory(tensor: Tensor, other: Tensor, writes: int = 0):
-    """Lets a tensor show the memory of another, and count on from the writes it has, and so many more."""
-    version = None if tensor._storage is None else counter(tensor).version
+    """Lets a tensor show the memory of another, and count on from the writes it has, and so many more, together with
+    its views and all that counted with it."""
+    own = None if tensor._storage is None else movable(tensor)
     show(tensor, other)
-    if version is not None:
-        count_apart(tensor, version if version < 0 else version + writes)
+    if own is not None:
+        tensor._counter = own
+        if own.version >= 0:
+            own.version += writes
+
+
+def movable(tensor: Tensor) -> Storage:
+    """What counts the writes to a tensor, and holds no memory."""
+    found = counter(tensor)
+    if found is tensor._storage:
+        found.counted = Storage()
+        found.counted.version = found.version
+    return counter(tensor)
 
 
 def resolved(tensor: Tensor) -> Tensor:

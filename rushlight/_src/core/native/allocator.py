@@ -85,6 +85,7 @@ class Storage:
     nbytes: i64
     kind: i64  # the class of a small block, or LARGE; 0 when the memory is the owner's
     version: i64  # counts the writes; below 0 for inference tensors
+    counted: object  # the storage whose version counts them instead, once one of its tensors was given other memory
     mark: i64  # the last call that looked for this storage among its arguments
     owner: object
 

@@ -99,8 +99,10 @@ class Tensor:
 @native
 def counter(tensor: Tensor) -> Storage:
     """The storage whose version counts the writes to a tensor and its views: that of its memory, but for what
-    ``.data`` gave or was given."""
+    ``.data`` gave or was given, and views made before that."""
     own = tensor._counter
+    if own is None:
+        own = tensor._storage.counted
     return tensor._storage if own is None else cast(Storage, own)
 
 
