@@ -75,7 +75,8 @@ def make_dual(tensor, tangent, *, level=None):
             "make_dual() got a tensor of a transform that began within the forward level: enter dual_level() inside "
             "of the function that is transformed")
     primal, tangent = (v.current().value if current.owns(v) else v for v in (tensor, tangent))
-    if layout_of(tangent) != layout_of(primal):  # what is written later goes into both, element by element
+    # what is written later goes into both, element by element; a tensor of a transform has memory only below it
+    if tangent._storage is not None and layout_of(tangent) != layout_of(primal):
         tangent = OPS["empty_strided"](tuple(primal.shape), primal._meta.strides, dtype=tangent.dtype).copy_(tangent)
     return Dual(current, primal, tangent)
 

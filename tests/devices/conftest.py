@@ -18,9 +18,11 @@ def fake():
     rl.utils.rename_privateuse1_backend("fake")
     rl.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     rl._register_device_module("fake", types.ModuleType("fake"))
+    before, Registry.accelerator = Registry.accelerator, None  # of another room's tests
     provider = testing.activate()
     yield provider
     Registry.leave("fake")
+    Registry.accelerator = before
     Registry.private = PRIVATE
     del rl.fake, sys.modules["rushlight.fake"]
     for owner in (Tensor, PackedSequence, UntypedStorage, TypedStorage):

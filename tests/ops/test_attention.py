@@ -130,17 +130,16 @@ def test_the_template_takes_what_it_can_and_says_what_it_cannot(caplog):
 
 
 def test_the_numpy_meaning_agrees():
-    from rushlight._src.ops.flash import attention_numpy, gradient_numpy
+    from rushlight._src.ops.flash import AttentionOperands, AttentionSpec, attention_numpy, gradient_numpy
 
     (q, k, v), _ = operands((2, 4, 9, 8), (2, 2, 11, 8), (2, 2, 11, 5))
     mask = torch.rand(2, 4, 9, 11, generator=torch.Generator().manual_seed(1)) > 0.3
     wanted = theirs(q, k, v, mask, enable_gqa=True)
     arrays = [array(x) for x in (q, k, v)]
-    how = {"mask": mask.numpy(), "blocks": None, "captured": (), "causal": False, "scale": 8 ** -0.5, "mods": None,
-           "starts": (), "seed": None, "place": None, "drop": 0.0, "longest": None}
-    out, lse = attention_numpy(*arrays, **how)
+    read, how = AttentionOperands(*arrays, mask.numpy()), vars(AttentionSpec(False, 8 ** -0.5))
+    out, lse = attention_numpy(*read, **how)
     np.testing.assert_allclose(out, array(wanted), rtol=1e-5, atol=1e-6)
-    gradients = gradient_numpy(np.ones_like(out), out, lse, *arrays, **how)
+    gradients = gradient_numpy(np.ones_like(out), out, lse, *read, **how)
     for got, expected in zip(gradients, torch.autograd.grad(wanted.sum(), (q, k, v))):
         np.testing.assert_allclose(got, expected.numpy(), rtol=1e-4, atol=1e-5)
 

@@ -43,7 +43,8 @@ class Registry:
             if known.type == kind:
                 known.forget()
         if cls.accelerator == kind:
-            cls.accelerator = next((other for other in cls.providers if other not in ("cpu", "meta")), None)
+            cls.accelerator = next((other for other, found in cls.providers.items() if other not in ("cpu", "meta")
+                                    and not isinstance(found, str)), None)
 
     @classmethod
     def of(cls, kind: str):

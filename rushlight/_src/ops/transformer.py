@@ -6,7 +6,8 @@ import math
 
 from ..core.kinds import P
 from ..core.op import OPS, op
-from .flash import sequences_of
+from . import flash
+from .flash import AttentionOperands, AttentionSpec, sequences_of
 from .matmul import linear
 from .norm import layer_norm_
 
@@ -57,8 +58,7 @@ def self_attention(projected, starts, allowed, heads, longest):
     scale = 1.0 / math.sqrt(size)
     if starts is None:
         mask = None if allowed is None else P.expand(allowed, shape=(lead[0], heads, lead[1], lead[1]))
-        out, _ = P.attention(q, k, v, mask, None, (), (), None, None, causal=False, scale=scale, mods=None, drop=0.0,
-                             longest=())
+        out, _ = flash.attend(AttentionOperands(q, k, v, mask), AttentionSpec(False, scale))
     else:
-        out = sequences_of(q, k, v, (starts, starts), None, None, causal=False, scale=scale, drop=0.0, longest=longest)
+        out = sequences_of(q, k, v, (starts, starts), None, None, AttentionSpec(False, scale, longest=longest))
     return P.reshape(P.permute(out, dims=order), shape=(*lead, width // 3))
