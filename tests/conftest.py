@@ -6,6 +6,9 @@ import importlib.util
 import os
 import re
 import sys
+import zlib
+
+import pytest
 
 # NumPy and the judge compute on one thread: threads that wait for each other took most of the time
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -21,6 +24,15 @@ def pytest_ignore_collect(collection_path):
             collection_path.read_text(encoding="utf-8")):
         return True
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of tests that go over all operators and the like, a third runs by default, always the same; the others are
+    long."""
+    for item in items:
+        if item.get_closest_marker("sampled") and zlib.crc32(item.nodeid.encode()) % 3:
+            item.add_marker("long")
 
 
 def pytest_collection_finish():

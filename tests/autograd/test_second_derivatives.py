@@ -8,6 +8,8 @@ from rushlight._src.core.op import OPS
 from tests.ops.test_samples import SAMPLED, arguments
 from tests.transforms.test_every_operator import at, caller, places
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 MOST = 60  # elements of the inputs: differences take two runs for each
 ELSEWHERE = {"log1p": "the sample leaves its domain", "special.entr": "the sample leaves its domain",
              "linalg.lstsq": "its residuals carry no gradient", "linalg.householder_product": "a backward of a library"}

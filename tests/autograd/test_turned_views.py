@@ -12,6 +12,8 @@ torch = pytest.importorskip("torch")
 import rushlight as rl  # noqa: E402
 from rushlight.utils.safetensors import load_file, save_file  # noqa: E402
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 START = (np.arange(9).reshape(3, 3) * 0.3 + 1) + 1j * np.arange(9, 0, -1).reshape(3, 3) * 0.2
 VIEWS = {
     "conj": lambda t, x: x.conj(), "conj.t": lambda t, x: x.conj().t(), "mH": lambda t, x: x.mH,

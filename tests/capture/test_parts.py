@@ -1,5 +1,6 @@
 """The machine's parts: each says which others it uses, and what it answers for."""
 import ast
+import functools
 import inspect
 import textwrap
 
@@ -25,6 +26,7 @@ def attributes_of(cls, receiver) -> dict:
     return found
 
 
+@functools.cache
 def given_by(cls) -> set:
     """What objects of a class have: methods, and attributes that its methods set."""
     targets = {node.attr for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls))))

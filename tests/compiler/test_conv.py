@@ -13,6 +13,8 @@ from rushlight._src.devices.cpu.templates.conv import (  # noqa: E402
 
 from .contractions import Runner, bias_epilogue  # noqa: E402
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 # batch, in, out, size, kernel, stride, pad, dilation, groups
 CASES = {
     "3x3": (2, 3, 5, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), 1),
@@ -123,6 +125,6 @@ def test_refusals():
 @pytest.mark.parametrize("cpu", ["generic", "avx2", "amx-model"])
 def test_other_cpus(cpu):
     chosen = "bfloat16" if cpu == "amx-model" else "float32 or bfloat16"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", f"({chosen}) and not other_cpus"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", __file__, "-k", f"({chosen}) and not other_cpus"]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -13,6 +13,8 @@ from rushlight._src.devices.cpu.templates.sequence import SUBTRACTED
 
 from .contractions import Runner, bias_epilogue
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13, "float16": 2e-3, "int32": 0, "int64": 0, "int8": 0, "uint8": 0}
 SHAPES = [(4, 3, 5), (1, 1, 1), (14, 32, 16), (17, 33, 19), (100, 65, 70), (3, 200, 1000), (500, 100, 33),
           (1000, 40, 600),
@@ -290,6 +292,6 @@ def test_refusals():
 def test_other_cpus(cpu):
     chosen = ("test_bfloat or bytes or few_rows or behind" if cpu == "amx-model"
               else "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches or bytes")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", chosen]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", __file__, "-k", chosen]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -209,7 +209,7 @@ def test_bytes_are_requantised_where_they_are_stored(caplog):
 @pytest.mark.parametrize("cpu", ["generic", "avx2", "amx-model"])
 def test_other_cpus(cpu):
     some = "strided or stem or grouped or bytes or neighbours or lanes or networks or padding or alone"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k",
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", __file__, "-k",
                f"({some}) and not other_cpus and not float32"]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

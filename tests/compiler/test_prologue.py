@@ -11,6 +11,8 @@ from rushlight.nn import functional as F
 
 from ..whole import whole
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 
 @pytest.fixture(autouse=True)
 def small_operands(monkeypatch):

@@ -8,6 +8,8 @@ from rushlight._src.core.op import OPS
 
 from ..ops.test_samples import SAMPLED, arguments, build, energy, flat
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 
 def called(name, index, where):
     """(results and gradients as arrays, the devices they lie on) of an operator's sample."""

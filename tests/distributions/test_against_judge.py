@@ -7,6 +7,8 @@ import torch
 import rushlight
 from .cases import CASES, make
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 
 # the judge computes these partly in float32
 TOLERANCE = {"VonMises": 1e-6, "GeneralizedPareto": 1e-5, "Multinomial": 1e-6}

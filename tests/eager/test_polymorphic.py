@@ -93,6 +93,7 @@ def enlarged(value):
     return list(map(enlarged, value)) if isinstance(value, list) else value
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name,index", SAMPLED, ids=IDS)
 def test_results_and_gradients_are_those_of_single_sizes(name, index, forget, forced):
     sample = OPS[name].traits["samples"][index]

@@ -10,6 +10,8 @@ from rushlight.nn import functional as F
 
 from ..whole import whole
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 SIZE = 6
 
 

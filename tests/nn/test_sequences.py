@@ -6,6 +6,8 @@ import torch
 
 import rushlight
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 RNG = np.random.default_rng(11)
 
 

@@ -16,6 +16,8 @@ from rushlight import func  # noqa: E402
 
 from .database import Entry, by_meaning, draw, function, title  # noqa: E402, F401
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 STEP = 1e-6
 RANDOM = {"normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric", "log_normal", "uniform",
           "rand_like", "randn_like", "svd_lowrank", "pca_lowrank",

@@ -16,6 +16,8 @@ import rushlight as rl  # noqa: E402
 from .database import Entry, by_meaning, function, tensors, title  # noqa: E402, F401
 from .test_database import NOT_HERE, OTHERWISE, RANDOM  # noqa: E402
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 BY_PLACE = {**NOT_HERE, "as_strided_scatter": "its input is row-major", "view": "it refuses gaps",
             "view_as": "it refuses gaps", "view_copy": "it refuses gaps",
             "view_as_complex": "it refuses gaps"}

@@ -9,6 +9,8 @@ import rushlight as rl  # noqa: E402
 from rushlight._src.core.op import OPS  # noqa: E402
 from tests.ops.test_samples import SAMPLED, arguments, build, flat, theirs  # noqa: E402
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 IDS = [f"{n}-{k}" for n, k in SAMPLED]
 FIRST = [(n, k) for n, k in SAMPLED if k == 0]
 BY_PLACE = {"as_strided": "it sees memory, not elements", "view": "it refuses gaps"}

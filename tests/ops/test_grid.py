@@ -8,6 +8,8 @@ import rushlight  # noqa: E402
 
 from .judge import arrays, same  # noqa: E402
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 
 @pytest.mark.parametrize("align", [True, False])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])

@@ -6,6 +6,8 @@ import pytest
 import rushlight
 from rushlight import linalg
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 SHAPES = [(1, 1), (2, 3, 3), (7, 8, 8), (0, 4, 4), (17, 17), (2, 1, 33, 33), (65, 65), (2, 130, 130), (200, 200)]
 OBLONG = [(5, 3), (3, 5), (2, 40, 4), (2, 4, 40), (33, 70), (100, 70), (70, 130), (2, 0, 3), (150, 17)]
 DTYPES = [np.float32, np.float64]

@@ -168,6 +168,7 @@ for sizes in ((1, 80, 64, 32), (6, 144, 128, 64), (18, 64, 288, 32)):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", ["generic", "avx2", "avx512", "amx-model"])
 def test_on_lesser_processors(level):
     root = pathlib.Path(__file__).parents[2]

@@ -8,6 +8,8 @@ from rushlight._src.ops.scalar.arrays import meaning
 from ..compiler.programs import compute
 
 mp = pytest.importorskip("mpmath")
+
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
 rng = np.random.default_rng(0)
 
 

@@ -18,6 +18,8 @@ import rushlight as rl  # noqa: E402
 from .database import by_meaning, elements, function, ours, title  # noqa: E402, F401
 from .test_database import RANDOM  # noqa: E402
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 MOST, LOOKED_AT = 120, 2  # elements of a sample; samples of an entry, spread over all that it has
 UNDRAWN = RANDOM | {"randint_like", "randn", "rand", "dropout"}
 REFUSED = {"view_as_real"}  # whose numbers are not in memory

@@ -8,6 +8,8 @@ from rushlight import func
 from rushlight._src.core.op import OPS
 from tests.ops.test_samples import SAMPLED, arguments, flat
 
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
 BATCH = 3
 NOT_MAPPED = {}  # operator: why
 POSITIVE = {"special.entr"}  # elsewhere its derivative is not a number

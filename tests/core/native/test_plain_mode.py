@@ -5,9 +5,12 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 TESTS = pathlib.Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 def test_the_suite_passes_uncompiled():
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS / "autograd",
                TESTS / "core" / "test_tensor.py", TESTS / "core" / "native" / "test_views.py",
