@@ -111,7 +111,8 @@ def test_processes_share_the_cache(folder):
                "assert call(jit.build('shared', lambda: adding(3), ['add']), 1) == 4")
     workers = [subprocess.Popen([sys.executable, "-c", program], env=os.environ, cwd=os.getcwd()) for _ in range(3)]
     assert [worker.wait() for worker in workers] == [0, 0, 0]
-    assert 1 <= len(entries(folder / "object")) <= 2  # this one, and the thread pool where importing the package builds it
+    # this one, and the thread pool where importing the package builds it
+    assert 1 <= len(entries(folder / "object")) <= 2
 
 
 def test_unknown_cpu_setting_is_refused():
