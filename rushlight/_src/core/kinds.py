@@ -125,7 +125,8 @@ class Elementwise(Kind):
     """out[i] = scalar(x[i], y[i], ...), with broadcasting.
 
     Traits: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, NotImplemented:
-    one that nobody has written, which raises where it is wanted, a Python 1 or -1 for plus or minus identity);
+    one that nobody has written, which raises where it is wanted, a Python 1 or -1 for plus or minus identity, a Python 0
+    for what is constant wherever it is smooth: zeros, also where an argument is infinite or NaN);
     ``result`` the dtype where it is not that of the arguments; ``passes`` whether out[i] is x[i], in another dtype at
     most.  In kernels it is the scalar operation of the same name.
     """
@@ -155,7 +156,9 @@ class Elementwise(Kind):
 
 
 def scale(g, partial):
-    """g * partial, conjugated where complex; ±1 cost nothing or a negation."""
+    """g * partial, conjugated where complex; ±1 cost nothing or a negation, and 0 reads nothing."""
+    if type(partial) is int and partial == 0:
+        return P.full(shape=tuple(g.shape), value=0, dtype=g.dtype)
     if type(partial) is int and partial in (1, -1):
         return g if partial == 1 else P.neg(g)
     if is_tensor(partial) and partial.dtype.is_complex:
