@@ -80,6 +80,15 @@ def test_threads_and_settings_lead_to_other_entries(tmp_path):
     assert int(run(program, tmp_path, RUSHLIGHT_NUM_THREADS="1")[1]) == 0
 
 
+def test_plans_from_disk_need_no_templates(tmp_path):
+    program = """
+        import sys, rushlight as torch
+        torch.nn.Linear(3, 3)(torch.ones(2, 3)).sum().backward()
+        print("rushlight._src.devices.cpu.claims" in sys.modules)
+    """
+    assert [run(program, tmp_path) for _ in range(2)] == [["True"], ["False"]]
+
+
 def test_changed_source_is_computed_anew(tmp_path):
     program = "import rushlight as torch; f = torch.compile(lambda x: {body}); print(f(torch.full((3,), 2.0)).sum().item())"
     assert run(program.format(body="x * x + 1"), tmp_path) == ["15.0"]

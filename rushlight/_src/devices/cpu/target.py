@@ -1,17 +1,16 @@
-"""The processor as the compiler's target: kernels by LLVM, templates, and programs as arrays of integers."""
+"""The processor as the compiler's target: kernels by LLVM, templates, and programs as arrays of integers.
+
+Templates are imported when a program is first planned: those that come from disk need none.
+"""
 from __future__ import annotations
 
 import ctypes
 
 from . import provider
-from .claims import CLAIMS
 from .code import Code
 from ...compiler.launch import HEAD, Launch, Table, encode, starts
 from ...compiler.reference import address_of, callback
 from ...compiler.target import Target
-from .templates.contraction import NO_EPILOGUE
-from .templates.pixels_plan import pays
-from .templates.expression import expression_epilogue, expression_prologue
 from ...compiler.tile import arrange, split
 from .llvm import jit, pool
 from .llvm.features import host
@@ -34,16 +33,21 @@ class Processor(Target):
         jit.settle()
 
     def pays_with_channels_last(self, dtype, channels, outputs, groups):
+        from .templates.pixels_plan import pays
         return pays(dtype, channels, outputs, groups)
 
     def claim(self, node):
+        from .claims import CLAIMS
         found = CLAIMS.get(node.op)
         return found if found is not None and found.suits(node) else None
 
     def epilogue(self, value, operands, out, further, sums):
+        from .templates.contraction import NO_EPILOGUE
+        from .templates.expression import expression_epilogue
         return NO_EPILOGUE if value is None else expression_epilogue(value, operands, out, further, sums)
 
     def prologue(self, value, leaves):
+        from .templates.expression import expression_prologue
         return expression_prologue(value, leaves)
 
     def fallback(self, graph, inputs, outputs):
