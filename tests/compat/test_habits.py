@@ -94,6 +94,6 @@ def test_numbers_of_numpy_make_no_plan_each():
 
 def test_what_quantizes_and_is_not_built_says_so():
     with pytest.raises(NotImplementedError, match="error 1003"):
-        rushlight.ao.quantization.prepare(rushlight.nn.Linear(2, 2))
+        rushlight.ao.quantization.quantize_fx.convert_to_reference_fx(rushlight.nn.Linear(2, 2))
     with pytest.raises(NotImplementedError, match="only as a name"):
         rushlight.zeros(2, dtype=rushlight.qint8)

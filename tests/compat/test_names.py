@@ -52,7 +52,7 @@ def test_what_is_only_a_name_says_so_when_used():
 def test_names_of_several_processes_and_of_quantization():
     import rushlight.quantization as quantization
     from rushlight.utils.cpp_extension import load_inline
-    for use in (quantization.QuantStub, load_inline):
+    for use in (quantization.prepare_jit, load_inline):
         with pytest.raises(NotImplementedError, match="only as a name"):
             use()
 

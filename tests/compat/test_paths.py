@@ -94,15 +94,16 @@ def test_one_object_has_many_paths():
 def test_names_that_refuse_are_classes_and_functions():
     """They can be subclassed, asked by ``isinstance``, stand in annotations and travel by name; what uses them is
     refused with a number."""
-    from rushlight.ao.quantization import QConfig, QuantStub, prepare
+    from rushlight.ao.nn.quantizable import LSTM
+    from rushlight.ao.quantization import QConfig, prepare_jit
 
-    class Mine(QuantStub):
+    class Mine(LSTM):
         def __init__(self, other: QConfig, more=1):
             super().__init__()
 
-    assert issubclass(Mine, QuantStub) and not isinstance(3, QuantStub)
+    assert issubclass(Mine, LSTM) and not isinstance(3, LSTM)
     assert list(inspect.signature(Mine.__init__).parameters) == ["self", "other", "more"]
-    for use in (lambda: QuantStub(), lambda: Mine(None), lambda: prepare(rushlight.nn.Linear(2, 2))):
+    for use in (lambda: LSTM(2, 2), lambda: Mine(None), lambda: prepare_jit(rushlight.nn.Linear(2, 2), {})):
         with pytest.raises(NotImplementedError, match="error 1003"):
             use()
     assert issubclass(rushlight.nn.parallel.distributed.DistributedDataParallel, object)

@@ -16,8 +16,9 @@ REASONS = {  # the beginning of a path -> what its names refuse with, and why; t
                      "testing._internal.common_quantized", "quantize_per_tensor", "quantize_per_channel",
                      "quantize_per_tensor_dynamic", "empty_quantized", "dequantize", "qscheme"),
                     (QuantizedError,
-                     "of quantization there are quantized tensors, torch.ops.quantized, observers, prepare_fx, prepare_qat_fx and "
-                     "convert_fx of ao.quantization.quantize_fx")),
+                     "of quantization there are quantized tensors, torch.ops.quantized, observers, prepare_fx, "
+                     "prepare_qat_fx and convert_fx of ao.quantization.quantize_fx, and prepare, prepare_qat and "
+                     "convert of ao.quantization")),
     **dict.fromkeys(("distributed", "nn.parallel.distributed", "testing._internal.common_distributed",
                      "_C._distributed_c10d"),
                     (OneProcessError,

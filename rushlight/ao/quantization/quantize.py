@@ -1,56 +1,41 @@
-"""Quantization module by module: linear layers that quantize their inputs as they come."""
+"""Quantization module by module: what is called in turn."""
 from __future__ import annotations
 
 import copy
 
-from ..._src.core.errors import QuantizedError
 from ..._src.core.later import later
-from ..._src.core.quantized import qint8
-from ...nn import GRU, GRUCell, LSTM, Linear, LSTMCell, RNNCell
-from ..nn.quantized.dynamic.modules import linear
-from .qconfig import QConfig, default_dynamic_qconfig
 
-__getattr__ = later(__name__)
-RECURRENT = LSTM, GRU, LSTMCell, GRUCell, RNNCell
-
-
-def wanted(qconfig_spec) -> dict:
-    """{path or class: QConfig} of what is to be quantized."""
-    if qconfig_spec is None:
-        return dict.fromkeys((Linear, *RECURRENT), default_dynamic_qconfig)
-    if isinstance(qconfig_spec, dict):
-        return {key: one or default_dynamic_qconfig for key, one in qconfig_spec.items()}
-    return dict.fromkeys(qconfig_spec, default_dynamic_qconfig)
+__getattr__ = later(__name__, {
+    ".dynamic": ("quantize_dynamic",),
+    ".eager": ("add_quant_dequant", "convert", "prepare", "prepare_qat", "propagate_qconfig_", "swap_module"),
+    ".quantization_mappings": ("get_default_qat_module_mappings", "get_default_qconfig_propagation_list",
+                               "get_default_static_quant_module_mappings")})
 
 
-def quantize_dynamic(model, qconfig_spec=None, dtype=qint8, mapping=None, inplace=False):
-    """A copy of a model (or itself, ``inplace``) whose linear layers have qint8 weights and quantize their inputs by
-    the extremes of these.
+def quantize(model, run_fn, run_args, mapping=None, inplace=False):
+    """A copy of a model (or itself, ``inplace``) that computes with whole numbers: it is prepared, ``run_fn(model,
+    *run_args)`` shows it data, and it is converted.
 
-    ``qconfig_spec``: paths and classes of modules, or a dict from them to QConfigs; default: all.  QuantizedError for
-      other dtypes than qint8 and for recurrent layers.
+    The model's parts have a ``qconfig``; a QuantStub and a DeQuantStub stand where whole numbers begin and end.
 
     >>> import rushlight as torch
-    >>> torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(4, 2)))(torch.ones(1, 4)).shape
-    torch.Size([1, 2])
+    >>> model = torch.ao.quantization.QuantWrapper(torch.nn.Linear(4, 2))
+    >>> model.qconfig = torch.ao.quantization.get_default_qconfig("x86")
+    >>> x = torch.linspace(-1, 1, 8).reshape(2, 4)
+    >>> torch.ao.quantization.quantize(model, lambda model: model(x), ())(x).shape
+    torch.Size([2, 2])
     """
-    if dtype is not qint8 or mapping is not None:
-        raise QuantizedError(
-            f"quantize_dynamic makes weights of torch.qint8 alone, by its own mapping; got dtype={dtype} and "
-            f"mapping={mapping}")
-    spec, model = wanted(qconfig_spec), model if inplace else copy.deepcopy(model)
-    return replaced(model, "", spec, spec.get(""))
+    from .eager import convert, prepare
+    model = (model if inplace else copy.deepcopy(model)).eval()
+    prepare(model, inplace=True)
+    run_fn(model, *run_args)
+    return convert(model, mapping, inplace=True)
 
 
-def replaced(module, path, spec, inherited: QConfig | None):
-    """A module with its parts as ``spec`` wants them; a QConfig holds for what lies below, too."""
-    chosen = spec.get(path, spec.get(type(module), inherited)) if path else spec.get(type(module), inherited)
-    if chosen is not None and type(module) is Linear:
-        return linear.Linear.of(module, chosen.weight(), 1.0, 0)
-    if chosen is not None and type(module) in RECURRENT:
-        raise QuantizedError(
-            f"{type(module).__name__} has no quantized form here: name the modules that are to be quantized, as in "
-            f"quantize_dynamic(model, {{nn.Linear}})")
-    for name, child in module.named_children():
-        setattr(module, name, replaced(child, f"{path}.{name}" if path else name, spec, chosen))
-    return module
+def quantize_qat(model, run_fn, run_args, inplace=False):
+    """As ``quantize``, for a model in training mode which ``run_fn`` trains."""
+    from .eager import convert, prepare_qat
+    model = (model if inplace else copy.deepcopy(model)).train()
+    prepare_qat(model, inplace=True)
+    run_fn(model, *run_args)
+    return convert(model, inplace=True)

@@ -13,33 +13,22 @@ from ..._src.core.quantized import quint8
 from ...fx import GraphModule
 from ...fx._symbolic_trace import Tracer
 from ..nn.intrinsic.modules import fused as floats
-from ..nn.intrinsic.qat.modules import conv_fused, linear_fused
-from ..nn.intrinsic.qat.modules import linear_relu as qat_relu
-from ..nn.intrinsic.quantized.modules import conv_relu, linear_relu
-from ..nn.qat.modules import conv as qat_conv
-from ..nn.qat.modules import linear as qat_linear
-from ..nn.quantized.modules import conv, linear, normalization
-from ..nn.qat.modules.rounded import Rounded
+from ..nn.quantized.modules import normalization
+from ..nn.quantized.modules.utils import layer_of
 from .fx.fuse import fuse, put
 from .fx.kinds import BINARY, FIXED, NORM, SCALAR, SHARED, WEIGHTED, is_relu, kind_of, subject, table
 from .observer import ReuseInputObserver, _is_activation_post_process
 from .qconfig_mapping import QConfigMapping
+from .quantization_mappings import LAYERS, QAT
 
 __getattr__ = later(__name__)
-LEARNERS = {one._FLOAT_MODULE: one for one in (
-    *(getattr(conv_fused, f"{name}{rank}d") for name in ("ConvBn", "ConvBnReLU", "ConvReLU") for rank in (1, 2, 3)),
-    linear_fused.LinearBn1d, qat_relu.LinearReLU, qat_linear.Linear, qat_conv.Conv1d, qat_conv.Conv2d, qat_conv.Conv3d)}
 POST = "activation_post_process_"
-QUANTIZED = {"Conv1d": conv.Conv1d, "Conv2d": conv.Conv2d, "Conv3d": conv.Conv3d, "Linear": linear.Linear,
-             "ConvReLU1d": conv_relu.ConvReLU1d,
-             "ConvReLU2d": conv_relu.ConvReLU2d, "ConvReLU3d": conv_relu.ConvReLU3d,
-             "LinearReLU": linear_relu.LinearReLU}
 
 
 def learner(module, qconfig):
     """A float layer as that which learns with rounded weights."""
     module.qconfig = qconfig
-    return LEARNERS[type(module)].from_float(module)
+    return QAT[type(module)].from_float(module)
 
 
 class QuantizationTracer(Tracer):
@@ -318,11 +307,8 @@ class Conversion:
     def layer(self, node, qconfig):
         """A layer with a weight as its quantized form."""
         module = self.modules[node.target]
-        observer = qconfig.weight()
-        if isinstance(module, Rounded):
-            module, observer = module.to_float(), module.weight_fake_quant
-        inner = module[0] if isinstance(module, floats._FusedModule) else module
-        made = QUANTIZED[type(module).__name__].of(inner, observer, *self.output(node))
+        module.qconfig = qconfig
+        made = LAYERS[type(module)].of(*layer_of(module), *self.output(node))
         put(self.model, node.target, made)
 
     def pair(self, node, last):

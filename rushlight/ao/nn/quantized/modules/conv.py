@@ -5,7 +5,7 @@ from ....._src.core.later import facade, later
 from ....._src.ops.conv import spread
 from ....._src.ops.quantized_library import LIBRARY
 from .....nn import functional as F
-from .utils import WeightedQuantizedModule, empty_weight, quantized_weight
+from .utils import WeightedQuantizedModule, empty_weight, layer_of, quantized_weight
 
 __getattr__ = later(__name__)
 
@@ -71,10 +71,7 @@ class _ConvNd(WeightedQuantizedModule):
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
         """From a float layer that has a ``qconfig`` and the observer of its results, ``activation_post_process``."""
-        layer = mod[0] if hasattr(mod, "__getitem__") else mod
-        after = mod.activation_post_process
-        return cls.of(layer, layer.qconfig.weight() if getattr(layer, "qconfig", None) else mod.qconfig.weight(),
-                      *after.calculate_qparams())
+        return cls.of(*layer_of(mod), *mod.activation_post_process.calculate_qparams())
 
     @classmethod
     def of(cls, layer, observer, scale, zero_point):

@@ -5,7 +5,7 @@ from ....._src.core.later import facade, later
 from ....._src.core.quantized import qint8
 from ....._src.ops.quantized_library import LIBRARY
 from .....nn import Module
-from .utils import WeightedQuantizedModule, empty_weight, quantized_weight
+from .utils import WeightedQuantizedModule, empty_weight, layer_of, quantized_weight
 
 __getattr__ = later(__name__)
 
@@ -45,6 +45,7 @@ class LinearPackedParams(Module):
 class Linear(WeightedQuantizedModule):
     """A linear layer by a qint8 weight: quantized [*, k] -> quantized [*, n]."""
 
+    _version = 3
     compute = staticmethod(LIBRARY["linear"])
 
     def __init__(self, in_features, out_features, bias_=True, dtype=qint8):
@@ -84,8 +85,7 @@ class Linear(WeightedQuantizedModule):
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
         """From a float layer that has a ``qconfig`` and the observer of its results, ``activation_post_process``."""
-        layer = mod[0] if hasattr(mod, "__getitem__") else mod
-        return cls.of(layer, mod.qconfig.weight(), *mod.activation_post_process.calculate_qparams())
+        return cls.of(*layer_of(mod), *mod.activation_post_process.calculate_qparams())
 
     @classmethod
     def of(cls, layer, observer, scale, zero_point):

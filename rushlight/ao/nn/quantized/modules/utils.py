@@ -6,8 +6,15 @@ from ....._src.core.later import facade, later
 from ....._src.core.quantized import qint8
 from .....nn import Module
 from ....quantization import observer as observers
+from ...intrinsic.modules.fused import _FusedModule
+from ...qat.modules.rounded import Rounded
 
 __getattr__ = later(__name__)
+
+
+def quantized_name(module):
+    """How a module is printed."""
+    return f"Quantized{type(module).__name__}"
 
 
 class WeightedQuantizedModule(Module):
@@ -28,8 +35,23 @@ class WeightedQuantizedModule(Module):
     def loaded_output(self, state_dict, prefix):
         self.set_output(state_dict.pop(prefix + "scale"), state_dict.pop(prefix + "zero_point"))
 
-    def _get_name(self):
-        return f"Quantized{type(self).__name__}"
+    _get_name = quantized_name
+
+
+class Scaled:
+    """A module whose results have a scale and a zero point of their own, which are buffers."""
+
+    _get_name = quantized_name
+
+    def set_output(self, scale, zero_point):
+        torch = facade()
+        self.register_buffer("scale", torch.tensor(float(scale)))
+        self.register_buffer("zero_point", torch.tensor(int(zero_point)))
+        self.known = float(self.scale), int(zero_point)
+
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        self.known = float(self.scale), int(self.zero_point)
 
 
 def quantized_weight(weight, observer=None):
@@ -45,6 +67,14 @@ def quantized_weight(weight, observer=None):
         return torch.quantize_per_channel(weight, scale.to(torch.float64), zero_point.to(torch.int64),
                                           getattr(observer, "ch_axis", 0), qint8)
     return torch.quantize_per_tensor(weight, float(scale), int(zero_point), qint8)
+
+
+def layer_of(mod):
+    """(float layer, observer of its weight) of a module that is to be converted, fused or not, one that learns or
+    not."""
+    observer = mod.weight_fake_quant if isinstance(mod, Rounded) else mod.qconfig.weight()
+    mod = mod.to_float() if isinstance(mod, Rounded) else mod
+    return mod[0] if isinstance(mod, _FusedModule) else mod, observer
 
 
 def empty_weight(*shape):

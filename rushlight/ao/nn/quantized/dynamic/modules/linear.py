@@ -13,6 +13,8 @@ __getattr__ = later(__name__)
 class Linear(Static):
     """A linear layer by a qint8 weight whose input is quantized by its own extremes: float [*, k] -> float [*, n]."""
 
+    _version = 4
+
     def __init__(self, in_features, out_features, bias_=True, dtype=qint8):
         super().__init__(in_features, out_features, bias_, dtype)
 

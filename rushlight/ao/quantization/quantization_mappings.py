@@ -1,0 +1,61 @@
+"""Which class takes the place of which when models are prepared and converted module by module."""
+from __future__ import annotations
+
+from ... import nn
+from ..._src.core.later import later
+from ...nn.modules.linear import NonDynamicallyQuantizableLinear
+from ..nn.intrinsic.modules import fused
+from ..nn.intrinsic.qat.modules import conv_fused, linear_fused
+from ..nn.intrinsic.qat.modules import linear_relu as qat_relu
+from ..nn.intrinsic.quantized.modules import bn_relu, conv_relu, linear_relu
+from ..nn.qat.modules import conv as qat_conv
+from ..nn.qat.modules import linear as qat_linear
+from ..nn.quantized.modules import (activation, batchnorm, conv, dropout, functional_modules, linear,
+                                    normalization, stubs)
+from .stubs import DeQuantStub, QuantStub
+
+__getattr__ = later(__name__)
+QAT = {one._FLOAT_MODULE: one for one in (
+    qat_conv.Conv1d, qat_conv.Conv2d, qat_conv.Conv3d, qat_linear.Linear, linear_fused.LinearBn1d, qat_relu.LinearReLU,
+    *(getattr(conv_fused, f"{name}{rank}d") for name in ("ConvBn", "ConvBnReLU", "ConvReLU") for rank in (1, 2, 3)))}
+# PyTorch leaves these float when it prepares module by module
+WITHOUT_QAT = nn.Conv1d, fused.ConvReLU1d
+FIXED = {nn.Sigmoid: activation.Sigmoid, nn.Softmax: activation.Softmax}
+
+
+# rows of a layer and its batch norm, which are for training
+KEPT = {kind for kind in QAT if "Bn" in kind.__name__}
+
+
+def quantized_layer(kind):
+    """The layer of whole numbers that a float layer, fused or not, is converted to."""
+    name = kind.__name__.replace("LinearBn1d", "Linear").replace("Bn", "")
+    return getattr(next(home for home in (conv, linear, conv_relu, linear_relu) if name in vars(home)), name)
+
+
+LAYERS = {**{kind: quantized_layer(kind) for kind in (*QAT, *QAT.values())},
+          NonDynamicallyQuantizableLinear: linear.Linear}
+STATIC = {QuantStub: stubs.Quantize, DeQuantStub: stubs.DeQuantize, nn.Dropout: dropout.Dropout,
+          nn.BatchNorm2d: batchnorm.BatchNorm2d, nn.BatchNorm3d: batchnorm.BatchNorm3d,
+          nn.LayerNorm: normalization.LayerNorm, nn.GroupNorm: normalization.GroupNorm,
+          nn.InstanceNorm1d: normalization.InstanceNorm1d, nn.InstanceNorm2d: normalization.InstanceNorm2d,
+          nn.InstanceNorm3d: normalization.InstanceNorm3d, nn.ELU: activation.ELU, nn.Hardswish: activation.Hardswish,
+          nn.LeakyReLU: activation.LeakyReLU, nn.ReLU6: activation.ReLU6, nn.PReLU: activation.PReLU,
+          fused.BNReLU2d: bn_relu.BNReLU2d, fused.BNReLU3d: bn_relu.BNReLU3d,
+          functional_modules.FloatFunctional: functional_modules.QFunctional, **LAYERS}
+
+
+def get_default_static_quant_module_mappings() -> dict:
+    """{float class: its form with whole numbers}, a new dict."""
+    return {kind: made for kind, made in STATIC.items() if kind not in KEPT}
+
+
+def get_default_qat_module_mappings() -> dict:
+    """{float class: its form that learns with rounded weights}, a new dict."""
+    return {**{kind: one for kind, one in QAT.items() if kind not in WITHOUT_QAT},
+            NonDynamicallyQuantizableLinear: qat_linear.Linear}
+
+
+def get_default_qconfig_propagation_list() -> set:
+    """Classes of modules whose results are observed."""
+    return {*STATIC, *get_default_qat_module_mappings().values()}
