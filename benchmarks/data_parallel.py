@@ -1,7 +1,7 @@
-"""Training steps of a GPT by DistributedDataParallel in processes of one machine, beside PyTorch's with gloo in the same
-run: milliseconds, and ratios below 1 where ours is faster.
+"""Training steps of a GPT by DistributedDataParallel in processes of one machine, beside PyTorch's with gloo in the
+same run: milliseconds, and ratios below 1 where ours is faster.
 
-    python -m benchmarks.data_parallel [--way eager] [--ranks 2] [--layers 6] [--width 384] [--write]
+    python -m benchmarks.data_parallel [--way eager] [--ranks 2] [--layers 6] [--heads 6] [--width 384] [--write]
 
 Each rank is a process with a model of ours and one of PyTorch's; the two take turns, step for step, with one thread a
 process.  A figure is the median over steps of what the slowest rank took, from a barrier to the end of the optimizer's
@@ -15,8 +15,8 @@ import time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from .collectives import free_port
+from .models import load
 from .results import keep, parser
-from .train import gpt
 
 LIMIT = datetime.timedelta(minutes=5)
 
@@ -24,7 +24,8 @@ LIMIT = datetime.timedelta(minutes=5)
 def stepper(library, dist, options):
     """A function that takes one step, and the parameters that it trains."""
     library.manual_seed(0)
-    model, ids, targets, _ = gpt(library, options.layers, options.width, options.context, options.batch)
+    model = load("gpt", library).GPT(65, options.context, options.layers, options.heads, options.width, 0.0)
+    ids, targets = (library.randint(65, (options.batch, options.context)) for _ in range(2))
     parallel = library.nn.parallel.DistributedDataParallel(model)
     optimizer = library.optim.AdamW(model.parameters(), lr=1e-4)
     own = library.__name__ != "torch"
@@ -78,9 +79,11 @@ def measured(options):
     processes = [context.Process(target=member, args=(rank, options, ports, results)) for rank in range(options.ranks)]
     for process in processes:
         process.start()
-    found = [results.get()[1:] for _ in processes]
     for process in processes:
         process.join()
+    if any(process.exitcode for process in processes):
+        raise SystemExit("a rank has failed")
+    found = [results.get()[1:] for _ in processes]
     return [[max(times) for times in zip(*(each[k] for each in found))] for k in range(2)]
 
 
@@ -90,6 +93,7 @@ def main():
     reader.add_argument("--ranks", type=int, default=2)
     reader.add_argument("--steps", type=int, default=9)
     reader.add_argument("--layers", type=int, default=6)
+    reader.add_argument("--heads", type=int, default=6)
     reader.add_argument("--width", type=int, default=384)
     reader.add_argument("--context", type=int, default=256)
     reader.add_argument("--batch", type=int, default=2, help="sequences of each rank")

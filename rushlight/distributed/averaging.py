@@ -87,7 +87,8 @@ class PeriodicModelAverager(ModelAverager):
     >>> import rushlight as torch
     >>> from rushlight.distributed import threads
     >>> def member(rank):
-    ...     weight, averager = torch.nn.Parameter(torch.full((1,), 2.0 * rank)), PeriodicModelAverager(2, warmup_steps=1)
+    ...     weight = torch.nn.Parameter(torch.full((1,), 2.0 * rank))
+    ...     averager = PeriodicModelAverager(2, warmup_steps=1)
     ...     weight.grad, seen = torch.zeros(1), []
     ...     for _ in range(3):
     ...         averager.average_parameters([weight])
@@ -122,7 +123,8 @@ class HierarchicalModelAverager(ModelAverager):
     >>> import rushlight as torch
     >>> from rushlight.distributed import threads
     >>> def member(rank):
-    ...     weight, averager = torch.nn.Parameter(torch.full((1,), float(rank))), HierarchicalModelAverager({1: 2, 2: 4})
+    ...     weight = torch.nn.Parameter(torch.full((1,), float(rank)))
+    ...     averager = HierarchicalModelAverager({1: 2, 2: 4})
     ...     weight.grad, averager.step = torch.zeros(1), 1
     ...     averager.average_parameters([weight])
     ...     pairs = weight.item()
@@ -214,8 +216,8 @@ class PostLocalSGDOptimizer(Optimizer):
 
 class PostLocalSGDState:
     """What ``post_localSGD_hook`` goes by: gradients are averaged over ``process_group`` in the first
-    ``start_localSGD_iter`` passes, and over ``subgroup`` (None: the processes of this machine) after that, or not at all
-    without ``post_local_gradient_allreduce``."""
+    ``start_localSGD_iter`` passes, and over ``subgroup`` (None: the processes of this machine) after that, or not at
+    all without ``post_local_gradient_allreduce``."""
 
     def __init__(self, process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce=True):
         self.process_group, self.subgroup, self.start_localSGD_iter = process_group, subgroup, start_localSGD_iter

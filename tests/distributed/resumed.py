@@ -1,8 +1,8 @@
 """Trains a small model whose parameters are split over processes, for ``test_restarts.py``: started by the launcher.
 
 ``resumed.py FOLDER STEPS EVERY FAILS HOW`` saves a checkpoint every so many steps, goes on from the last one that is
-there, and notes the loss of each step in FOLDER/losses.RANK.  At the step FAILS of the first attempt the last rank ends,
-as HOW says: "killed", "raises" or "exits".
+there, and notes the loss of each step in FOLDER/losses.RANK.  At the step FAILS of the first attempt the last rank
+ends, as HOW says: "killed", "raises" or "exits".
 """
 from __future__ import annotations
 
