@@ -15,6 +15,7 @@ from ..fx.code import PythonCode, Writer
 from ..fx.convert import module_of, recorded_module
 from ..fx.recording import Recorded
 from .._src.graph import graph as house
+from .checks import put_in, taken_out
 from .decomp_utils import CustomDecompTable
 from .dims import Hint
 from .graph_signature import ExportGraphSignature, InputKind
@@ -233,9 +234,9 @@ class ExportedProgram:
                 "program for fixed sizes")
         return self.in_primitives(given)
 
-    def traced(self, given) -> "Primitives":
-        """The program in primitives.  RuntimeError where random numbers are drawn, or where sizes that vary decide what
-        they are."""
+    def traced(self, given, module=None) -> "Primitives":
+        """The program, or a module like its own, in primitives.  RuntimeError where random numbers are drawn, or where
+        sizes that vary decide what they are."""
         trace, symbols, sizes = Recording(), {}, {}
         inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else value
                   for value, (_, _, varying) in given]
@@ -246,7 +247,7 @@ class ExportedProgram:
                     f"no input has the size {missing[0]} itself, of which others are multiples: export the program "
                     "for fixed sizes")
             try:
-                results = self.graph_module(*inputs)
+                results = (module or self.graph_module)(*inputs)
             except ValueNeeded:
                 raise RuntimeError(
                     "a program that checks or reads elements cannot be written in primitives: leave out what asserts "
@@ -267,7 +268,8 @@ class ExportedProgram:
 
     def in_primitives(self, given) -> GraphModule:
         """The program in primitives, as a module."""
-        found = self.traced(given)
+        plain, errors = taken_out(self.graph_module)
+        found = self.traced(given, plain)
         if found.sizes:
             spec = tree_flatten(tuple(range(len([r for r in found.results if isinstance(r, house.Node)]))))[1]
             recorded = Recorded(found.graph, found.graph.inputs, {}, [], 0, found.sizes, spec, {})
@@ -276,7 +278,10 @@ class ExportedProgram:
             module = module_of(found.graph)
         output = module.graph.output_node()
         made = iter(output.args[0])
-        output.args = (tuple(next(made) if isinstance(r, house.Node) else r for r in found.results),)
+        results = tuple(next(made) if isinstance(r, house.Node) else r for r in found.results)
+        count = len(results) - len(errors)
+        output.args = (results[:count],)
+        put_in(module.graph, results[count:], errors)
         module.recompile()
         return module
 
