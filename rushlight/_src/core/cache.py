@@ -53,7 +53,8 @@ def _opened(setting, base, home, user):
         return None
 
 
-def _folder():
+def current():
+    """The folder that settings name, opened; None when the cache is disabled or the folder refused."""
     setting = settings.cache
     if setting == "0":
         return None
@@ -62,7 +63,7 @@ def _folder():
 
 def directory():
     """The cache's folder as a string, or None when it is disabled or refused."""
-    folder = _folder()
+    folder = current()
     return folder and folder.path
 
 
@@ -81,7 +82,7 @@ def _passing():
 
 def seal(kind, data) -> bytes:
     """What proves that a process of this user, with this cache, had these bytes; without a cache: this process."""
-    return (_folder() or _passing()).signature(kind, data)
+    return (current() or _passing()).signature(kind, data)
 
 
 def stamp(folder):
@@ -99,14 +100,15 @@ def stamp(folder):
 touched: set = set()  # (kind, path within it) of what this process read or wrote
 
 
-def get(kind, key):
-    """The bytes stored under a kind (a folder name) and a key (any text), or None.
+def get(kind, key, folder=None):
+    """The bytes stored under a kind (a folder name) and a key (any text), or None.  ``folder``: one that was current
+    before (``current``).
 
     Example:
         >>> get("object", "a key nobody stored") is None
         True
     """
-    folder = _folder()
+    folder = folder or current()
     return folder and _read(folder, _name(kind, key))
 
 
@@ -128,7 +130,7 @@ def put(kind, key, payload):
 
     Returns whether it was stored: a disabled cache or an unwritable folder is no error.
     """
-    folder = _folder()
+    folder = current()
     return folder is not None and _write(folder, _name(kind, key), payload)
 
 
@@ -152,7 +154,7 @@ def _write(folder, name, payload):
 def carried() -> bytes:
     """Every entry that this process read or wrote, as bytes for ``unpack``; entries that are gone are left out.  They
     are not signed: who loads them says that they are trusted."""
-    folder, found = _folder(), []
+    folder, found = current(), []
     for name in sorted(map("/".join, touched)):
         try:
             payload = folder.get(name)
@@ -172,7 +174,7 @@ def unpack(data: bytes) -> list:
     anything is stored, for bytes that are something else.  Entries made under another version or on another processor
     are stored and never found.
     """
-    folder, entries = _folder(), list(_entries(data))
+    folder, entries = current(), list(_entries(data))
     for name, payload in entries:
         if folder is not None and _read(folder, name) is None:
             _write(folder, name, payload)

@@ -1,13 +1,11 @@
 """From an exported program to the shared object of a model."""
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
 
 from ..compiler.launch import encode, starts
 from ..compiler.pipeline import code_of
-from ..core import cache
 from ..core.expr import Expr, evaluate
 from ..core.meta import Meta, settled
 from ..core.native import Tensor
@@ -31,6 +29,14 @@ LEVELS = (("avx2", (7, 0), 1, 1 << 5), ("fma", (1, 0), 2, 1 << 12), ("f16c", (1,
 
 
 BESIDE = 1 << 20  # bytes of constants from which on they lie beside the shared object
+
+
+def found_object(digest) -> bytes:
+    """The object file of something that was compiled."""
+    image = digest and jit.object_of(digest)
+    if not image:
+        raise NotPackable("packages are made of what the disk cache holds, which is switched off (RUSHLIGHT_CACHE)")
+    return image
 
 
 class Model:
@@ -120,7 +126,7 @@ class Model:
         out, names = SharedObject(), {}
         for name in ("program_run",):
             digest, _ = jit.origin(pool.addresses()[name])
-            out.add_object(cache.get("object", digest))
+            out.add_object(found_object(digest))
 
         def kernel(address_of) -> str:
             return names.setdefault(address_of, f"kernel{len(names)}")
@@ -149,11 +155,7 @@ class Model:
         groups: dict = {}
         for address_of, name in names.items():
             digest, symbol = jit.origin(address_of) or (None, None)
-            image = digest and cache.get("object", digest)
-            if image is None:
-                raise NotPackable(
-                    "packages are made of what the disk cache holds, which is switched off (RUSHLIGHT_CACHE)")
-            groups.setdefault(digest, (image, {}))[1][symbol] = name
+            groups.setdefault(digest, (found_object(digest), {}))[1][symbol] = name
         for image, renamed in groups.values():
             out.add_object(image, renamed)
 

@@ -33,6 +33,7 @@ timing_log = logging.getLogger("rushlight.timing")
 _lock = guarded("machine code", threading.RLock())
 _numbers = itertools.count()
 _built = {}
+_folders = {}  # digest of a compilation: the folder of the cache where its object lies
 _loaded = {}  # digest of an object -> {name: address}
 _origins = {}  # address of a function -> (digest of its object, name)
 _engine = None
@@ -223,7 +224,14 @@ def _load(key, make_text, exports, imports, level):
     return found
 
 
+def object_of(digest):
+    """The object file of what was built here, or None: the cache is switched off, or it was removed."""
+    found = cache.get("object", digest)
+    return cache.get("object", digest, _folders.get(digest)) if found is None else found
+
+
 def _remember(digest, found, imports):
+    _folders[digest] = cache.current()
     if not imports:  # what imports mean is known to who builds
         _loaded[digest] = found
         _origins.update((address, (digest, name)) for name, address in found.items())
