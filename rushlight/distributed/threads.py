@@ -3,6 +3,7 @@ others.  For tests without processes."""
 from __future__ import annotations
 
 import datetime
+import functools
 import threading
 
 from .membership import _abort_process_group, destroy_process_group, init_process_group
@@ -52,3 +53,26 @@ def run(world_size: int, function, *args, timeout=PATIENCE, backend: str = "gloo
     if errors:
         raise errors[0]
     return results
+
+
+def spawn_threads_and_init_comms(func=None, timeout: float = 300, world_size: int = 4):
+    """Decorates a test: it runs in each of ``world_size`` threads, which form a group (``run``); ``timeout`` in
+    seconds.  The first error of a thread is raised.
+
+    >>> from rushlight import distributed as dist
+    >>> @spawn_threads_and_init_comms(world_size=2)
+    ... def test(seen):
+    ...     seen.append(dist.get_world_size())
+    >>> seen = []
+    >>> test(seen)
+    >>> seen
+    [2, 2]
+    """
+    if func is None:
+        return functools.partial(spawn_threads_and_init_comms, timeout=timeout, world_size=world_size)
+
+    @functools.wraps(func)
+    def everywhere(*args, **kwargs):
+        run(world_size, lambda rank: func(*args, **kwargs), timeout=datetime.timedelta(seconds=timeout))
+
+    return everywhere

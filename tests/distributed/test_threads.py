@@ -236,3 +236,25 @@ def test_no_thread_stays_behind():
     before = threading.active_count()
     threads.run(2, member)
     assert threading.active_count() == before
+
+
+def test_a_test_in_every_rank():
+    from rushlight.testing._internal.common_distributed import spawn_threads_and_init_comms
+
+    class Case:
+        @spawn_threads_and_init_comms(world_size=3)
+        def test(self, found):
+            x = torch.ones(1)
+            dist.all_reduce(x)
+            found.append((dist.get_rank(), x.item()))
+
+        @spawn_threads_and_init_comms
+        def fails(self):
+            if dist.get_rank() == 2:
+                raise KeyError("rank 2")
+            dist.barrier()
+    found = []
+    Case().test(found)
+    assert sorted(found) == [(0, 3.0), (1, 3.0), (2, 3.0)]
+    with pytest.raises((KeyError, RuntimeError)):
+        Case().fails()
