@@ -65,9 +65,10 @@ def rebuild_quantized(storage, offset, size, stride, parts, requires_grad=False,
                                "whole numbers, and a scheme with its scales and zero points", REMEDY)
     if kind is per_tensor_affine:
         return OPS["_with_meaning"](whole, float(parts[1]), int(parts[2]), base)
-    scales, zero_points, axis = parts[1:]
-    return OPS["_with_meanings"](whole, (tuple(scales.tolist()), tuple(zero_points.tolist()), int(axis),
-                                         kind is per_channel_affine_float_qparams), base)
+    scales, zero_points, axis = parts[1:]  # PyTorch writes fractional zero points by the name of whole ones
+    floating = kind is per_channel_affine_float_qparams or zero_points.is_floating_point()
+    return OPS["_with_meanings"](whole, (tuple(scales.tolist()), tuple(zero_points.tolist()), int(axis), floating),
+                                 base)
 
 
 def rebuild_meta(dtype, size, stride, requires_grad):

@@ -32,6 +32,15 @@ def test_dynamic_models_agree(spec):
     assert np.abs(found[0][0] - found[1][0]).max() < 0.02 and np.abs(found[0][0] - found[1][0]).mean() < 1e-3
 
 
+def test_tables_are_quantized_where_they_are_named():
+    for t in (rushlight, torch):
+        given, tables = t.ao.quantization.float_qparams_weight_only_qconfig, t.nn.Sequential(
+            t.nn.Embedding(4, 3), t.nn.EmbeddingBag(4, 3, mode="sum"))
+        found = t.ao.quantization.quantize_dynamic(tables, {t.nn.Embedding: given, t.nn.EmbeddingBag: given})
+        assert [type(m).__module__.split(".", 1)[1] for m in found] == ["ao.nn.quantized.modules.embedding_ops"] * 2
+        assert not any(m.__module__.endswith("embedding_ops") for m in t.ao.quantization.quantize_dynamic(tables))
+
+
 def test_compiled_in_one_graph():
     made = rushlight.ao.quantization.quantize_dynamic(model(rushlight).eval())
     x = rushlight.randn(7, 12)

@@ -159,11 +159,36 @@ def test_what_is_fused(kinds, qat):
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("form", ["Embedding", "rows", "offsets", "weighted", "last"])
+def test_tables(form):
+    found, indices = [], np.array([[1, 2, 9], [0, 0, 3]])
+    table = np.random.default_rng(2).standard_normal((10, 12)).astype(np.float32)
+    for t in BOTH:
+        layer = t.nn.Embedding(10, 12) if form == "Embedding" else t.nn.EmbeddingBag(
+            10, 12, mode="sum", include_last_offset=form == "last")
+        layer.weight.data = t.tensor(table)
+        model = t.nn.Sequential(layer)
+        model.qconfig = t.ao.quantization.float_qparams_weight_only_qconfig
+        model = t.ao.quantization.convert(t.ao.quantization.prepare(model))
+        given = (t.tensor(indices),) if form in ("Embedding", "rows", "weighted") else (
+            t.tensor(indices.reshape(-1)), t.tensor([0, 2, 6] if form == "last" else [0, 2]))
+        more = {"per_sample_weights": t.tensor(table[:2, :3])} if form == "weighted" else {}
+        found.append((t, model, given, more, model[0](*given, **more).numpy(), model.state_dict()))
+    (t, ours, given, more, a, mine), (u, theirs, _, _, b, other) = found
+    assert np.abs(a - b).max() < 1e-5 and names(ours) == names(theirs) and list(mine) == list(other)
+    assert (ours[0].weight().int_repr().numpy() == theirs[0].weight().int_repr().numpy()).all()
+    fresh = type(ours[0])(10, 12, **({"include_last_offset": True} if form == "last" else {}))
+    fresh.load_state_dict({k.removeprefix("0."): v for k, v in crossed(u, t, other).items()})
+    assert (fresh(*given, **more).numpy() == a).all()
+
+
 def test_what_cannot_be_done():
     eager = room(rushlight, "")
     with pytest.raises(AssertionError):
         eager.prepare_qat(rushlight.nn.Linear(2, 2).eval())
     with pytest.raises(NotImplementedError):
         eager.convert(rushlight.nn.Linear(2, 2), is_reference=True)
+    with pytest.raises(NotImplementedError):
+        rushlight.ao.nn.quantized.EmbeddingBag(3, 2, mode="mean")
     with pytest.raises(RuntimeError):
         rushlight.ao.nn.quantized.QFunctional()(rushlight.ones(2))

@@ -1,4 +1,4 @@
-"""Quantization module by module: linear layers that quantize their inputs as they come."""
+"""Quantization without data: linear layers that quantize their inputs as they come, and tables of quint8 rows."""
 from __future__ import annotations
 
 import copy
@@ -6,11 +6,13 @@ import copy
 from ..._src.core.errors import QuantizedError
 from ..._src.core.later import later
 from ..._src.core.quantized import qint8
-from ...nn import GRU, GRUCell, LSTM, Linear, LSTMCell, RNNCell
+from ...nn import GRU, GRUCell, LSTM, Embedding, EmbeddingBag, Linear, LSTMCell, RNNCell
 from ..nn.quantized.dynamic.modules import linear
+from ..nn.quantized.modules import embedding_ops
 from .qconfig import QConfig, default_dynamic_qconfig
 
 __getattr__ = later(__name__)
+TABLES = {Embedding: embedding_ops.Embedding, EmbeddingBag: embedding_ops.EmbeddingBag}
 RECURRENT = LSTM, GRU, LSTMCell, GRUCell, RNNCell
 
 
@@ -27,8 +29,10 @@ def quantize_dynamic(model, qconfig_spec=None, dtype=qint8, mapping=None, inplac
     """A copy of a model (or itself, ``inplace``) whose linear layers have qint8 weights and quantize their inputs by
     the extremes of these.
 
-    ``qconfig_spec``: paths and classes of modules, or a dict from them to QConfigs; default: all.  QuantizedError for
-      other dtypes than qint8 and for recurrent layers.
+    Embeddings that ``qconfig_spec`` names with float_qparams_weight_only_qconfig get quint8 rows.
+
+    ``qconfig_spec``: paths and classes of modules, or a dict from them to QConfigs; default: linear layers.
+      QuantizedError for other dtypes than qint8 and for recurrent layers.
 
     >>> import rushlight as torch
     >>> torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(4, 2)))(torch.ones(1, 4)).shape
@@ -47,6 +51,9 @@ def replaced(module, path, spec, inherited: QConfig | None):
     chosen = spec.get(path, spec.get(type(module), inherited)) if path else spec.get(type(module), inherited)
     if chosen is not None and type(module) is Linear:
         return linear.Linear.of(module, chosen.weight(), 1.0, 0)
+    if chosen is not None and type(module) in TABLES:
+        module.qconfig = chosen
+        return TABLES[type(module)].from_float(module)
     if chosen is not None and type(module) in RECURRENT:
         raise QuantizedError(
             f"{type(module).__name__} has no quantized form here: name the modules that are to be quantized, as in "

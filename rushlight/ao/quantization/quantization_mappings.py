@@ -10,7 +10,7 @@ from ..nn.intrinsic.qat.modules import linear_relu as qat_relu
 from ..nn.intrinsic.quantized.modules import bn_relu, conv_relu, linear_relu
 from ..nn.qat.modules import conv as qat_conv
 from ..nn.qat.modules import linear as qat_linear
-from ..nn.quantized.modules import (activation, batchnorm, conv, dropout, functional_modules, linear,
+from ..nn.quantized.modules import (activation, batchnorm, conv, dropout, embedding_ops, functional_modules, linear,
                                     normalization, stubs)
 from .stubs import DeQuantStub, QuantStub
 
@@ -42,6 +42,7 @@ STATIC = {QuantStub: stubs.Quantize, DeQuantStub: stubs.DeQuantize, nn.Dropout: 
           nn.InstanceNorm3d: normalization.InstanceNorm3d, nn.ELU: activation.ELU, nn.Hardswish: activation.Hardswish,
           nn.LeakyReLU: activation.LeakyReLU, nn.ReLU6: activation.ReLU6, nn.PReLU: activation.PReLU,
           fused.BNReLU2d: bn_relu.BNReLU2d, fused.BNReLU3d: bn_relu.BNReLU3d,
+          nn.Embedding: embedding_ops.Embedding, nn.EmbeddingBag: embedding_ops.EmbeddingBag,
           functional_modules.FloatFunctional: functional_modules.QFunctional, **LAYERS}
 
 
