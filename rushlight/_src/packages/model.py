@@ -6,7 +6,7 @@ import struct
 
 from ..compiler.launch import encode, starts
 from ..compiler.pipeline import code_of
-from ..core.expr import Expr, evaluate
+from ..core.expr import Expr
 from ..core.meta import Meta, settled
 from ..core.native import Tensor
 from ..core.tensor import address
