@@ -17,6 +17,7 @@ from ..core.narrow import as_held
 from ..graph.graph import Graph, Node, Store, map_nodes
 from ..graph.views import is_part
 from ..ops import prims  # noqa: F401 - declares the primitives named below
+from ..ops.prims.contractions import places
 
 RULES: dict = {}  # operator: its rules
 SHOWN: list = []  # (rule, before, after)
@@ -240,8 +241,8 @@ def gradient_with_channels_last(node, args, params, make):
 def fits(node: Node, g: Node, weight: Node, p) -> bool:
     """Whether the gradient has one element for each window, of sizes that are known."""
     sizes = [*node.shape, *g.shape, *weight.shape]
-    return all(type(n) is int for n in sizes) and prims.places(node.shape[2:], weight.shape[2:], p["stride"],
-                                                               p["padding"], p["dilation"]) == tuple(g.shape[2:])
+    return all(type(n) is int for n in sizes) and places(
+        node.shape[2:], weight.shape[2:], p["stride"], p["padding"], p["dilation"]) == tuple(g.shape[2:])
 
 
 LASTING = 64  # operations that are looked at, behind a convolution

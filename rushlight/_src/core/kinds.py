@@ -18,7 +18,7 @@ MOST_KNOWN = 8192  # views of one kind, beyond which what is known of them is fo
 
 
 class Primitives:
-    """Every primitive by name; filled by ``ops/prims.py``, so that rules may use primitives."""
+    """Every primitive by name; filled by ``ops/prims``, so that rules may use primitives."""
 
 
 P = Primitives()

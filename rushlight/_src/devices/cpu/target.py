@@ -5,6 +5,7 @@ Templates are imported when a program is first planned: those that come from dis
 from __future__ import annotations
 
 import ctypes
+import sys
 
 from . import provider
 from .code import Code
@@ -15,6 +16,11 @@ from ...compiler.tile import arrange, split
 from .llvm import jit, pool
 from .llvm.features import host
 from .step import NativeKernel
+
+
+def importable() -> bool:
+    """Whether templates are imported, or can be: while Python ends nothing is, and programs planned then do without."""
+    return sys.meta_path is not None or f"{__package__}.claims" in sys.modules
 
 
 class Processor(Target):
@@ -33,10 +39,14 @@ class Processor(Target):
         jit.settle()
 
     def pays_with_channels_last(self, dtype, channels, outputs, groups):
+        if not importable():
+            return False
         from .templates.pixels_plan import pays
         return pays(dtype, channels, outputs, groups)
 
     def claim(self, node):
+        if not importable():
+            return None
         from .claims import CLAIMS
         found = CLAIMS.get(node.op)
         return found if found is not None and found.suits(node) else None
