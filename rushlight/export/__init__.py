@@ -17,6 +17,7 @@ from .dims import Dim, dims, constraint_of, varying
 from .exported_program import ExportedModule, ExportedProgram
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
                               TensorArgument)
+from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten  # the function, not its module
 from .._src.core.later import later
 
 __all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportedModule", "ExportGraphSignature",

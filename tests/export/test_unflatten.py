@@ -129,3 +129,8 @@ def test_nodes_know_their_modules_and_lines():
 def test_the_module_of_this_name_is_the_function():
     import rushlight.export.unflatten as module
     assert module(export(Counting(), (torch.randn(4, 3),)))(torch.randn(4, 3)).shape == (4, 3)
+
+
+def test_the_function_has_the_name_of_its_module():
+    import rushlight.export.unflatten  # noqa: F401
+    assert callable(rushlight.export.unflatten)
