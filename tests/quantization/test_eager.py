@@ -192,3 +192,11 @@ def test_what_cannot_be_done():
         rushlight.ao.nn.quantized.EmbeddingBag(3, 2, mode="mean")
     with pytest.raises(RuntimeError):
         rushlight.ao.nn.quantized.QFunctional()(rushlight.ones(2))
+
+
+@pytest.mark.parametrize("make", [
+    lambda q: q.Linear(3, 2), lambda q: q.Conv2d(3, 2, 1), lambda q: q.QFunctional(),
+    lambda q: q.LayerNorm([4], rushlight.ones(4), rushlight.zeros(4), 0.5, 3)])
+def test_state_dicts_are_loaded_by_layers_of_their_kind(make):
+    made = make(rushlight.ao.nn.quantized)
+    assert str(make(rushlight.ao.nn.quantized).load_state_dict(made.state_dict())) == "<All keys matched successfully>"

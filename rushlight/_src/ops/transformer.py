@@ -7,7 +7,6 @@ import math
 from ..core.kinds import P
 from ..core.op import OPS, op
 from . import flash
-from .flash import AttentionOperands, AttentionSpec, sequences_of
 from .matmul import linear
 from .norm import layer_norm_
 
@@ -58,7 +57,8 @@ def self_attention(projected, starts, allowed, heads, longest):
     scale = 1.0 / math.sqrt(size)
     if starts is None:
         mask = None if allowed is None else P.expand(allowed, shape=(lead[0], heads, lead[1], lead[1]))
-        out, _ = flash.attend(AttentionOperands(q, k, v, mask), AttentionSpec(False, scale))
+        out, _ = flash.attend(flash.AttentionOperands(q, k, v, mask), flash.AttentionSpec(False, scale))
     else:
-        out = sequences_of(q, k, v, (starts, starts), None, None, AttentionSpec(False, scale, longest=longest))
+        out = flash.sequences_of(q, k, v, (starts, starts), None, None,
+                                 flash.AttentionSpec(False, scale, longest=longest))
     return P.reshape(P.permute(out, dims=order), shape=(*lead, width // 3))

@@ -7,28 +7,24 @@ from ...nn import Module
 __getattr__ = later(__name__)
 
 
-class QuantStub(Module):
+class _Stub(Module):
+    """Passes values on, [*] -> [*]; ``convert`` puts another module in its place."""
+
+    def __init__(self, qconfig=None):
+        super().__init__()
+        if qconfig:
+            self.qconfig = qconfig
+
+    def forward(self, x):
+        return x
+
+
+class QuantStub(_Stub):
     """Passes values on, [*] -> [*]; ``convert`` makes it quantize them."""
 
-    def __init__(self, qconfig=None):
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
 
-    def forward(self, x):
-        return x
-
-
-class DeQuantStub(Module):
+class DeQuantStub(_Stub):
     """Passes values on, [*] -> [*]; ``convert`` makes it dequantize them."""
-
-    def __init__(self, qconfig=None):
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
-
-    def forward(self, x):
-        return x
 
 
 class QuantWrapper(Module):

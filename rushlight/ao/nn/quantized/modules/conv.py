@@ -59,14 +59,12 @@ class _ConvNd(WeightedQuantizedModule):
         return text + (", bias=False" if self.bias() is None else "")
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
-        super()._save_to_state_dict(destination, prefix, keep_vars)
         destination[prefix + "weight"], destination[prefix + "bias"] = self._weight_bias()
-        self.saved_output(destination, prefix)
+        super()._save_to_state_dict(destination, prefix, keep_vars)
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
         self.set_weight_bias(state_dict.pop(prefix + "weight"), state_dict.pop(prefix + "bias"))
-        self.loaded_output(state_dict, prefix)
-        super()._load_from_state_dict(state_dict, prefix, args[0], False, *args[2:])
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):

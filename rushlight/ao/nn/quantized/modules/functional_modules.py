@@ -102,14 +102,6 @@ class QFunctional(WeightedQuantizedModule):
     def matmul(self, x, y):
         return LIBRARY["matmul"](x, y, self.scale, self.zero_point)
 
-    def _save_to_state_dict(self, destination, prefix, keep_vars):
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        self.saved_output(destination, prefix)
-
-    def _load_from_state_dict(self, state_dict, prefix, *args):
-        self.loaded_output(state_dict, prefix)
-        super()._load_from_state_dict(state_dict, prefix, args[0], False, *args[2:])
-
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
         """From a FloatFunctional with an observer."""

@@ -74,14 +74,6 @@ class Linear(WeightedQuantizedModule):
     def extra_repr(self):
         return f"in_features={self.in_features}, out_features={self.out_features}, scale={self.scale}, zero_point={self.zero_point}, qscheme={self.weight().qscheme()}"
 
-    def _save_to_state_dict(self, destination, prefix, keep_vars):
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        self.saved_output(destination, prefix)
-
-    def _load_from_state_dict(self, state_dict, prefix, *args):
-        self.loaded_output(state_dict, prefix)
-        super()._load_from_state_dict(state_dict, prefix, args[0], False, *args[2:])
-
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
         """From a float layer that has a ``qconfig`` and the observer of its results, ``activation_post_process``."""

@@ -5,13 +5,15 @@ from ....._src.core.later import facade, later
 from ....._src.ops.quantized_library import LIBRARY
 from ..... import nn
 from .....nn import LayerNorm as FloatLayerNorm
-from .utils import Scaled, WeightedQuantizedModule
+from .utils import Scaled, quantized_name
 
 __getattr__ = later(__name__)
 
 
-class LayerNorm(WeightedQuantizedModule):
+class LayerNorm(nn.Module):
     """A layer norm with a float weight and bias: quantized [*, n] -> quantized [*, n]."""
+
+    _get_name = quantized_name
 
     def __init__(self, normalized_shape, weight, bias, scale, zero_point, eps=1e-5, elementwise_affine=True,
                  device=None, dtype=None):

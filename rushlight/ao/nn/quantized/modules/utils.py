@@ -27,13 +27,15 @@ class WeightedQuantizedModule(Module):
         """Sets the scale and zero point of results, numbers or tensors of one element."""
         self.scale, self.zero_point = float(scale), int(zero_point)
 
-    def saved_output(self, destination, prefix):
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
         torch = facade()
         destination[prefix + "scale"] = torch.tensor(self.scale)
         destination[prefix + "zero_point"] = torch.tensor(self.zero_point)
 
-    def loaded_output(self, state_dict, prefix):
+    def _load_from_state_dict(self, state_dict, prefix, *args):
         self.set_output(state_dict.pop(prefix + "scale"), state_dict.pop(prefix + "zero_point"))
+        super()._load_from_state_dict(state_dict, prefix, args[0], False, *args[2:])
 
     _get_name = quantized_name
 
