@@ -281,7 +281,9 @@ def main():
                 continue
             for direction, ours, theirs in rows(name, dtype, libraries, options.count):
                 ratios[name, dtype, direction] = ours / theirs
-                print(f"{name:28s} {dtype:9s} {direction:9s} {ours * 1e3:9.3f} {theirs * 1e3:9.3f} {ours / theirs:6.2f}", flush=True)
+                print(f"{name:28s} {dtype:9s} {direction:9s} {ours * 1e3:9.3f} {theirs * 1e3:9.3f} "
+                      f"{ours / theirs:6.2f}",
+                      flush=True)
     print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios.values()))):.2f} of {len(ratios)}")
     worst = sorted(ratios, key=ratios.get)[-1]
     print(f"worst {ratios[worst]:.2f}: {' '.join(worst)}")

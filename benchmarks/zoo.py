@@ -1,7 +1,8 @@
 """Models of timm, transformers and torch-geometric, and plain programs, unmodified: outputs, gradients, an optimizer
 step, saving and loading beside PyTorch's.
 
-    python -m benchmarks.zoo --judge PYTHON --ours PYTHON [--suite images] [--models resnet18,Llama] [--generate] [--compiled] [--again failed]
+    python -m benchmarks.zoo --judge PYTHON --ours PYTHON [--suite images] [--models resnet18,Llama] [--generate]
+                             [--compiled] [--again failed]
 
 ``--judge`` and ``--ours`` name the interpreters (the first has torch; both need the libraries).  Under PyTorch each
 model is computed once: results stay in ``--folder``, and so do ours, one JSON line a model, until ``--again`` asks for

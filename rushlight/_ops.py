@@ -52,7 +52,8 @@ class Schema:
             operator.signature.parameters.values())
 
     def __str__(self):
-        return f"{self.name}{'.' + self.overload_name if self.overload_name else ''}({', '.join(map(str, self.arguments))})"
+        name = f"{self.name}.{self.overload_name}" if self.overload_name else self.name
+        return f"{name}({', '.join(map(str, self.arguments))})"
 
 
 class Callable:

@@ -202,7 +202,8 @@ def is_contiguous_for_memory_format(a, *, memory_format, false_if_dde=False) -> 
             channels_last_3d: is_channels_last_contiguous_3d}[memory_format](a)
 
 
-is_contiguous_or_false, is_contiguous_for_memory_format_or_false, is_channels_last_contiguous_or_false = is_contiguous, is_contiguous_for_memory_format, is_channels_last_contiguous
+is_contiguous_or_false, is_contiguous_for_memory_format_or_false = is_contiguous, is_contiguous_for_memory_format
+is_channels_last_contiguous_or_false = is_channels_last_contiguous
 is_channels_last_contiguous_or_false_2d, is_channels_last_contiguous_or_false_3d = (is_channels_last_contiguous_2d,
                                                                                     is_channels_last_contiguous_3d)
 

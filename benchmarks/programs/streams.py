@@ -60,6 +60,16 @@ def share(root):
     streams = Streams(torch, rushlight)
     library = torch.library.Library("aten", "IMPL")
     share.library = library  # lives as long as the process
+    share_draws(streams, library)
+    for name in ("dropout", "feature_dropout"):
+        share_dropout(streams, library, name)
+    share_attention(streams)
+    share_habits()
+
+
+def share_draws(streams, library):
+    """The operators that fill a tensor with random numbers, or draw for each element."""
+    torch, rushlight = streams.torch, streams.rushlight
 
     def kernel(name):
         return lambda function: library.impl(name, function, "CPU")
@@ -134,32 +144,30 @@ def share(root):
         ).to(count.dtype)
     )
 
-    def dropping(name):
-        ours = getattr(rushlight.nn.functional, "dropout" if name == "dropout" else "dropout1d")
 
-        def mask(input, p):
-            like = streams.like(input, 1) if name == "dropout" else rushlight.ones(*input.shape[:2], 1)
+def share_dropout(streams, library, name):
+    """Dropout of elements or, as ``feature_dropout``, of whole channels."""
+    rushlight = streams.rushlight
+    ours = getattr(rushlight.nn.functional, "dropout" if name == "dropout" else "dropout1d")
 
-            def draw(stream):
-                with borrowed(rushlight, stream):
-                    return ours(like, p, True)
+    def mask(input, p):
+        like = streams.like(input, 1) if name == "dropout" else rushlight.ones(*input.shape[:2], 1)
 
-            drawn = streams(None, draw).to(input.dtype)
-            return drawn if name == "dropout" else drawn.reshape(*input.shape[:2], *(1,) * (input.dim() - 2))
+        def draw(stream):
+            with borrowed(rushlight, stream):
+                return ours(like, p, True)
 
-        def fresh(input, p, train):
-            return input * mask(input, p) if train and p and input.numel() else input
+        drawn = streams(None, draw).to(input.dtype)
+        return drawn if name == "dropout" else drawn.reshape(*input.shape[:2], *(1,) * (input.dim() - 2))
 
-        def within(input, p, train):
-            return input.mul_(mask(input, p)) if train and p and input.numel() else input
+    def fresh(input, p, train):
+        return input * mask(input, p) if train and p and input.numel() else input
 
-        library.impl(name, fresh, "AutogradCPU")
-        library.impl(name + "_", within, "AutogradCPU")
+    def within(input, p, train):
+        return input.mul_(mask(input, p)) if train and p and input.numel() else input
 
-    for name in ("dropout", "feature_dropout"):
-        dropping(name)
-    share_attention(streams)
-    share_habits()
+    library.impl(name, fresh, "AutogradCPU")
+    library.impl(name + "_", within, "AutogradCPU")
 
 
 @contextlib.contextmanager

@@ -30,7 +30,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         return model
     if not callable(model):
         raise TypeError(
-            f"compile() takes a function or a module, not {type(model).__name__}: call it as compile(model) or @compile")
+            f"compile() takes a function or a module, not {type(model).__name__}: call it as compile(model) or "
+            "@compile")
     from .capture.backends import Default, find
     from .capture.frames import Owner
     from .capture.modes import chosen

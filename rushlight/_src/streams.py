@@ -82,7 +82,8 @@ class Stream:
         return hash((self.device, self.stream_id))
 
     def __repr__(self):
-        return f"torch.Stream device_type={self.device.type}, device_index={self.device.index}, stream_id={self.stream_id}"
+        return (f"torch.Stream device_type={self.device.type}, device_index={self.device.index}, "
+                f"stream_id={self.stream_id}")
 
 
 class Event:
@@ -134,7 +135,8 @@ class Event:
         return self._own.elapsed(self.mark, end_event.mark)
 
     def __repr__(self):
-        return f"torch.Event device_type={self.device.type}, device_index={self.device.index}, event_flag={self.event_id}"
+        return (f"torch.Event device_type={self.device.type}, device_index={self.device.index}, "
+                f"event_flag={self.event_id}")
 
 
 def current_stream(device=None) -> Stream:

@@ -386,7 +386,8 @@ def described(value) -> str:
     """An argument as messages show it."""
     if isinstance(value, FakeTensor) or not isinstance(value, Tensor):
         return repr(value)
-    return f"{'Parameter' if isinstance(value, Parameter) else 'tensor'}([...], size=({', '.join(map(str, value.shape))}{',' if value.dim() == 1 else ''}))"
+    sizes = ", ".join(map(str, value.shape)) + ("," if value.dim() == 1 else "")
+    return f"{'Parameter' if isinstance(value, Parameter) else 'tensor'}([...], size=({sizes}))"
 
 
 def plain(value):

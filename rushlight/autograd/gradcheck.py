@@ -69,7 +69,8 @@ class Checking:
     """One check: the function, the inputs that are ``wanted``, the outputs that gradients flow from."""
 
     def __init__(self, func, inputs, eps, atol, rtol, nondet_tol, masked, fast):
-        self.func, self.inputs, self.eps, self.atol, self.rtol, self.nondet_tol, self.masked, self.fast = func, inputs, eps, atol, rtol, nondet_tol, masked, fast
+        self.func, self.inputs, self.masked, self.fast = func, inputs, masked, fast
+        self.eps, self.atol, self.rtol, self.nondet_tol = eps, atol, rtol, nondet_tol
         self.wanted = [k for k, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
         self.check_inputs()
         with enable_grad():

@@ -51,9 +51,9 @@ class CheckpointWrapper(ActivationWrapper):
     def __init__(self, mod, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
         super().__init__(mod)
         self.checkpoint_impl = checkpoint_impl
-        self.checkpoint_fn = functools.partial(checkpoint_fn
-                                               or functools.partial(
-                                                   checkpoint, use_reentrant=checkpoint_impl is CheckpointImpl.REENTRANT), **checkpoint_fn_kwargs)
+        reentrant = checkpoint_impl is CheckpointImpl.REENTRANT
+        self.checkpoint_fn = functools.partial(
+            checkpoint_fn or functools.partial(checkpoint, use_reentrant=reentrant), **checkpoint_fn_kwargs)
 
     def forward(self, *args, **kwargs):
         return self.checkpoint_fn(self._checkpoint_wrapped_module, *args, **kwargs)

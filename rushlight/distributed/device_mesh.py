@@ -232,7 +232,8 @@ class DeviceMesh:
 
     def __repr__(self):
         if self.mesh_dim_names:
-            return f"DeviceMesh(({', '.join(f'{name}={size}' for name, size in zip(self.mesh_dim_names, self._sizes))}), '{self.device_type}')"
+            sizes = ", ".join(f"{name}={size}" for name, size in zip(self.mesh_dim_names, self._sizes))
+            return f"DeviceMesh(({sizes}), '{self.device_type}')"
         return f"DeviceMesh({self._sizes}, '{self.device_type}')"
 
 

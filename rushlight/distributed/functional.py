@@ -112,8 +112,8 @@ def reduce_scatter_tensor(self, reduceOp: str, scatter_dim: int, group, tag: str
     divide."""
     group = resolved(group)
     moved, back = along(self, scatter_dim)
-    assert self.size(
-        scatter_dim) % group.size() == 0, f"input dimension {scatter_dim} ({self.size(scatter_dim)}) must be a multiple of group_size {group.size()}"
+    assert self.size(scatter_dim) % group.size() == 0, (
+        f"input dimension {scatter_dim} ({self.size(scatter_dim)}) must be a multiple of group_size {group.size()}")
     return back(called("reduce_scatter_tensor", moved, reduceOp.lower(), group.size(), group.group_name))
 
 
@@ -123,7 +123,8 @@ def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag: s
     check_tensor(self, "self")
     given, taken = input_split_sizes, output_split_sizes
     if given is None or taken is None:
-        assert given is None and taken is None, "output_split_sizes and input_split_sizes must either be specified together or both set to None"
+        assert given is None and taken is None, (
+            "output_split_sizes and input_split_sizes must either be specified together or both set to None")
         if self.size(0) % group.size():
             raise RuntimeError("Tensor's dim 0 does not divide equally across group size")
         given = taken = [self.size(0) // group.size()] * group.size()

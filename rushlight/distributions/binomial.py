@@ -45,7 +45,8 @@ class Binomial(Odds):
         count = int(self.total_count.max())
         if bool((self.total_count != count).any()):
             raise NotImplementedError(
-                f"the values of a Binomial are listed for one total_count, not for {self.total_count.unique().tolist()}")
+                "the values of a Binomial are listed for one total_count, not for "
+                f"{self.total_count.unique().tolist()}")
         return count
 
     def entropy(self):

@@ -278,4 +278,5 @@ class Distribution:
 
     def __repr__(self):
         shown = [(name, vars(self)[name]) for name in self.arg_constraints if name in vars(self)]
-        return f"{type(self).__name__}({', '.join([f'{name}: {value if value.numel() == 1 else value.size()}' for name, value in shown])})"
+        written = ", ".join([f"{name}: {value if value.numel() == 1 else value.size()}" for name, value in shown])
+        return f"{type(self).__name__}({written})"

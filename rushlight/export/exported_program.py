@@ -128,7 +128,8 @@ class ExportedModule(GraphModule):
 
     def eval(self):
         raise NotImplementedError(
-            "Calling eval() is not supported: an exported program has fixed whether it trains. Export the module again.")
+            "Calling eval() is not supported: an exported program has fixed whether it trains. Export the module "
+            "again.")
 
 
 CallSpec = collections.namedtuple("CallSpec", "in_spec out_spec")

@@ -130,7 +130,8 @@ class GraphModule(Module):
         return text
 
     def __str__(self):
-        return f"{super().__str__()}\n{self._code}\n# To see more debug info, please use `graph_module.print_readable()`"
+        more = "# To see more debug info, please use `graph_module.print_readable()`"
+        return f"{super().__str__()}\n{self._code}\n{more}"
 
     # --- members ------------------------------------------------------------------------------------------------------
     def add_submodule(self, target: str, m: Module) -> bool:

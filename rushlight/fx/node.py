@@ -189,7 +189,9 @@ class Node:
         if self.op == "output":
             return f"return {self.args[0]}"
         shown = f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={self.target_text()}]"
-        return shown if self.op == "get_attr" else f"{shown}(args = {format_value(self.args)}, kwargs = {format_value(dict(self.kwargs))})"
+        if self.op == "get_attr":
+            return shown
+        return f"{shown}(args = {format_value(self.args)}, kwargs = {format_value(dict(self.kwargs))})"
 
     def target_text(self) -> str:
         """The target as text: a path, or the qualified name of a function."""

@@ -45,7 +45,8 @@ def isinstance_of_str(value) -> bool:
     return type(value) in (str, bool)
 
 
-ignore = unused = export = script_method = interface = script_if_tracing = _overload = _overload_method = _script_if_tracing = leave
+ignore = unused = export = script_method = interface = script_if_tracing = leave
+_overload = _overload_method = _script_if_tracing = leave
 
 
 def annotate(the_type, the_value):

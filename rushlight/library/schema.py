@@ -14,7 +14,8 @@ NAMES = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "st
 TYPES = {"Tensor": Tensor, "SymInt": int, "int": int, "float": float, "bool": bool, "str": str, "Scalar": float,
          "ScalarType": dtype, "Device": device, "complex": complex}
 ARGUMENT = re.compile(
-    r"^(?P<type>[\w.]+(?:\[\d*\])?\??(?:\[\d*\])?\??)(?:\((?P<alias>\w+!?)(?:\s*->\s*[^)]*)?\))?(?P<written>!)?(?P<rest>[\[\]\d?]*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
+    r"^(?P<type>[\w.]+(?:\[\d*\])?\??(?:\[\d*\])?\??)(?:\((?P<alias>\w+!?)(?:\s*->\s*[^)]*)?\))?(?P<written>!)?"
+    r"(?P<rest>[\[\]\d?]*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
 
 
 class Schema:

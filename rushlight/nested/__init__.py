@@ -130,7 +130,8 @@ def narrow(tensor, dim, start, length, layout=convert.strided):
     start, length = (x.tolist() if isinstance(x, Tensor) else [x] * batch for x in (start, length))
     if not len(start) == len(length) == batch:
         raise RuntimeError(
-            f"narrow: start and length have one number for each of {batch} examples, got {len(start)} and {len(length)}")
+            f"narrow: start and length have one number for each of {batch} examples, got {len(start)} and "
+            f"{len(length)}")
     if any(a < 0 or n < 0 or a + n > rows for a, n in zip(start, length)):
         raise RuntimeError(f"narrow: start ({start}) + length ({length}) exceeds dimension size ({rows})")
     starts = as_tensor([*(i * rows + a for i, a in enumerate(start)), (batch - 1) * rows + start[-1] + length[-1]

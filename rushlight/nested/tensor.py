@@ -147,7 +147,8 @@ class Nested(Composed):
         if self.layout is convert.strided:
             parts = ",\n".join("  " + repr(x.detach()).replace("\n", "\n  ") for x in self.unbind())
             return f"nested_tensor([\n{parts}\n])"
-        history = f", grad_fn={self.grad_fn}" if self.grad_fn is not None else ", requires_grad=True" if self.requires_grad else ""
+        history = (f", grad_fn={self.grad_fn}" if self.grad_fn is not None
+                   else ", requires_grad=True" if self.requires_grad else "")
         sizes = ", ".join(map(str, self.shape))
         return (f"NestedTensor(size=({sizes}), offsets={self.ragged.starts!r}{history}, "
                 f"contiguous={self.is_contiguous()})")

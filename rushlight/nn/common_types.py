@@ -14,7 +14,8 @@ def sized(kind, count: int):
 
 
 _scalar_or_tuple_any_t = Union[T, tuple[T, ...]]
-_scalar_or_tuple_1_t, _scalar_or_tuple_2_t, _scalar_or_tuple_3_t, _scalar_or_tuple_4_t, _scalar_or_tuple_5_t, _scalar_or_tuple_6_t = (sized(T, n) for n in range(1, 7))
+_scalar_or_tuple_1_t, _scalar_or_tuple_2_t, _scalar_or_tuple_3_t = (sized(T, n) for n in range(1, 4))
+_scalar_or_tuple_4_t, _scalar_or_tuple_5_t, _scalar_or_tuple_6_t = (sized(T, n) for n in range(4, 7))
 _size_any_t = Union[int, tuple[int, ...]]
 _size_1_t, _size_2_t, _size_3_t, _size_4_t, _size_5_t, _size_6_t = (sized(int, n) for n in range(1, 7))
 _size_any_opt_t = Union[Optional[int], tuple[Optional[int], ...]]

@@ -137,7 +137,8 @@ def shown_name(op) -> str:
     where, _, last = op.name.rpartition(".")
     if OPS.get(op.name) is not op and last == "backward":
         return f"aten::{where.rpartition('.')[2].strip('_')}_backward"
-    return f"{'prims' if where == 'prims' else 'aten'}::{f'{where}_{last}' if where in ('linalg', 'special', 'fft') else last}"
+    shown = f"{where}_{last}" if where in ("linalg", "special", "fft") else last
+    return f"{'prims' if where == 'prims' else 'aten'}::{shown}"
 
 
 def shape_of(value):

@@ -35,7 +35,8 @@ class FunctionEventAvg:
         self.key, self.input_shapes, self.stack, self.is_user_annotation = (event.name, event.input_shapes, event.stack,
                                                                             event.is_user_annotation)
         self.count = 0
-        self.cpu_time_total = self.self_cpu_time_total = self.cpu_memory_usage = self.self_cpu_memory_usage = self.flops = 0
+        self.cpu_time_total = self.self_cpu_time_total = self.flops = 0
+        self.cpu_memory_usage = self.self_cpu_memory_usage = 0
 
     def add(self, event):
         self.count += 1

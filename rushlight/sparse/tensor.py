@@ -133,7 +133,8 @@ class Sparse(Composed):
     def __repr__(self, *, tensor_contents=None):
         parts = ",\n".join(f"       {name}={text}".replace("\n", "\n" + " " * (len(name) + 8))
                            for name, text in self.parts())
-        history = f", grad_fn={self.grad_fn}" if self.grad_fn is not None else ", requires_grad=True" if self.requires_grad else ""
+        history = (f", grad_fn={self.grad_fn}" if self.grad_fn is not None
+                   else ", requires_grad=True" if self.requires_grad else "")
         parts = "\n".join(line.rstrip() for line in parts.strip().split("\n"))
         return f"tensor({parts},{self.turn}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout}{history})"
 
@@ -256,7 +257,8 @@ class Coo(Sparse):
         size, kept = tuple(size), self._nnz()
         if sparse_dim + dense_dim != len(size):
             raise RuntimeError(
-                f"number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got {len(size)}")
+                f"number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got "
+                f"{len(size)}")
         if kept and (sparse_dim != self.sparse_dim() or dense_dim != self.dense_dim()):
             raise RuntimeError(
                 f"changing the number of {'sparse' if sparse_dim != self.sparse_dim() else 'dense'} dimensions on a "

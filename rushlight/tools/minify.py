@@ -188,8 +188,8 @@ def input_text(value) -> str:
     elif value.dtype.name == "bool":
         text = f"torch.rand({tuple(meta.shape)}) > 0.5"
     else:
-        high = int(value.max()) + 1 if value.numel() else 1
-        text = f"torch.randint({min(0, int(value.min()) if value.numel() else 0)}, {max(high, 1)}, {tuple(meta.shape)}, dtype={value.dtype})"
+        low, high = (int(value.min()), int(value.max()) + 1) if value.numel() else (0, 1)
+        text = f"torch.randint({min(0, low)}, {max(high, 1)}, {tuple(meta.shape)}, dtype={value.dtype})"
     if not meta.contiguous:
         text = f"torch.empty_strided({tuple(meta.shape)}, {tuple(meta.strides)}, dtype={value.dtype}).copy_({text})"
     return f"({text})" + (".requires_grad_()" if value.requires_grad else "")

@@ -7,7 +7,8 @@ def has_triton() -> bool:
     return False
 
 
-has_triton_package = has_triton_tma = has_triton_tma_device = has_triton_stable_tma_api = has_triton_experimental_host_tma = has_triton_tensor_descriptor_host_tma = has_triton
+has_triton_package = has_triton_tma = has_triton_tma_device = has_triton_stable_tma_api = has_triton
+has_triton_experimental_host_tma = has_triton_tensor_descriptor_host_tma = has_triton
 has_datacenter_blackwell_tma_device = has_triton
 
 

@@ -18,6 +18,11 @@ def cubes(a):
     return (a ** 3).sum() * a.prod()
 
 
+def recorded(found):
+    """Whether a result wants a gradient, and its values."""
+    return found.requires_grad, found.detach()
+
+
 def mixed(a, b):
     return (a ** 3).sum() * b.prod()
 
@@ -37,11 +42,8 @@ PROGRAMS = {
     "hessian forward": lambda t, f: f.hessian(cubes, x(t, 3), vectorize=True,
                                               outer_jacobian_strategy="forward-mode").detach(),
     "vjp": lambda t, f: f.vjp(pair, (x(t, 3), x(t, 2)), (x(t, 3), x(t, 2))),
-    "recorded for inputs without gradients": lambda t, f: (lambda found: (found.requires_grad,
-                                                                          found.detach()))(f.jacobian(cubes, x(t, 3),
-                                                                                                      create_graph=True)),
-    "recorded Hessian": lambda t, f: (lambda found: (found.requires_grad, found.detach()))(f.hessian(cubes, x(t, 3),
-                                                                                                     create_graph=True)),
+    "recorded for inputs without gradients": lambda t, f: recorded(f.jacobian(cubes, x(t, 3), create_graph=True)),
+    "recorded Hessian": lambda t, f: recorded(f.hessian(cubes, x(t, 3), create_graph=True)),
     "leaves made within": lambda t, f: f.vjp(lambda a: a.detach().requires_grad_().clone().sum() + a.sum(), x(t, 3)),
     "vjp default": lambda t, f: f.vjp(cubes, x(t, 3)),
     "jvp": lambda t, f: f.jvp(pair, (x(t, 3), x(t, 2)), (x(t, 3), x(t, 2))),

@@ -90,7 +90,8 @@ def test_plans_from_disk_need_no_templates(tmp_path):
 
 
 def test_changed_source_is_computed_anew(tmp_path):
-    program = "import rushlight as torch; f = torch.compile(lambda x: {body}); print(f(torch.full((3,), 2.0)).sum().item())"
+    program = ("import rushlight as torch; f = torch.compile(lambda x: {body}); "
+               "print(f(torch.full((3,), 2.0)).sum().item())")
     assert run(program.format(body="x * x + 1"), tmp_path) == ["15.0"]
     assert run(program.format(body="x * x - 1"), tmp_path) == ["9.0"]
     assert run(program.format(body="x * x + 1"), tmp_path) == ["15.0"]
@@ -246,7 +247,9 @@ def test_equal_modules_compiled_one_by_one_share_their_code():
 
 def test_artifacts_carry_everything_to_an_empty_cache(tmp_path):
     program = textwrap.dedent(PROGRAM.format(cases=[(*MODELS["mlp"], True)]))
-    saving = program + f"\ndata, info = torch.compiler.save_cache_artifacts()\nopen({str(tmp_path / 'artifacts')!r}, 'wb').write(data)\nassert info.artifacts['plan']"
+    saving = program + ("\ndata, info = torch.compiler.save_cache_artifacts()\n"
+                        f"open({str(tmp_path / 'artifacts')!r}, 'wb').write(data)\n"
+                        "assert info.artifacts['plan']")
     first = run(saving, tmp_path / "one")
     loading = (f"import rushlight; rushlight.compiler.load_cache_artifacts(open({str(tmp_path / 'artifacts')!r}, "
                "'rb').read())\n" + program)

@@ -9,9 +9,8 @@ import pytest
 import rushlight as torch
 
 from .compare import shown
-from .features import (breaks, containers, control, data, errors, functions, leaves, library, networks, objects, output,
-                       tensors,  # noqa: F401  (they fill the table)
-                       texts)
+from .features import (breaks, classes, containers, control, data, errors, functions, generators, leaves, library,
+                       managers, networks, objects, output, records, tensors, texts)  # noqa: F401  (they fill the table)
 from .features.table import CASES
 
 

@@ -95,7 +95,8 @@ def test_absent_devices():
                 use(library)
     with pytest.raises(RuntimeError):
         rushlight.cuda.Stream()
-    assert rushlight.cuda.memory_stats() == {} and rushlight.cuda.get_rng_state_all() == [] and rushlight.xpu.memory_reserved() == 0
+    assert rushlight.cuda.memory_stats() == {} and rushlight.cuda.get_rng_state_all() == []
+    assert rushlight.xpu.memory_reserved() == 0
 
 
 @pytest.mark.parametrize("module, names", [

@@ -35,7 +35,8 @@ def test_every_name_is_the_one_module(tmp_path):
 
 
 def test_what_is_only_a_name_says_so_when_used():
-    assert not torch.cuda.is_available() and torch.cuda.device_count() == 0 and torch.accelerator.current_accelerator() is None
+    assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
+    assert torch.accelerator.current_accelerator() is None
     assert not isinstance(3, torch.cuda.Stream)
     for use in (lambda: torch.cuda.Stream(), lambda: torch.cuda.synchronize(),
                 lambda: torch.utils.mobile_optimizer.optimize_for_mobile(None),

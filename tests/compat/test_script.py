@@ -114,5 +114,6 @@ def test_an_installed_hook_costs_nothing_and_works_everywhere(build, tmp_path):
     for name in ("torch", "torch.nn", "functorch"):  # each is the first that a program asks for
         assert told(f"import {name}, rushlight, torch, sys; print(torch is rushlight is sys.modules['torch'], "
                     "torch.ops is rushlight.ops)", RUSHLIGHT_AS_TORCH="1") == "True True"
-    trains = "import torch; f = torch.compile(torch.nn.Linear(2, 1)); f(torch.ones(1, 2)).sum().backward(); print([p.grad.tolist() for p in f.parameters()])"
+    trains = ("import torch; f = torch.compile(torch.nn.Linear(2, 1)); f(torch.ones(1, 2)).sum().backward(); "
+              "print([p.grad.tolist() for p in f.parameters()])")
     assert told(trains, RUSHLIGHT_AS_TORCH="1") == "[[[1.0, 1.0]], [1.0]]"

@@ -61,8 +61,9 @@ PROGRAMS = {
     "hessian at once": lambda lib, W: lib.autograd.functional.hessian(squared, W(grid(lib)), vectorize=True),
     "checked": lambda lib, W: lib.autograd.gradcheck(lambda x: (x * x).sum(0), (W(grid(lib), requires_grad=True),)),
     "compared": lambda lib, W: [lib.allclose(W(grid(lib)), W(grid(lib))), lib.equal(W(grid(lib)), W(grid(lib)))],
-    "checked twice": lambda lib, W: lib.autograd.gradcheck(lambda x: lib.autograd.functional.jacobian(lambda y: (y * y)
-                                                                                                      .sum(0), x, create_graph=True), (W(grid(lib), requires_grad=True),)),
+    "checked twice": lambda lib, W: lib.autograd.gradcheck(
+        lambda x: lib.autograd.functional.jacobian(lambda y: (y * y).sum(0), x, create_graph=True),
+        (W(grid(lib), requires_grad=True),)),
 }
 
 

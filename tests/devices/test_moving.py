@@ -74,7 +74,8 @@ def test_saved_and_loaded():
             assert {str(t.device)
                     for t in found.values()} == {where} and found["weight"].tolist() == model.weight.tolist()
     twin = copy.deepcopy(model)
-    assert twin.weight.device == model.weight.device and twin.weight.tolist() == model.weight.tolist() and twin.weight.data_ptr() != model.weight.data_ptr()
+    assert twin.weight.device == model.weight.device and twin.weight.tolist() == model.weight.tolist()
+    assert twin.weight.data_ptr() != model.weight.data_ptr()
 
 
 def test_storages():

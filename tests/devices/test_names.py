@@ -21,7 +21,8 @@ def test_accelerator(fake):
     before = a.memory_allocated()
     a.reset_peak_memory_stats()
     x = rl.ones(1000, device="fake")
-    assert a.memory_allocated() - before == 4096 and a.max_memory_allocated() >= a.memory_allocated() and a.memory_reserved() >= a.memory_allocated()
+    assert a.memory_allocated() - before == 4096
+    assert a.max_memory_allocated() >= a.memory_allocated() and a.memory_reserved() >= a.memory_allocated()
     assert a.memory_stats()["allocated_bytes.all.current"] == a.memory_allocated() and a.get_memory_info()[
         0] < a.get_memory_info()[1]
     del x
@@ -147,4 +148,5 @@ def test_extensions_are_loaded(tmp_path):
 
     assert run("activate", "rl.seen").stdout.strip() == "1"
     assert run("activate", "hasattr(rl, 'seen')", TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout.strip() == "False"
-    assert "Failed to load the backend extension: seen. You can disable extension auto-loading with TORCH_DEVICE_BACKEND_AUTOLOAD=0." in run("fail", "1").stderr
+    assert ("Failed to load the backend extension: seen. You can disable extension auto-loading with "
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0.") in run("fail", "1").stderr

@@ -351,10 +351,9 @@ SKIPPED = {"empty_like", "new_empty", "new_empty_strided", "empty", "empty_strid
 
 
 def compared(info):
-    return info.name not in SKIPPED and "dropout" not in info.name and not info.name.startswith(("_", "masked.",
-                                                                                                 "signal.")) and "rrelu" not in info.name and \
-        "fractional" not in info.name and place(rl, info.name) is not None and place(
-            torch, info.name) is not None and "sparse" not in info.name
+    return (info.name not in SKIPPED and not info.name.startswith(("_", "masked.", "signal."))
+            and not any(part in info.name for part in ("dropout", "rrelu", "fractional", "sparse"))
+            and place(rl, info.name) is not None and place(torch, info.name) is not None)
 
 
 if __name__ == "__main__":

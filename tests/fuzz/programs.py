@@ -258,7 +258,9 @@ class Maker:
                          f"p, q, *_ = {t}.long().tolist(); k = p - q",
                          f"{name} = {t}.sum().item(); {d}['v'] = {name} * 2 + {n}",
                          f"{u} = torch.cat([{t}[{t} > 0], {t}[{t} <= 0]])", f"out.append(torch.unique({t}.round()))",
-                         f"{name} = {t}.clone().requires_grad_(); ({name} * {name}).sum().backward(); {u} = {name}.grad", f"k = int({t}.sum().long()) % 5",
+                         f"{name} = {t}.clone().requires_grad_(); ({name} * {name}).sum().backward(); "
+                         f"{u} = {name}.grad",
+                         f"k = int({t}.sum().long()) % 5",
                          f"h = {t}.detach().requires_grad_(); g = h * {n}; g.register_hook(lambda v: v * 2); "
                          "g.sum().backward(); out.append(h.grad)",
                          f"{u}[{u} > {n}] = {t}[{t} > 0].sum()",

@@ -71,8 +71,8 @@ class Case:
     def run(self, given):
         """The results on other tensors, and the gradients of those that want one."""
         args, kwargs = filled(self.sample, given)
-        call = self.call if self.info.name.startswith(("masked.", "cholesky_inverse")) else lambda *a, **k: self.info.gradcheck_wrapper(
-            self.call, *a, **k)
+        judged = self.info.name.startswith(("masked.", "cholesky_inverse"))
+        call = self.call if judged else lambda *a, **k: self.info.gradcheck_wrapper(self.call, *a, **k)
         result = call(*args, **kwargs)
         outputs = [y for _, y in tensors(result)] if isinstance(result, (rl.Tensor, list, tuple)) else [result]
         wanted = [x for x in given.values() if x.requires_grad]

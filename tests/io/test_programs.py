@@ -58,8 +58,8 @@ def test_nothing_of_a_hostile_file_runs(name, how, tmp_path):
     pickled = zipfile.ZipFile(hostile).read("archive/data.pkl")
     WRITE[name](file)
     own = zipfile.ZipFile(file)
-    with zipfile.ZipFile(tmp_path / "bad", "w") as bad, pytest.warns(UserWarning,
-                                                                     match="Duplicate") if how == "second pickle" else torch.no_grad():
+    warned = pytest.warns(UserWarning, match="Duplicate") if how == "second pickle" else torch.no_grad()
+    with zipfile.ZipFile(tmp_path / "bad", "w") as bad, warned:
         for entry in own.namelist():
             content = own.read(entry)
             if how == "second pickle" or not entry.endswith(("data.pkl", "signature")):

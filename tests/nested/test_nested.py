@@ -129,7 +129,8 @@ def test_looks():
         x) == 4 and x.numel() == 72 and x.requires_grad and x.is_leaf
     assert x.offsets().tolist() == [0, 2, 7, 8, 12] and x.lengths() is None and x.size(2) == 6 and x.size(1) is (
         x + 1).shape[1]
-    assert repr(x.detach()) == f"NestedTensor(size=(4, {x.size(1)}, 6), offsets=tensor([ 0,  2,  7,  8, 12]), contiguous=True)"
+    shown = f"NestedTensor(size=(4, {x.size(1)}, 6), offsets=tensor([ 0,  2,  7,  8, 12]), contiguous=True)"
+    assert repr(x.detach()) == shown
     assert [p.shape[0] for p in x] == list(LENGTHS)
     again = pickle.loads(pickle.dumps(x.detach()))
     assert again.offsets().tolist() == x.offsets().tolist() and bool((again.values() == x.values()).all())

@@ -133,4 +133,5 @@ def test_modules_say_where_they_are_defined():
         place = sys.modules[getattr(rushlight.nn, name, rushlight.nn.Module).__module__]
         assert place.__name__ != "rushlight.nn.modules.transformer" or f"class {name}(" in inspect.getsource(
             place), name
-    assert rushlight.nn.ModuleList.__module__ == "rushlight.nn.modules.container" and rushlight.nn.MultiheadAttention.__module__ == "rushlight.nn.modules.activation"
+    assert rushlight.nn.ModuleList.__module__ == "rushlight.nn.modules.container"
+    assert rushlight.nn.MultiheadAttention.__module__ == "rushlight.nn.modules.activation"

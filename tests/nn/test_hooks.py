@@ -246,8 +246,8 @@ def registration_hooks(t, log):
     handles = [place.register_module_parameter_registration_hook(twice),
                place.register_module_buffer_registration_hook(lambda module, name, value: log.append(("buffer", name,
                                                                                                       plain(value)))),
-               place.register_module_module_registration_hook(lambda module, name, value: log.append(("module", name,
-                                                                                                      type(value).__name__)))]
+               place.register_module_module_registration_hook(
+                   lambda module, name, value: log.append(("module", name, type(value).__name__)))]
     try:
         m = t.nn.Module()
         m.a = t.nn.Parameter(t.ones(2))

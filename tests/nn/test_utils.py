@@ -106,8 +106,8 @@ def test_parametrize():
     assert rushlight.allclose(ours.weight, a + a.T)
     weight = ours.weight.detach().clone()
     p.remove_parametrizations(ours, "weight")
-    assert type(ours) is rushlight.nn.Linear and rushlight.allclose(ours.weight, weight) and isinstance(ours.weight,
-                                                                                                        rushlight.nn.Parameter)
+    assert type(ours) is rushlight.nn.Linear and rushlight.allclose(ours.weight, weight)
+    assert isinstance(ours.weight, rushlight.nn.Parameter)
     for t in BOTH:
         with pytest.raises(ValueError):
             t.nn.utils.parametrize.register_parametrization(t.nn.Linear(2, 2), "nothing", symmetric(t))

@@ -24,10 +24,8 @@ def test_arange(dtype):
     for first, last, count in SPANS:
         if first != last and count:
             step = (last - first) / count
-            assert rushlight.arange(first, last, step,
-                                    dtype=getattr(rushlight, dtype)).tolist() == torch.arange(first, last, step,
-                                                                                              dtype=getattr(
-                                                                                                  torch, dtype)).tolist(), (first, last, step)
+            ours, theirs = (lib.arange(first, last, step, dtype=getattr(lib, dtype)) for lib in (rushlight, torch))
+            assert ours.tolist() == theirs.tolist(), (first, last, step)
     for count in (3, 16, 17, 40):
         assert rushlight.arange(count, dtype=getattr(rushlight, dtype)).tolist() == list(range(count))
         assert rushlight.arange(0.5, count).tolist() == torch.arange(0.5, count).tolist()

@@ -78,7 +78,8 @@ def test_there_and_back(mill, tmp_path):
 
 def test_a_process_without_the_code(mill, tmp_path):
     packed(mill, tmp_path / "a.pt", intern=["mill.**", "grain.**"], extern=[])
-    script = f"import rushlight as torch; m = torch.package.PackageImporter({str(tmp_path / 'a.pt')!r}).load_pickle('model', 'model.pkl'); print(m(torch.zeros(1, 4)).shape)"
+    script = (f"import rushlight as torch; i = torch.package.PackageImporter({str(tmp_path / 'a.pt')!r}); "
+              "print(i.load_pickle('model', 'model.pkl')(torch.zeros(1, 4)).shape)")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "torch.Size([1, 2])\n", done.stderr
 

@@ -78,7 +78,8 @@ def run(script, tmp_path, **environment):
                           env={**os.environ, **environment})
 
 
-SCRIPT = "import rushlight as torch\nf = torch.compile(lambda x: (x @ x).relu().sum())\nx = torch.ones(4, 4, requires_grad=True)\nf(x).backward()\nprint(x.grad[0, 0].item())\n"
+SCRIPT = ("import rushlight as torch\nf = torch.compile(lambda x: (x @ x).relu().sum())\n"
+          "x = torch.ones(4, 4, requires_grad=True)\nf(x).backward()\nprint(x.grad[0, 0].item())\n")
 
 
 def test_torch_logs_by_environment(tmp_path):

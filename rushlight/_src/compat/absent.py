@@ -33,7 +33,8 @@ REASONS = {  # the beginning of a path -> what its names refuse with, and why; t
     "jit": (NotBuiltError,
             "programs are not turned into TorchScript graphs: torch.export and torch.compile capture them"),
     "monitor": (NotBuiltError,
-                "nothing is counted by the framework: use torch.profiler, or utils.tensorboard for figures of one's own"),
+                "nothing is counted by the framework: use torch.profiler, or utils.tensorboard for figures of one's "
+                "own"),
     **dict.fromkeys(("_C", "_dynamo", "_inductor", "_functorch"),
                     (NotBuiltError, "it belongs to the inside of PyTorch's compiler, which is not that of Rushlight")),
 }
@@ -94,7 +95,8 @@ class AbsentObject:
     def __repr__(self):
         return f"<{self._text}>"
 
-    __setattr__ = __delattr__ = __getitem__ = __setitem__ = __iter__ = __len__ = __contains__ = __call__ = __bool__ = _refuse
+    __setattr__ = __delattr__ = __getitem__ = __setitem__ = __iter__ = __len__ = __contains__ = _refuse
+    __call__ = __bool__ = _refuse
 
 
 def signature_of(text: str):

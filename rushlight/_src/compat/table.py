@@ -127,8 +127,10 @@ class Loader:
         found = later(module.__name__)
         parent, _, name = module.__name__.rpartition(".")
         standing = vars(sys.modules[parent]).get(name)  # an object that stands there already, whose names go first
-        module.__getattr__ = found if standing is None or isinstance(standing, types.ModuleType) else lambda name: getattr(
-            standing, name) if hasattr(standing, name) else found(name)
+        if standing is None or isinstance(standing, types.ModuleType):
+            module.__getattr__ = found
+        else:
+            module.__getattr__ = lambda name: getattr(standing, name) if hasattr(standing, name) else found(name)
         module.__all__ = [name for name in entries(theirs(module.__name__)) if not name.startswith("_")]
 
 

@@ -55,7 +55,8 @@ class Composed(Tensor):
     def __deepcopy__(self, memo):
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment")
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment")
         copied = memo[id(self)] = self.around(self.inner.detach().clone()).requires_grad_(self.requires_grad)
         return copied
 

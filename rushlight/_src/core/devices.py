@@ -111,7 +111,8 @@ class device:
             raise NoDeviceError(
                 f"device '{self}' is not available: Torch not compiled with {self.type.upper()} enabled",
                 "'cpu' or 'meta'",
-                f"ask torch.{self.type}.is_available() first, and load with map_location='cpu' what was saved elsewhere")
+                f"ask torch.{self.type}.is_available() first, and load with map_location='cpu' what was saved "
+                "elsewhere")
         self.provider = found
         return found
 

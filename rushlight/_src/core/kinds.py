@@ -125,8 +125,8 @@ class Elementwise(Kind):
     """out[i] = scalar(x[i], y[i], ...), with broadcasting.
 
     Traits: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, NotImplemented:
-    one that nobody has written, which raises where it is wanted, a Python 1 or -1 for plus or minus identity, a Python 0
-    for what is constant wherever it is smooth: zeros, also where an argument is infinite or NaN);
+    one that nobody has written, which raises where it is wanted, a Python 1 or -1 for plus or minus identity, a Python
+    0 for what is constant wherever it is smooth: zeros, also where an argument is infinite or NaN);
     ``result`` the dtype where it is not that of the arguments; ``passes`` whether out[i] is x[i], in another dtype at
     most.  In kernels it is the scalar operation of the same name.
     """

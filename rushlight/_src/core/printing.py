@@ -72,7 +72,8 @@ class ComplexFormatter:
         self.width = self.real.width + self.imag.width + 2
 
     def __call__(self, value):
-        return f"{self.real(value.real)}{'+' if value.imag >= 0 or value.imag != value.imag else '-'}{self.imag.text(abs(value.imag))}j"
+        sign = "+" if value.imag >= 0 or value.imag != value.imag else "-"
+        return f"{self.real(value.real)}{sign}{self.imag.text(abs(value.imag))}j"
 
 
 def shown(values: np.ndarray) -> np.ndarray:

@@ -39,7 +39,9 @@ class qscheme:
 
 SCHEME_NAMES = ("per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric",
                 "per_channel_affine_float_qparams")
-QSCHEMES = per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric, per_channel_affine_float_qparams = tuple(map(qscheme, SCHEME_NAMES))
+QSCHEMES = tuple(map(qscheme, SCHEME_NAMES))
+(per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric,
+ per_channel_affine_float_qparams) = QSCHEMES
 
 
 class PerTensor(NamedTuple):

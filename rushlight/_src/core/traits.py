@@ -20,7 +20,8 @@ TRAITS: dict[str, tuple] = {
     "aliases": (dict, "further names of its parameters: {other name: name}"),
     "operator": (str, "the special method of Tensor that calls it, without underscores: 'add'"),
     "library": (object, "the packet of ``torch.ops`` that it belongs to"),
-    "lone_bool": (bool, "a bool as second positional argument is another parameter than a number is there: var(input, unbiased)"),
+    "lone_bool": (bool, "a bool as second positional argument is another parameter than a number is there: "
+                        "var(input, unbiased)"),
     "number_first": (bool, "its first operand may be a Python number"),
     "numbers": (bool, "both operands may be Python numbers"),
     # its results

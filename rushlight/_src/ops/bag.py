@@ -37,8 +37,8 @@ def check_bags(input, weight, offsets, per_sample_weights, mode, include_last_of
             raise ValueError("offsets has to be a 1D Tensor")
         if include_last_offset and not offsets.size(0):
             raise ValueError("include_last_offset: number of offsets should be at least 1")
-        refuse_where(offsets[:1] != 0,
-                     ValueError("offsets[0] has to be 0: the first bag starts with the first position. Put a 0 in front"))
+        refuse_where(offsets[:1] != 0, ValueError(
+            "offsets[0] has to be 0: the first bag starts with the first position. Put a 0 in front"))
         refuse_where(offsets[-1:] > input.numel(),
                      ValueError(f"offsets[-1] can not be greater than input's length ({input.numel()}): no bag starts "
                                 "behind the last position"))

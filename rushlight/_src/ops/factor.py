@@ -85,7 +85,8 @@ def converging(function, name):
             return function(*args, **params)
         except np.linalg.LinAlgError as error:
             raise LinAlgError(
-                f"linalg.{name}: the algorithm did not converge ({error}). The input may hold NaN or infinity.") from None
+                f"linalg.{name}: the algorithm did not converge ({error}). The input may hold NaN or "
+                "infinity.") from None
     return run
 
 

@@ -19,7 +19,7 @@ def fits(name: str, value) -> bool:
 
 
 def former(name: str, written: str | None = None):
-    """What the trait ``otherwise`` of an operator holds, for a form that is ``written`` so, such as ``add_`` of ``add``.
+    """What the trait ``otherwise`` of an operator holds, for a form ``written`` so, such as ``add_`` of ``add``.
 
     Of the arguments behind the first one it makes the call that was meant, as a function of the first one; None where
     they stand as they do now.

@@ -1,4 +1,4 @@
-"""Elements picked or written along a dimension by an index tensor: gather, take, scatter, index_select and what is like them."""
+"""Elements picked or written along a dimension by an index tensor: gather, take, scatter, index_select and the like."""
 from __future__ import annotations
 
 from ..core.dtypes import bound, int32, int64, uint8

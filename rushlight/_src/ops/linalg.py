@@ -39,7 +39,8 @@ def square(name, x):
     floating(name, x)
     if x.shape[-1] != x.shape[-2]:
         raise RuntimeError(
-            f"linalg.{name}: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices")
+            f"linalg.{name}: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} "
+            "matrices")
 
 
 def together(a, b):
@@ -574,6 +575,7 @@ def ldl_solve(LD, pivots, B, *, hermitian=False):
     square("ldl_solve", LD)
     if B.dim() < 2:
         raise RuntimeError(
-            f"torch.linalg.ldl_solve: Expected B to have at least 2 dimensions, but it has {B.dim()} dimensions instead")
+            "torch.linalg.ldl_solve: Expected B to have at least 2 dimensions, but it has "
+            f"{B.dim()} dimensions instead")
     a, b = together(LD, B)
     return P.ldl_solve(a, pivots.expand((*a.shape[:-2], pivots.shape[-1])), b, hermitian=hermitian)

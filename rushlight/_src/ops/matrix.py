@@ -187,8 +187,8 @@ def multi_dot(tensors):
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
     for k, x in enumerate(tensors):
         if x.dim() != 2 and not (x.dim() == 1 and k in (0, len(tensors) - 1)):
-            raise RuntimeError(
-                f"multi_dot(): tensor {k} must be 2D{' or 1D' if k in (0, len(tensors) - 1) else ''} but got {x.dim()}D")
+            also = " or 1D" if k in (0, len(tensors) - 1) else ""
+            raise RuntimeError(f"multi_dot(): tensor {k} must be 2D{also} but got {x.dim()}D")
     first, last = tensors[0].dim() == 1, tensors[-1].dim() == 1
     chain = list(tensors)
     chain[0] = chain[0].unsqueeze(0) if first else chain[0]

@@ -298,7 +298,8 @@ def level(x, number):
     """The whole number that is nearest to a number."""
     found = scheme_of(x)
     low, high = BOUNDS[x.dtype]
-    return int(np.clip(np.rint(np.float32(float(number)) * np.float32(reciprocal(found.scale)) + found.zero_point), low, high))
+    whole = np.rint(np.float32(float(number)) * np.float32(reciprocal(found.scale)) + found.zero_point)
+    return int(np.clip(whole, low, high))
 
 
 def bounded(x, low, high):

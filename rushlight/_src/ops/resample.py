@@ -161,7 +161,8 @@ def of_another_size(input, size, scale_factor, mode, align_corners, recompute_sc
     rank = input.dim() - 2
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
         raise ValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+            "trilinear")
     if (size is None) == (scale_factor is None):
         raise ValueError("only one of size or scale_factor should be defined" if size is not None
                          else "either size or scale_factor should be defined")

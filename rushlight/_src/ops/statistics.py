@@ -66,7 +66,8 @@ def corrcoef(input):
     """The correlation coefficients of variables (rows): [v, n] -> [v, v]."""
     if input.dim() > 2:
         raise RuntimeError(
-            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.dim()} dimensions")
+            "corrcoef(): expected input to have two or fewer dimensions but got an input with "
+            f"{input.dim()} dimensions")
     c = cov(input)
     if not c.dim():
         return c / c

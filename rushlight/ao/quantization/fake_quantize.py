@@ -119,8 +119,8 @@ class FixedQParamsFakeQuantize(FakeQuantize):
 
 
 def fitted(low, high, quant_min, quant_max, symmetric):
-    """(scales, zero points) that give the values between these ends to whole numbers, 0 to a whole number exactly; NumPy
-    arrays of one length.
+    """(scales, zero points) that give the values between these ends to whole numbers, 0 to a whole number exactly;
+    NumPy arrays of one length.
 
     Symmetric ranges that hold both signs reach as far as the side that needs the larger steps: there is one whole
     number more below 0.

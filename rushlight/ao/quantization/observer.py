@@ -337,8 +337,8 @@ weight_observer_range_neg_127_to_127 = MinMaxObserver.with_args(dtype=qint8, qsc
                                                                 quant_min=-127, quant_max=127, eps=2**-12)
 default_per_channel_weight_observer = PerChannelMinMaxObserver.with_args(dtype=qint8,
                                                                          qscheme=schemes.per_channel_symmetric)
-per_channel_weight_observer_range_neg_127_to_127 = PerChannelMinMaxObserver.with_args(dtype=qint8,
-                                                                                      qscheme=schemes.per_channel_symmetric, quant_min=-127, quant_max=127, eps=2**-12)
+per_channel_weight_observer_range_neg_127_to_127 = PerChannelMinMaxObserver.with_args(
+    dtype=qint8, qscheme=schemes.per_channel_symmetric, quant_min=-127, quant_max=127, eps=2**-12)
 default_dynamic_quant_observer = PlaceholderObserver.with_args(dtype=quint8, quant_min=0, quant_max=255,
                                                                is_dynamic=True)
 default_float_qparams_observer = PerChannelMinMaxObserver.with_args(dtype=quint8,

@@ -147,7 +147,8 @@ def check_chunks(metadata: Metadata):
             covered += chunk.sizes.numel()
         if covered != tensor.size.numel():
             raise ValueError(
-                f"Failed to validate global plan: the chunks of {name} have {covered} of {tensor.size.numel()} elements")
+                f"Failed to validate global plan: the chunks of {name} have {covered} of {tensor.size.numel()} "
+                "elements")
 
 
 def create_default_local_load_plan(state_dict, metadata: Metadata, strict: bool = True) -> LoadPlan:

@@ -1,7 +1,7 @@
 """References to values that another worker keeps.
 
-The owner (``kept.py``) counts references of other workers to each value, and lets go of it when there is none.  Who sends a reference
-on has the owner count it before it goes.
+The owner (``kept.py``) counts references of other workers to each value, and lets go of it when there is none.  Who
+sends a reference on has the owner count it before it goes.
 """
 from __future__ import annotations
 

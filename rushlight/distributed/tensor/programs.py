@@ -53,7 +53,8 @@ def written_down(op, given, names, masks):
             several = isinstance(results, (tuple, list))
             outputs = [r.node for r in (results if several else [results])]
             stores = trace.written()
-    except (ValueNeeded, NotImplementedError, AttributeError, StorageBoundsError) as error:  # the last: of what looks at memory
+    except (ValueNeeded, NotImplementedError, AttributeError,
+            StorageBoundsError) as error:  # the last: of what looks at memory
         raise Untraceable(op.name) from error
     except TypeError as error:
         if "capture tensors" in str(error):

@@ -69,7 +69,8 @@ def avg_pool(rank):
                                                                      m.count_include_pad,
                                                                      getattr(m, "divisor_override", None)))
     if rank == 1:
-        made.extra_repr = lambda m: f"kernel_size={single(m.kernel_size)}, stride={single(m.stride)}, padding={single(m.padding)}"
+        made.extra_repr = lambda m: (f"kernel_size={single(m.kernel_size)}, stride={single(m.stride)}, "
+                                     f"padding={single(m.padding)}")
     return made
 
 

@@ -28,8 +28,9 @@ IS_LINUX, IS_WINDOWS, IS_MACOS = (sys.platform == name for name in ("linux", "wi
 IS_X86, IS_ARM64 = platform.machine() in ("x86_64", "i386"), platform.machine() in ("arm64", "aarch64")
 IS_CI = bool(os.environ.get("CI"))
 IS_FBCODE = IS_SANDCASTLE = IS_JETSON = IS_PPC = IS_S390X = IS_FILESYSTEM_UTF8_ENCODING = False
-TEST_CUDA = TEST_MPS = TEST_XPU = TEST_HPU = TEST_MULTIGPU = TEST_CUDNN = TEST_WITH_ROCM = TEST_WITH_ASAN = TEST_WITH_TSAN = TEST_WITH_UBSAN = False
-TEST_WITH_TORCHDYNAMO = TEST_WITH_TORCHINDUCTOR = TEST_WITH_AOT_EAGER = TEST_WITH_CROSSREF = TEST_CUDA_GRAPH = NOTEST_CPU = False
+TEST_CUDA = TEST_MPS = TEST_XPU = TEST_HPU = TEST_MULTIGPU = TEST_CUDNN = TEST_CUDA_GRAPH = NOTEST_CPU = False
+TEST_WITH_ROCM = TEST_WITH_ASAN = TEST_WITH_TSAN = TEST_WITH_UBSAN = TEST_WITH_CROSSREF = False
+TEST_WITH_TORCHDYNAMO = TEST_WITH_TORCHINDUCTOR = TEST_WITH_AOT_EAGER = False
 TEST_NUMPY = True
 TEST_SCIPY, TEST_DILL, TEST_NUMBA, TEST_OPT_EINSUM, TEST_Z3 = (importlib.util.find_spec(name) is not None
                                                                for name in ("scipy", "dill", "numba", "opt_einsum",
@@ -188,7 +189,8 @@ def skip_where(condition: bool, reason: str):
 
 slowTest = skip_where(not TEST_WITH_SLOW, "test is slow; run with PYTORCH_TEST_WITH_SLOW to enable test")
 skipIfNoSciPy = skip_where(not TEST_SCIPY, "test requires SciPy, but SciPy not found")
-skipIfTorchDynamo = skipIfTorchInductor = skipIfRocm = skipIfMPS = skipIfXpu = skipIfHpu = skipIfCrossRef = skipIfWindows = skip_where(False, "")
+skipIfTorchDynamo = skipIfTorchInductor = skipIfRocm = skipIfMPS = skip_where(False, "")
+skipIfXpu = skipIfHpu = skipIfCrossRef = skipIfWindows = skip_where(False, "")
 skipCUDAMemoryLeakCheckIf = skipIfSlowGradcheckEnv = skip_where(False, "")
 
 

@@ -81,7 +81,9 @@ CASES = [
     ("def f(g, a: tuple):\n return g(*a)", [(max, (1, 5)), (max, ()), (3, ())]),
     ("def f(x):\n return x.upper(), x.split('b', 1), x.upper", [("abc",), (5,)]),
     ("def f(x):\n x.field = 3\n return x.field", [(lambda: 0,), (object(),)]),
-    ("def f(x):\n return type(x) is int, isinstance(x, int), isinstance(x, tuple), isinstance(x, (str, float)), type(x)", [(1,), (True,), ((),), ("s",), (None,)]),
+    ("def f(x):\n return type(x) is int, isinstance(x, int), isinstance(x, tuple), isinstance(x, (str, float)), "
+     "type(x)",
+     [(1,), (True,), ((),), ("s",), (None,)]),
     ("def f(x):\n return int(x), float(x)", [(1,), (2.7,), ("5",), ("x",), (None,)]),
     ("def f(x: f64) -> i64:\n return int(x)", [(2.7,), (-2.7,)]),
     ("def f(x) -> i64:\n return x", [(1,), (-(2**63),), (2**63 - 1,), (2**40,), (0,), (-(2**30),), (2**30,), (-5,)]),

@@ -6,7 +6,8 @@ from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vec
 from .objects import mine
 
 # see ``held``
-GRAD, INFERENCE, AUTOCAST, PLAIN, PACKING, STACK, MODES, PUSHED, WATCHING, HOOKS, ON_ERROR = 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024
+GRAD, INFERENCE, AUTOCAST, PLAIN, PACKING, STACK = 1, 2, 4, 8, 16, 32
+MODES, PUSHED, WATCHING, HOOKS, ON_ERROR = 64, 128, 256, 512, 1024
 ONE = 8  # where what it gives has ``one``
 
 

@@ -33,7 +33,8 @@ def palette(colors, count):
     elif isinstance(colors, list):
         if len(colors) < count:
             raise ValueError(
-                f"Number of colors must be equal or larger than the number of objects, but got {len(colors)} < {count}.")
+                "Number of colors must be equal or larger than the number of objects, but got "
+                f"{len(colors)} < {count}.")
     elif not isinstance(colors, (tuple, str)):
         raise ValueError(f"colors must be a tuple or a string, or a list thereof, but got {colors}.")
     elif isinstance(colors, tuple) and len(colors) != 3:

@@ -64,7 +64,8 @@ done:
 class _Emitter:
     def __init__(self, program, declared):
         self.program, self.cls, self.name = program, declared, declared.symbol
-        self.type = f"load ptr, ptr {program.constants.address('global', declared.module.__name__, declared.name)}, {INVARIANT}"
+        address = program.constants.address("global", declared.module.__name__, declared.name)
+        self.type = f"load ptr, ptr {address}, {INVARIANT}"
         offsets = [field.offset for field in declared.references]
         self.held = offsets + [offset for kind, offset in declared.extras.items() if kind == "dict"]
 

@@ -203,7 +203,9 @@ def _method(declared, addresses):
 
 
 def _shown(parameter):
-    return parameter.name if parameter.default is None else f"{parameter.name}={getattr(parameter.default, 'value', '...')!r}"
+    if parameter.default is None:
+        return parameter.name
+    return f"{parameter.name}={getattr(parameter.default, 'value', '...')!r}"
 
 
 def _function(declared, addresses):

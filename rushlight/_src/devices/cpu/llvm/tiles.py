@@ -55,7 +55,8 @@ class Tiles:
     def load(self, tile, pointer, stride, passing=False):
         """Its rows from memory, `stride` bytes (i64) apart.  `passing`: they shall not push others out of the first
         cache."""
-        self._call("tileloaddt164" if passing else "tileloadd64", [pointer, constant(i64, stride) if isinstance(stride, int) else stride], tile)
+        stride = constant(i64, stride) if isinstance(stride, int) else stride
+        self._call("tileloaddt164" if passing else "tileloadd64", [pointer, stride], tile)
 
     def store(self, tile, pointer, stride):
         """Its rows to memory, `stride` bytes (i64) apart."""

@@ -157,8 +157,8 @@ class _Block:
         # what tiles fetch need not be asked for by what packs
         self.a_ahead = ahead and not computed[0] and numbers.per_word == 1 and layouts[0] in (ACROSS, ALONG)
         self.b, self.s, self.args, self.numbers, self.out = b, s, args, numbers, out
-        (self.a_layout,
-         self.b_layout), self.computed, self.tile_rows, self.width, self.tile = layouts, computed, tile_rows, width, tile
+        self.a_layout, self.b_layout = layouts
+        self.computed, self.tile_rows, self.width, self.tile = computed, tile_rows, width, tile
 
     def unit(self, unit, scratch):
         """One block of C: where it lies, then the loop along k."""

@@ -44,112 +44,138 @@ def image_kernel(element, numbers, pixels, computed=None):
 def _image_text(element, numbers, pixels, computed):
     further, parts = part_slots(computed)
     kernel = Units("image", IMAGE_SLOTS + further, ("x", "image", *parts))
-    f, s = kernel.f, kernel.s
-    word, lanes = numbers.word, numbers.lanes
-    of_elements = replace(numbers, element=element)
-    pixel_bytes = lanes * word.bytes
-    kind = vector(element, lanes)
 
     def unit(unit):
+        _Plane(kernel, element, numbers, pixels, computed, parts, unit).fill()
+
+    return kernel.text(unit)
+
+
+class _Plane:
+    """Writes one unit of the kernel: the image of as many channels as a vector has lanes, in one example."""
+
+    def __init__(self, kernel, element, numbers, pixels, computed, parts, unit):
+        self.f, self.s = f, s = kernel.f, kernel.s
+        self.element, self.numbers, self.pixels, self.computed = element, numbers, pixels, computed
+        self.word, self.lanes = numbers.word, numbers.lanes
+        self.of_elements = replace(numbers, element=element)
+        self.pixel_bytes = numbers.lanes * numbers.word.bytes
         batch = f.div(unit, s.planes)
         plane = f.sub(unit, f.mul(batch, s.planes))
         group = f.div(plane, s.group_planes)
-        within = f.mul(f.sub(plane, f.mul(group, s.group_planes)), lanes)
+        within = f.mul(f.sub(plane, f.mul(group, s.group_planes)), self.lanes)
         channel = f.add(f.mul(group, s.channels), within)
-        there = f.minimum(f.sub(s.channels, within), lanes)
-        x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(channel, s.x_channel)))
-        strides = [[getattr(s, f"{part}_{stride}") for stride in PART_STRIDES] for part in parts]
-        starts = [f.offset(getattr(s, part), f.add(f.mul(batch, own[0]), f.mul(channel, own[1])))
-                  for part, own in zip(parts, strides)]
-        image = f.offset(s.image, f.add(f.mul(batch, s.image_bytes), f.mul(plane, s.plane_bytes)))
-        x_channel, x_width, width, rows_width, pad = s.x_channel, s.x_width, s.width, s.rows_width, s.pad_width
+        self.there = f.minimum(f.sub(s.channels, within), self.lanes)  # channels that exist
+        self.x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(channel, s.x_channel)))
+        self.strides = [[getattr(s, f"{part}_{stride}") for stride in PART_STRIDES] for part in parts]
+        self.starts = [f.offset(getattr(s, part), f.add(f.mul(batch, own[0]), f.mul(channel, own[1])))
+                       for part, own in zip(parts, self.strides)]
+        self.image = f.offset(s.image, f.add(f.mul(batch, s.image_bytes), f.mul(plane, s.plane_bytes)))
+        self.x_channel, self.x_width, self.width = s.x_channel, s.x_width, s.width
+        self.rows_width, self.pad = s.rows_width, s.pad_width
 
-        def blank(at, count):
-            f.loop(0, count, 1, [], lambda k, _: f.store(zero(numbers.words), f.offset(at, f.mul(k, pixel_bytes)),
-                                                         align=word.bytes))
+    def fill(self):
+        self.f.loop(0, self.f.mul(self.s.rows_depth, self.s.rows_height), 1, [], self.row)
 
-        def turned(source, target):
-            """A row from channels whose pixels are neighbours: squares are transposed; pixels past the end become
-            zeros."""
-            def square(first, _):
-                count = f.sub(width, first)
-                at = f.offset(source, f.mul(first, pixels * element.bytes))
-                f.when(f.and_(f.compare(">=", count, lanes + pixels - 1), f.compare("==", there, lanes)),
-                       lambda: put(target, first,
-                                   [load(f.offset(at, f.mul(x_channel, c)), None) for c in range(lanes)]),
-                       lambda: put(target, first,
-                                   [load(f.offset(at, f.mul(x_channel, c)),
-                                         f.select(f.compare(">", there, c), count, 0))
-                            for c in range(lanes)]))
+    def row(self, number, _):
+        """One row of the image: zeros outside of the operand."""
+        f, s = self.f, self.s
+        at_depth = f.div(number, s.rows_height)
+        z = f.sub(at_depth, s.pad_depth)
+        y = f.sub(f.sub(number, f.mul(at_depth, s.rows_height)), s.pad_height)
+        target = f.offset(self.image, f.mul(f.mul(number, self.rows_width), self.pixel_bytes))
+        inside = f.and_(f.compare("<", y, s.height, signed=False), f.compare("<", z, s.depth, signed=False))
+        f.when(inside, lambda: self.filled(z, y, target), lambda: self.blank(target, self.rows_width))
 
-            def load(at, count):
-                if pixels == SIDE_BY_SIDE:
-                    mask = None if count is None else f.lane_mask(count, lanes)
-                    return f.convert(f.load(kind, at, mask=mask), word)
-                mask = None if count is None else f.lane_mask(f.sub(f.mul(count, pixels), pixels - 1), pixels * lanes)
-                wide = f.load(vector(element, pixels * lanes), at, mask=mask)
-                return f.convert(f.shuffle(wide, None, range(0, pixels * lanes, pixels)), word)
+    def filled(self, z, y, target):
+        """The pixels of a row of the operand, and zeros before and behind them."""
+        f, s = self.f, self.s
+        self.blank(target, self.pad)
+        first = f.offset(target, f.mul(self.pad, self.pixel_bytes))
+        if self.computed:
+            places = [Strided(f, self.of_elements, f.offset(start, f.add(f.mul(z, own[2]), f.mul(y, own[3]))),
+                              own[1], own[4])
+                      for start, own in zip(self.starts, self.strides)]
+            self.calculated(Computed(f, self.of_elements, self.computed, places), first)
+        else:
+            source = f.offset(self.x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
+            (self.gathered if self.pixels == FAR else self.turned)(source, first)
+        self.blank(f.offset(first, f.mul(self.width, self.pixel_bytes)),
+                   f.sub(f.sub(self.rows_width, self.width), self.pad))
 
-            f.loop(0, width, lanes, [], square)
+    def blank(self, at, count):
+        """Pixels that are zero."""
+        f = self.f
+        f.loop(0, count, 1, [], lambda k, _: f.store(zero(self.numbers.words), f.offset(at, f.mul(k, self.pixel_bytes)),
+                                                     align=self.word.bytes))
 
-        def put(target, first, rows):
-            for k, row in enumerate(pack.transpose(f, rows)):
-                f.store(row, f.offset(target, f.mul(f.add(first, k), pixel_bytes)), align=word.bytes)
+    def put(self, target, first, rows):
+        """Stores a square whose rows are channels, pixel by pixel."""
+        f = self.f
+        for k, row in enumerate(pack.transpose(f, rows)):
+            f.store(row, f.offset(target, f.mul(f.add(first, k), self.pixel_bytes)), align=self.word.bytes)
 
-        def calculated(elements, target):
-            """A row of computed elements, along the width or pixel by pixel."""
-            def square(first, _):
-                count = f.sub(width, first)
-                f.when(f.and_(f.compare(">=", count, lanes), f.compare("==", there, lanes)),
-                       lambda: put(target, first, [elements.along(c, first, None) for c in range(lanes)]),
-                       lambda: put(target, first,
-                                   [elements.along(c, first, f.select(f.compare(">", there, c), count, 0))
-                                    for c in range(lanes)]))
+    def squares(self, target, first, enough, channel):
+        """One square from ``channel(c, count)``: a row of pixels of a channel, of which the first ``count`` exist
+        (None: all)."""
+        f, lanes = self.f, self.lanes
+        count = f.sub(self.width, first)
+        channel = channel(first)
+        f.when(f.and_(f.compare(">=", count, enough), f.compare("==", self.there, lanes)),
+               lambda: self.put(target, first, [channel(c, None) for c in range(lanes)]),
+               lambda: self.put(target, first, [channel(c, f.select(f.compare(">", self.there, c), count, 0))
+                                                for c in range(lanes)]))
 
-            def pixel(k, _):
-                f.store(elements.across(0, k, there, None), f.offset(target, f.mul(k, pixel_bytes)), align=word.bytes)
+    def turned(self, source, target):
+        """A row from channels whose pixels are neighbours: squares are transposed; pixels past the end become zeros."""
+        f = self.f
 
-            if pixels == FAR:
-                f.loop(0, width, 1, [], pixel)
-            else:
-                f.loop(0, width, lanes, [], square)
+        def channel(first):
+            at = f.offset(source, f.mul(first, self.pixels * self.element.bytes))
+            return lambda c, count: self.load(f.offset(at, f.mul(self.x_channel, c)), count)
 
-        def gathered(source, target):
-            """A row pixel by pixel, its channels neighbours or apart."""
-            def pixel(lane_stride, k):
-                at = f.offset(source, f.mul(k, x_width))
-                words = Strided(f, of_elements, at, lane=lane_stride).across(0, 0, there, None)
-                f.store(words, f.offset(target, f.mul(k, pixel_bytes)), align=word.bytes)
+        f.loop(0, self.width, self.lanes, [],
+               lambda first, _: self.squares(target, first, self.lanes + self.pixels - 1, channel))
 
-            neighbours = f.compare("==", x_channel, element.bytes)
-            f.when(neighbours, lambda: f.loop(0, width, 1, [], lambda k, _: pixel(None, k)),
-                   lambda: f.loop(0, width, 1, [], lambda k, _: pixel(x_channel, k)))
+    def load(self, at, count):
+        """Pixels of one channel that lie side by side, or every other of them, of which the first ``count`` exist."""
+        f, lanes, pixels = self.f, self.lanes, self.pixels
+        if pixels == SIDE_BY_SIDE:
+            mask = None if count is None else f.lane_mask(count, lanes)
+            return f.convert(f.load(vector(self.element, lanes), at, mask=mask), self.word)
+        mask = None if count is None else f.lane_mask(f.sub(f.mul(count, pixels), pixels - 1), pixels * lanes)
+        wide = f.load(vector(self.element, pixels * lanes), at, mask=mask)
+        return f.convert(f.shuffle(wide, None, range(0, pixels * lanes, pixels)), self.word)
 
-        def row(number, _):
-            at_depth = f.div(number, s.rows_height)
-            z = f.sub(at_depth, s.pad_depth)
-            y = f.sub(f.sub(number, f.mul(at_depth, s.rows_height)), s.pad_height)
-            target = f.offset(image, f.mul(f.mul(number, rows_width), pixel_bytes))
-            inside = f.and_(f.compare("<", y, s.height, signed=False), f.compare("<", z, s.depth, signed=False))
+    def calculated(self, elements, target):
+        """A row of computed elements, along the width or pixel by pixel."""
+        f = self.f
 
-            def filled():
-                blank(target, pad)
-                first = f.offset(target, f.mul(pad, pixel_bytes))
-                if computed:
-                    places = [Strided(f, of_elements, f.offset(start, f.add(f.mul(z, own[2]), f.mul(y, own[3]))),
-                                      own[1], own[4])
-                              for start, own in zip(starts, strides)]
-                    calculated(Computed(f, of_elements, computed, places), first)
-                else:
-                    source = f.offset(x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
-                    (gathered if pixels == FAR else turned)(source, first)
-                blank(f.offset(first, f.mul(width, pixel_bytes)), f.sub(f.sub(rows_width, width), pad))
+        def pixel(k, _):
+            f.store(elements.across(0, k, self.there, None), f.offset(target, f.mul(k, self.pixel_bytes)),
+                    align=self.word.bytes)
 
-            f.when(inside, filled, lambda: blank(target, rows_width))
+        def channel(first):
+            return lambda c, count: elements.along(c, first, count)
 
-        f.loop(0, f.mul(s.rows_depth, s.rows_height), 1, [], row)
+        if self.pixels == FAR:
+            f.loop(0, self.width, 1, [], pixel)
+        else:
+            f.loop(0, self.width, self.lanes, [],
+                   lambda first, _: self.squares(target, first, self.lanes, channel))
 
-    return kernel.text(unit)
+    def gathered(self, source, target):
+        """A row pixel by pixel, its channels neighbours or apart."""
+        f = self.f
+
+        def pixel(lane_stride, k):
+            at = f.offset(source, f.mul(k, self.x_width))
+            words = Strided(f, self.of_elements, at, lane=lane_stride).across(0, 0, self.there, None)
+            f.store(words, f.offset(target, f.mul(k, self.pixel_bytes)), align=self.word.bytes)
+
+        neighbours = f.compare("==", self.x_channel, self.element.bytes)
+        f.when(neighbours, lambda: f.loop(0, self.width, 1, [], lambda k, _: pixel(None, k)),
+               lambda: f.loop(0, self.width, 1, [], lambda k, _: pixel(self.x_channel, k)))
 
 
 class ChannelImage:

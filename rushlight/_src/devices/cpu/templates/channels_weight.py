@@ -45,97 +45,117 @@ def _text(numbers, element, rows, vectors, step, known):
     module = Module()
     tile = _tile(module, numbers, rows, vectors, step)
     kernel = Units("weights", SLOTS, ("x", "y", "out", "scratch", "x_rows", "y_rows", "taps_at"), module)
-    f, s = kernel.f, kernel.s
-    lanes, bytes_ = numbers.lanes, numbers.lanes * numbers.accumulator.bytes
-    sums_bytes = lanes * vectors * bytes_  # of one block of input channels at one tap
-    scratch = kernel.scratch()
+    writer = _Writer(kernel, tile, numbers, element, rows, vectors, known)
+    return kernel.text(writer.unit)
 
-    def unit(unit):
+
+class _Writer:
+    """Writes the kernel: sums of tiles in ``scratch``, which `tile` adds to, and then the weights of `element`."""
+
+    def __init__(self, kernel, tile, numbers, element, rows, vectors, known):
+        self.f, self.s, self.tile, self.numbers, self.element = kernel.f, kernel.s, tile, numbers, element
+        self.rows, self.vectors, self.known = rows, vectors, known
+        self.lanes, self.bytes = numbers.lanes, numbers.lanes * numbers.accumulator.bytes
+        self.sums_bytes = self.lanes * vectors * self.bytes  # of one block of input channels at one tap
+        self.scratch = kernel.scratch()
+        self.taps = None  # read once a unit
+        self.turned = self.f.alloca(numbers.vector, self.lanes * max(known, 1))
+
+    def unit(self, unit):
+        """Some panels of output channels by some blocks of input channels."""
+        f, s, vectors = self.f, self.s, self.vectors
         rest = f.div(unit, s.block_units)
         first_block = f.mul(f.sub(unit, f.mul(rest, s.block_units)), s.unit_blocks)
         group = f.div(rest, s.panel_units)
         first_panel = f.mul(f.sub(rest, f.mul(group, s.panel_units)), s.unit_panels)
-        blocks, panels = f.minimum(f.sub(s.blocks, first_block), s.unit_blocks), f.minimum(f.sub(s.panels, first_panel),
-                                                                                           s.unit_panels)
+        blocks = f.minimum(f.sub(s.blocks, first_block), s.unit_blocks)
+        panels = f.minimum(f.sub(s.panels, first_panel), s.unit_panels)
         x = f.offset(f.offset(s.x, f.mul(group, s.x_group_bytes)), f.mul(first_block, s.x_plane))
         y = f.offset(f.offset(s.y, f.mul(group, s.y_group_bytes)), f.mul(f.mul(first_panel, s.y_plane), vectors))
-        taps = s.taps
+        self.taps = taps = s.taps
         of_panel = f.mul(blocks, taps)
-        f.fill_bytes(scratch, 0, f.mul(f.mul(panels, of_panel), sums_bytes))
-
-        def chunk(row, _):
-            count = f.minimum(f.sub(s.rows, row), s.chunk_rows)
-
-            def panel(number, _):
-                grads = f.offset(y, f.mul(f.mul(number, s.y_plane), vectors))
-                f.loop(0, of_panel, 1, [],
-                       lambda k, _: at_tap(k, grads, f.offset(scratch, f.mul(f.add(f.mul(number, of_panel), k),
-                                                                             sums_bytes))))
-
-            def at_tap(number, grads, sums):
-                block = f.div(number, taps)
-                tap = f.load(i64, f.offset(s.taps_at, f.sub(number, f.mul(block, taps)), i64))
-                source = f.offset(f.offset(x, f.mul(block, s.x_plane)), tap)
-                for part in range(0, lanes, rows):
-                    f.call(tile, [f.offset(source, part * numbers.word.bytes), grads,
-                                  f.offset(sums, part * vectors * bytes_),
-                                  f.offset(s.x_rows, row, i64), f.offset(s.y_rows, row, i64), count, s.width,
-                                  s.y_plane])
-
-            f.loop(0, panels, 1, [], panel)
-
-        f.loop(0, s.rows, s.chunk_rows, [], chunk)
+        f.fill_bytes(self.scratch, 0, f.mul(f.mul(panels, of_panel), self.sums_bytes))
+        f.loop(0, s.rows, s.chunk_rows, [], lambda row, _: self.chunk(row, x, y, panels, of_panel))
         out = f.offset(s.out, f.mul(group, s.out_group))
 
         def finished(number, _):
             panel = f.div(number, blocks)
             block = f.sub(number, f.mul(panel, blocks))
-            store(out, f.add(first_panel, panel), f.add(first_block, block),
-                  f.offset(scratch, f.mul(f.mul(number, taps), sums_bytes)))
+            self.store(out, f.add(first_panel, panel), f.add(first_block, block),
+                       f.offset(self.scratch, f.mul(f.mul(number, taps), self.sums_bytes)))
 
         f.loop(0, f.mul(panels, blocks), 1, [], finished)
 
-    turned = f.alloca(numbers.vector, lanes * max(known, 1))
+    def chunk(self, row, x, y, panels, of_panel):
+        """What some rows of outputs add to all sums of a unit."""
+        f, s, vectors = self.f, self.s, self.vectors
+        count = f.minimum(f.sub(s.rows, row), s.chunk_rows)
 
-    def store(out, panel, block, sums):
+        def panel(number, _):
+            grads = f.offset(y, f.mul(f.mul(number, s.y_plane), vectors))
+            f.loop(0, of_panel, 1, [],
+                   lambda k, _: at_tap(k, grads, f.offset(self.scratch, f.mul(f.add(f.mul(number, of_panel), k),
+                                                                              self.sums_bytes))))
+
+        def at_tap(number, grads, sums):
+            block = f.div(number, self.taps)
+            tap = f.load(i64, f.offset(s.taps_at, f.sub(number, f.mul(block, self.taps)), i64))
+            source = f.offset(f.offset(x, f.mul(block, s.x_plane)), tap)
+            for part in range(0, self.lanes, self.rows):
+                f.call(self.tile, [f.offset(source, part * self.numbers.word.bytes), grads,
+                                   f.offset(sums, part * vectors * self.bytes),
+                                   f.offset(s.x_rows, row, i64), f.offset(s.y_rows, row, i64), count, s.width,
+                                   s.y_plane])
+
+        f.loop(0, panels, 1, [], panel)
+
+    def store(self, out, panel, block, sums):
         """Turns the sums of a block of input channels, and stores them for each output channel."""
+        f, s, lanes, vectors = self.f, self.s, self.lanes, self.vectors
         channel = f.mul(block, lanes)
         inputs = f.sub(s.inputs, channel)
         for j in range(vectors):
             first = f.add(f.mul(panel, vectors * lanes), j * lanes)
-            target = f.offset(f.offset(out, f.mul(first, s.out_row)), f.mul(channel, s.taps), element)
+            target = f.offset(f.offset(out, f.mul(first, s.out_row)), f.mul(channel, s.taps), self.element)
             there = f.minimum(f.sub(s.outputs, first), lanes)
+            self.turn_taps(sums, j * self.bytes, target, inputs, there)
 
-            def turn(tap, _):
-                at = f.offset(sums, f.add(f.mul(tap, sums_bytes), j * bytes_))
-                loaded = [f.load(numbers.vector, f.offset(at, c * vectors * bytes_)) for c in range(lanes)]
-                place = f.offset(turned, f.mul(tap, lanes * bytes_)) if known else turned
-                for k, value in enumerate(pack.transpose(f, loaded)):
-                    f.store(value, f.offset(place, k * bytes_))
-                if not known:
-                    f.loop(0, there, 1, [], lambda k, _: scattered(k, tap))
+    def turn_taps(self, sums, beside, target, inputs, there):
+        """The sums of one vector of output channels, `beside` bytes into those of a tap, at all taps; of the channels
+        `there` exist."""
+        f, s, lanes, bytes_ = self.f, self.s, self.lanes, self.bytes
 
-            def scattered(k, tap):
-                distance = f.mul(f.lane_indices(lanes), f.splat(s.taps, lanes))
-                value = f.convert(f.load(numbers.vector, f.offset(turned, f.mul(k, bytes_))), element)
-                at = f.offset(f.offset(target, f.mul(k, s.out_row)), f.add(distance, f.splat(tap, lanes)), element)
-                f.scatter(value, at, f.lane_mask(inputs, lanes))
+        def turn(tap, _):
+            at = f.offset(sums, f.add(f.mul(tap, self.sums_bytes), beside))
+            loaded = [f.load(self.numbers.vector, f.offset(at, c * self.vectors * bytes_)) for c in range(lanes)]
+            place = f.offset(self.turned, f.mul(tap, lanes * bytes_)) if self.known else self.turned
+            for k, value in enumerate(pack.transpose(f, loaded)):
+                f.store(value, f.offset(place, k * bytes_))
+            if not self.known:
+                f.loop(0, there, 1, [], lambda k, _: self.scattered(target, k, tap, inputs))
 
-            def mixed(k, _):
-                values = [f.load(numbers.vector, f.offset(turned, f.add(f.mul(k, bytes_), tap * lanes * bytes_)))
-                          for tap in range(known)]
-                for part in range(0, known * lanes, lanes):
-                    value = pack.collected(f, values, [at % known * lanes + at // known
-                                                       for at in range(part, part + lanes)])
-                    mask = f.lane_mask(f.sub(f.mul(inputs, known), part), lanes)
-                    f.store(f.convert(value, element), f.offset(f.offset(target, f.mul(k, s.out_row)), part, element),
-                            mask=mask)
+        f.loop(0, s.taps, 1, [], turn)
+        if self.known:
+            f.loop(0, there, 1, [], lambda k, _: self.mixed(target, k, inputs))
 
-            f.loop(0, s.taps, 1, [], turn)
-            if known:
-                f.loop(0, there, 1, [], mixed)
+    def scattered(self, target, k, tap, inputs):
+        """The weights of one output channel at one tap, which lie apart."""
+        f, s, lanes = self.f, self.s, self.lanes
+        distance = f.mul(f.lane_indices(lanes), f.splat(s.taps, lanes))
+        value = f.convert(f.load(self.numbers.vector, f.offset(self.turned, f.mul(k, self.bytes))), self.element)
+        at = f.offset(f.offset(target, f.mul(k, s.out_row)), f.add(distance, f.splat(tap, lanes)), self.element)
+        f.scatter(value, at, f.lane_mask(inputs, lanes))
 
-    return kernel.text(unit)
+    def mixed(self, target, k, inputs):
+        """The weights of one output channel at all taps, which lie side by side."""
+        f, lanes, known, bytes_ = self.f, self.lanes, self.known, self.bytes
+        values = [f.load(self.numbers.vector, f.offset(self.turned, f.add(f.mul(k, bytes_), tap * lanes * bytes_)))
+                  for tap in range(known)]
+        for part in range(0, known * lanes, lanes):
+            value = pack.collected(f, values, [at % known * lanes + at // known for at in range(part, part + lanes)])
+            mask = f.lane_mask(f.sub(f.mul(inputs, known), part), lanes)
+            place = f.offset(f.offset(target, f.mul(k, self.s.out_row)), part, self.element)
+            f.store(f.convert(value, self.element), place, mask=mask)
 
 
 def _tile(module, numbers, rows, vectors, step):

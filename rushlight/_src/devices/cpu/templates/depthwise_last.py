@@ -184,7 +184,8 @@ class _Rows:
             pixels[at] = f.convert(loaded, numbers.word)
         sums = list(sums)
         for row, tap in uses:
-            weights = f.offset(self.weights, f.mul(constant(i64, tap) if isinstance(tap, int) else tap, taps.kernel[1] * numbers.vector.bytes))
+            tap = constant(i64, tap) if isinstance(tap, int) else tap
+            weights = f.offset(self.weights, f.mul(tap, taps.kernel[1] * numbers.vector.bytes))
             for beside, at in taps.taps[1]:
                 weight = f.load(numbers.vector, f.offset(weights, beside * numbers.vector.bytes))
                 for j in range(taps.columns):

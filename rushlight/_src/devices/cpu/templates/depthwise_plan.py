@@ -79,7 +79,8 @@ class Depthwise:
         slots = self.slots()
         outputs = slots["out_height"] * slots["out_width"] * planes
         grain = max(1, min(16384 // outputs, units // (4 * self.threads)))
-        return Contraction((KernelCall(kernel, units, grain, written_slots(depthwise.SLOTS, slots, sources) + extra),), {})
+        written = written_slots(depthwise.SLOTS, slots, sources) + extra
+        return Contraction((KernelCall(kernel, units, grain, written),), {})
 
 
 def pays_with_channels_last(dtype, channels):

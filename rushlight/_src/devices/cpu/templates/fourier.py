@@ -139,7 +139,8 @@ class _Transform:
     one transform."""
 
     def __init__(self, f, named, element, lanes, run, packed, turned, inverse):
-        self.f, self.s, self.element, self.lanes, self.run, self.packed, self.turned, self.inverse = f, named, element, lanes, run, packed, turned, inverse
+        self.f, self.s, self.element, self.lanes = f, named, element, lanes
+        self.run, self.packed, self.turned, self.inverse = run, packed, turned, inverse
         self.size, self.half, self.length, self.span = (named[n] for n in ("size", "half", "length", "span"))
         self.kind, self.beyond = vector(element, lanes), f.add(self.half, 1)
         self.here, self.plane = named["scratch"], named["plane"]

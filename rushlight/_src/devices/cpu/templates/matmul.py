@@ -415,8 +415,8 @@ SETS, CROWD = 64, 16  # of the first cache, and lines of each from which on a ti
 
 
 def _lies_well(p, kind, choice, a_layout, computed):
-    """Whether tile registers can read A where it lies, in whole steps along k, and lines of a tile are not crowded in few
-    sets of the first cache."""
+    """Whether tile registers can read A where it lies, in whole steps along k, and lines of a tile are not crowded in
+    few sets of the first cache."""
     run = kind.chunk * kind.per_word
     if not kind.tiles or computed is not None or a_layout != ALONG or p.depth % run or p.rows < choice.tile_rows:
         return False

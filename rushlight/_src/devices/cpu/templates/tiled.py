@@ -181,8 +181,8 @@ def write_rest(module, name, numbers, rows, vectors, store):
 def write_tile(module, name, numbers, rows, vectors, store, rest, passing=""):
     """A function that computes one tile; its parameters are PARAMETERS, strides in bytes, and the memory of what waits.
 
-    `passing`: as in write_sums.  `a_row` and `a_step` are the bytes between rows of A, and of a step along k.  `partial` is where sums wait between
-    blocks of k, a whole tile in one piece.  Sums that are complete wait for the
+    `passing`: as in write_sums.  `a_row` and `a_step` are the bytes between rows of A, and of a step along k.
+    `partial` is where sums wait between blocks of k, a whole tile in one piece.  Sums that are complete wait for the
     next tile, but at the last columns.
     """
     f = module.function(name, [*PARAMETERS, ("waiting", ptr), ("a_row", i64), ("a_step", i64)], internal=True)
@@ -208,8 +208,8 @@ def write_tile(module, name, numbers, rows, vectors, store, rest, passing=""):
     if store.epilogue.emit is None and store.out is numbers.accumulator:
         direct = f.and_(f.and_(f.compare(">=", rows_left, rows), wide), last), out, out_stride
     finishing = lambda: waiting.finisher(args, store), lambda begin: f.call(rest, [args, memory, begin]), complete
-    write_products(f, waiting, a, panel, chunks, first, last, partial, finishing, fetch, direct, a_row=a_row, a_step=a_step,
-                   passing=passing)
+    write_products(f, waiting, a, panel, chunks, first, last, partial, finishing, fetch, direct,
+                   a_row=a_row, a_step=a_step, passing=passing)
     f.ret()
     return f
 

@@ -50,7 +50,8 @@ class _ConvNd(WeightedQuantizedModule):
         return self.compute(input, self._packed_params, self.scale, self.zero_point)
 
     def extra_repr(self):
-        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, scale={self.scale}, zero_point={self.zero_point}"
+        text = (f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
+                f"scale={self.scale}, zero_point={self.zero_point}")
         if any(self.padding):
             text += f", padding={self.padding}"
         if any(d != 1 for d in self.dilation):

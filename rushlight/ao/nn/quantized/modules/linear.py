@@ -72,7 +72,8 @@ class Linear(WeightedQuantizedModule):
         return self.compute(x, self._packed_params._packed_params, self.scale, self.zero_point)
 
     def extra_repr(self):
-        return f"in_features={self.in_features}, out_features={self.out_features}, scale={self.scale}, zero_point={self.zero_point}, qscheme={self.weight().qscheme()}"
+        return (f"in_features={self.in_features}, out_features={self.out_features}, scale={self.scale}, "
+                f"zero_point={self.zero_point}, qscheme={self.weight().qscheme()}")
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):

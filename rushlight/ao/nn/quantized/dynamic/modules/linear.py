@@ -25,7 +25,8 @@ class Linear(Static):
         return "DynamicQuantizedLinear"
 
     def extra_repr(self):
-        return f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._packed_params.dtype}, qscheme={self.weight().qscheme()}"
+        return (f"in_features={self.in_features}, out_features={self.out_features}, "
+                f"dtype={self._packed_params.dtype}, qscheme={self.weight().qscheme()}")
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
