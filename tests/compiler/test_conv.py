@@ -1,6 +1,7 @@
 """Planned convolutions against torch: dimensions, strides, dilation, groups, gradients, other CPUs."""
 
 import os
+import random
 import subprocess
 import sys
 
@@ -112,6 +113,43 @@ def test_channels_last(name, dtype):
     Runner(plan_conv_weight_grad(Convolution(*case, dtype, x.stride(), grad.stride())),
            x=x.data_ptr(), weight=got_weight.data_ptr(), y=grad.data_ptr())()
     close(got_weight, grad_weight, dtype)
+
+
+def random_case(number):
+    """A small convolution in two dimensions: (batch, in, out, size, kernel, stride, pad, dilation, groups)."""
+    chosen = random.Random(number)
+    groups = chosen.choice([1, 1, 1, 2, 8, 32])
+    channels, out = ((chosen.choice([1, 3, 4, 8, 16, 24, 32, 48]), chosen.choice([1, 4, 8, 32, 40]))
+                     if groups == 1 else chosen.choice([(4, 4), (1, 1), (1, 2), (16, 32), (32, 32), (3, 5)]))
+    kernel = tuple(chosen.choice([1, 2, 3, 5]) for _ in range(2))
+    dilation = tuple(chosen.choice([1, 1, 2]) for _ in range(2))
+    pad = tuple(chosen.randint(0, k) for k in kernel)
+    size = tuple(max(d * (k - 1) + 1 - 2 * p, chosen.randint(1, 20)) for k, d, p in zip(kernel, dilation, pad))
+    stride = tuple(chosen.choice([1, 2, 3]) for _ in range(2))
+    return chosen.randint(1, 3), channels * groups, out * groups, size, kernel, stride, pad, dilation, groups
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_gradients_of_weights_with_channels_last_at_random(number):
+    case, dtype, last = random_case(number), "bfloat16", torch.channels_last
+    x, weight, _, grad, *_, grad_weight = reference(case, dtype)
+    wide = torch.randn(x.shape[0], x.shape[1] + 3, *x.shape[2:]).to(x.dtype).contiguous(memory_format=last)
+    wide[:, :x.shape[1]] = x
+    for image in (x.contiguous(memory_format=last), wide[:, :x.shape[1]]):  # the second one's pixels lie apart
+        got = torch.full(weight.shape, float("nan"), dtype=weight.dtype)
+        y = grad.contiguous(memory_format=last)
+        Runner(plan_conv_weight_grad(Convolution(*case, dtype, image.stride(), y.stride())),
+               x=image.data_ptr(), weight=got.data_ptr(), y=y.data_ptr())()
+        close(got, grad_weight, dtype)
+
+
+def test_many_parts_of_an_image():
+    case, dtype, last = (2, 32, 40, (90, 110), (3, 3), (1, 1), (1, 1), (1, 1), 1), "bfloat16", torch.channels_last
+    x, weight, _, grad, *_, grad_weight = reference(case, dtype)
+    x, y, got = x.contiguous(memory_format=last), grad.contiguous(memory_format=last), torch.empty_like(weight)
+    Runner(plan_conv_weight_grad(Convolution(*case, dtype, x.stride(), y.stride())),
+           x=x.data_ptr(), weight=got.data_ptr(), y=y.data_ptr())()
+    close(got, grad_weight, dtype)
 
 
 def test_refusals():

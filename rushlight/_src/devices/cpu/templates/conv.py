@@ -21,6 +21,7 @@ from .image import Geometry, is_contiguous, spacing
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
 from .implicit_tiled_plan import TiledBuilder
 from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, packings, plan_matmul, rounding_step
+from .pixels_gradient_plan import PixelGradient
 from .pixels_plan import PixelPlan, PixelProduct, Weights
 from .portions import renamed
 from .tune import pick, planned
@@ -433,6 +434,9 @@ def _weight_plan(c, epilogue, threads):
     if alone.suits and pick("straight from memory", (True, False)):
         return alone.weight_plan()
     taps, group_out = _taps(c), c.out_channels // c.groups
+    tiled = PixelGradient(c, threads, taps)
+    if tiled.suits and pick("numbers", (True, False)):
+        return tiled.plan()
     # with few rows a group, packing would cost more than the products, and copies for taps more than they save
     narrow = group_out <= 16
     other = ChannelWeights(c, threads, Geometry(c.size, c.out, c.pad, c.stride, taps))
