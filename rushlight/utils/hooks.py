@@ -1,5 +1,5 @@
 """Handles that remove hooks."""
-from ..nn.modules.module import RemovableHandle
+from ..nn.modules.hooks import RemovableHandle
 
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from ..._src.core.advice import deprecated
 from ..._src.core.native import Tensor
 from ..parameter import Parameter
-from .module import Module, indented
+from .module import Module
 
 
 class _Row(Module):
@@ -156,7 +156,7 @@ class ModuleList(_Row):
         if not len(self):
             return self._get_name() + "()"
         lines = [f"({a}): {text}" if a == b else f"({a}-{b}): {b - a + 1} x {text}" for a, b, text in runs(self)]
-        return self._get_name() + "(\n  " + "\n  ".join(indented(line) for line in lines) + "\n)"
+        return self._get_name() + "(\n  " + "\n  ".join(line.replace("\n", "\n  ") for line in lines) + "\n)"
 
 
 class Container(Module):

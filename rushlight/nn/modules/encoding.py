@@ -11,7 +11,7 @@ from ..._src.ops.transformer import encoder_layer
 from .. import functional as F
 from ..parameter import Parameter
 from .linear import Linear, NonDynamicallyQuantizableLinear
-from .module import AROUND_CALLS
+from .hooks import AROUND_CALLS
 from .normalization import LayerNorm
 
 log = logger("kernels")

@@ -3,114 +3,22 @@ from __future__ import annotations
 
 import functools
 import itertools
-import warnings
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 
 from ..._src import flat as torch
 from ..._src.autograd.mode import no_grad
-from ..._src.autograd.node import Handle
 from ..._src.core.advice import deprecated
 from ..._src.core.convert import unrecorded
 from ..._src.core.dtypes import BY_NAME, dtype as dtype_class
 from ..._src.core.epoch import Epoch, changed
 from ..._src.core.native import Tensor
 from ..parameter import Buffer, Parameter, is_lazy
-
-
-class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """What ``load_state_dict`` did not find on either side."""
-
-    def __repr__(self):
-        return ("<All keys matched successfully>" if not self.missing_keys and not self.unexpected_keys
-                else super().__repr__())
-
-    __str__ = __repr__
-
-
-class RemovableHandle(Handle):
-    """Removes a hook, and its options kept beside it."""
-
-    def __init__(self, hooks, hook, *beside, prepend=False):
-        super().__init__(hooks, hook)
-        Epoch.value += 1
-        self.beside = beside
-        if prepend:
-            hooks.move_to_end(self.id, last=False)
-
-    def remove(self):
-        super().remove()
-        Epoch.value += 1
-        for options in self.beside:
-            options.pop(self.id, None)
-
-
-GLOBAL_HOOKS = {kind: OrderedDict() for kind in ("forward_pre", "forward", "backward", "backward_pre", "parameter",
-                                                 "buffer", "module")}
-# ids of global hooks: with these options, and of all that calls must look for
-WITH_KWARGS, ALWAYS_CALLED, AROUND_CALLS = {}, {}, {}
-
-
-def global_handle(kind, hook):
-    """A hook of all modules."""
-    handle = RemovableHandle(GLOBAL_HOOKS[kind], hook, WITH_KWARGS, ALWAYS_CALLED, AROUND_CALLS)
-    if kind in ("forward_pre", "forward", "backward", "backward_pre"):
-        AROUND_CALLS[handle.id] = True
-    return handle
-
-
-def register_module_forward_pre_hook(hook):
-    """Calls ``hook(module, inputs)`` before the forward of every module."""
-    return global_handle("forward_pre", hook)
-
-
-def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
-    """Calls ``hook(module, inputs, output)`` after the forward of every module."""
-    handle = global_handle("forward", hook)
-    if with_kwargs:
-        WITH_KWARGS[handle.id] = True
-    if always_call:
-        ALWAYS_CALLED[handle.id] = True
-    return handle
-
-
-def register_module_full_backward_hook(hook):
-    """Calls ``hook(module, grad_input, grad_output)`` after the backward of every module."""
-    return global_handle("backward", hook)
-
-
-def register_module_full_backward_pre_hook(hook):
-    """Calls ``hook(module, grad_output)`` before the backward of every module."""
-    return global_handle("backward_pre", hook)
-
-
-def register_module_parameter_registration_hook(hook):
-    """Calls ``hook(module, name, parameter)`` when a parameter is added to any module; what it returns is added
-    instead."""
-    return global_handle("parameter", hook)
-
-
-def register_module_buffer_registration_hook(hook):
-    """Calls ``hook(module, name, buffer)`` when a buffer is added to any module; what it returns is added instead."""
-    return global_handle("buffer", hook)
-
-
-def register_module_module_registration_hook(hook):
-    """Calls ``hook(module, name, submodule)`` when a module is added to any module; what it returns is added
-    instead."""
-    return global_handle("module", hook)
-
-
-def registered(kind, module, name, value):
-    """What is added to a module, as the hooks on registration have it."""
-    for hook in GLOBAL_HOOKS[kind].values():
-        changed = hook(module, name, value)
-        value = value if changed is None else changed
-    return value
-
-
-def as_arguments(changed, args):
-    """The arguments after a pre-hook's answer."""
-    return args if changed is None else changed if isinstance(changed, tuple) else (changed,)
+from .hooks import (ALWAYS_CALLED, AROUND_CALLS, GLOBAL_HOOKS, WITH_KWARGS, RemovableHandle, as_arguments,
+                    call_silently, register_module_buffer_registration_hook, register_module_forward_hook,
+                    register_module_forward_pre_hook, register_module_full_backward_hook,
+                    register_module_full_backward_pre_hook, register_module_module_registration_hook,
+                    register_module_parameter_registration_hook, registered)
+from .state import _IncompatibleKeys, load, load_tensor
 
 
 def _unimplemented(self, *inputs):
@@ -119,11 +27,9 @@ def _unimplemented(self, *inputs):
 
 
 DICTS = ("_parameters", "_buffers", "_modules", "_backward_pre_hooks", "_backward_hooks", "_forward_hooks",
-         "_forward_hooks_with_kwargs",
-         "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
-         "_state_dict_pre_hooks",
-         "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
-
+         "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
+         "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
+         "_load_state_dict_post_hooks")
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # the last part of a key of ``state_dict`` that is no tensor
 
@@ -310,7 +216,7 @@ class Module:
         except Exception:
             for key, hook, with_kwargs, always in self._after_forward():
                 if always and key not in called:
-                    self._call_silently(hook, (args, kwargs, result) if with_kwargs else (args, result))
+                    call_silently(self, hook, (args, kwargs, result) if with_kwargs else (args, result))
             raise
 
     def _before_forward(self, args, kwargs):
@@ -333,15 +239,6 @@ class Module:
         return [(k, h, k in WITH_KWARGS, k in ALWAYS_CALLED) for k, h in GLOBAL_HOOKS["forward"].items()] + [
             (k, h, k in self._forward_hooks_with_kwargs, k in self._forward_hooks_always_called)
             for k, h in self._forward_hooks.items()]
-
-    def _call_silently(self, hook, seen):
-        """A hook on the way out of an error, which an error of the hook must not hide."""
-        try:
-            hook(self, *seen)
-        except Exception as error:  # noqa: BLE001 - said as a warning: the first error is on its way
-            warnings.warn(
-                "module forward hook with ``always_call=True`` raised an exception that was silenced as another "
-                f"error was raised in forward: {error}", stacklevel=4)
 
     def _watch_backward(self):
         hooks = list(GLOBAL_HOOKS["backward"].values()) + list(self._backward_hooks.values())
@@ -658,7 +555,7 @@ class Module:
         for name, own in itertools.chain(self._parameters.items(), persistent.items()):
             key = prefix + name
             if own is not None and key in state_dict:
-                self._load_tensor(name, own, key, state_dict[key], assign, error_msgs)
+                load_tensor(self, name, own, key, state_dict[key], assign, error_msgs)
             elif own is not None and strict:
                 missing_keys.append(key)
         extra = prefix + "_extra_state"
@@ -675,75 +572,9 @@ class Module:
                     if first not in (self._modules if dot else tensors):
                         unexpected_keys.append(key)
 
-    def _load_tensor(self, name, own, key, given, assign, error_msgs):
-        """Copies (or takes over) one tensor of a state dict; what does not fit is told in ``error_msgs``."""
-        if not isinstance(given, Tensor):
-            error_msgs.append(
-                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
-                f'checkpoint but received {type(given)}')
-            return
-        if is_lazy(own):
-            if is_lazy(given):
-                return
-            with no_grad():
-                own.materialize(given.shape, dtype=given.dtype)
-        if own.dim() == 0 and tuple(given.shape) == (1,):
-            given = given[0]
-        if tuple(given.shape) != tuple(own.shape):
-            error_msgs.append(
-                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in "
-                f"current model is {own.shape}.")
-            return
-        try:
-            with no_grad():
-                if not assign:
-                    own.copy_(given)
-                elif isinstance(own, Parameter) and not isinstance(given, Parameter):
-                    setattr(self, name, Parameter(given, requires_grad=bool(own._needs_grad)))
-                else:
-                    setattr(self, name, given)
-        except Exception as error:
-            error_msgs.append(
-                f'"{key}" of shape {tuple(own.shape)} could not take the tensor of shape {tuple(given.shape)}: '
-                f'{error.args}')
-
     def load_state_dict(self, state_dict, strict=True, assign=False):
         """Copies (or with ``assign`` takes over) tensors by name; RuntimeError lists what does not fit when strict."""
-        if not hasattr(state_dict, "keys"):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        missing, unexpected, errors = [], [], []
-        metadata = getattr(state_dict, "_metadata", None)
-        state_dict = OrderedDict(state_dict)
-        if metadata is not None:
-            state_dict._metadata = metadata
-
-        def load(module, given, prefix=""):
-            local = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local = {**local, "assign_to_params_buffers": True}
-            module._load_from_state_dict(given, prefix, local, True, missing, unexpected, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    below = prefix + name + "."
-                    load(child, {k: v for k, v in given.items() if k.startswith(below)}, below)
-            keys = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, keys) is not None:
-                    raise AssertionError(
-                        "Hooks registered with register_load_state_dict_post_hook are not expected to return new "
-                        "values: change incompatible_keys in place")
-
-        load(self, state_dict)
-        if strict:
-            if unexpected:
-                errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(
-                    ", ".join(f'"{k}"' for k in unexpected)))
-            if missing:
-                errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
-        if errors:
-            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__,
-                                                                                     "\n\t".join(errors)))
-        return _IncompatibleKeys(missing, unexpected)
+        return load(self, state_dict, strict, assign)
 
     # --- printing -----------------------------------------------------------------------------------------------------
     def _get_name(self):
@@ -756,7 +587,7 @@ class Module:
     def __repr__(self):
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = ["(" + key + "): " + indented(repr(module)) for key, module in self._modules.items()]
+        children = ["(" + key + "): " + repr(module).replace("\n", "\n  ") for key, module in self._modules.items()]
         text = self._get_name() + "("
         if lines + children:
             if len(lines) == 1 and not children:
@@ -764,9 +595,3 @@ class Module:
             else:
                 text += "\n  " + "\n  ".join(lines + children) + "\n"
         return text + ")"
-
-
-def indented(text):
-    """Every line but the first moved right by two."""
-    first, *rest = text.split("\n")
-    return "\n".join([first, *("  " + line for line in rest)])
