@@ -5,7 +5,8 @@ import collections
 import copy
 
 from .._src.aot.alias import Recording
-from .._src.core.expr import ShapeEnv, size
+from .._src.core.expr import size
+from .._src.core.shape_env import ShapeEnv
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten

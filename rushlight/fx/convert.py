@@ -6,7 +6,8 @@ import operator
 from .._src.capture.control import Flow
 from .._src.capture.unbacked import PICK, SHIFT, Reading
 from .._src.capture.record import expressions_in
-from .._src.core.expr import ARITHMETIC, LEAVES, Expr
+from .._src.core.expr import Expr
+from .._src.core.nodes import ARITHMETIC, LEAVES
 from .._src.core.meta import Meta, Size
 from .._src.core.op import OPS
 from .._src.core.pytree import tree_unflatten

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from .._src.capture.record import Recorder
-from .._src.core.expr import ShapeEnv, size
+from .._src.core.expr import size
+from .._src.core.shape_env import ShapeEnv
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_map

@@ -7,7 +7,8 @@ import importlib
 import numpy as np
 
 from .._src.core.dtypes import bfloat16, float32, int64
-from .._src.core.expr import LEAVES, Expr
+from .._src.core.expr import Expr
+from .._src.core.nodes import LEAVES
 from .._src.graph.graph import Node
 from .errors import OnnxExporterError
 

@@ -5,8 +5,11 @@ from hypothesis import strategies as st
 
 from rushlight._src.core import expr
 from rushlight._src.core.dtypes import float32
-from rushlight._src.core.expr import (ShapeEnv, add, evaluate, eq, floor_divide, index, load, lt, maximum, minimum,
-                                      modulo, multiply, nonnegative, show, size, substitute)
+from rushlight._src.core.expr import (add, eq, floor_divide, index, load, lt, maximum, minimum, modulo, multiply,
+                                      nonnegative, size, substitute)
+from rushlight._src.core.expr_text import show
+from rushlight._src.core.nodes import evaluate
+from rushlight._src.core.shape_env import ShapeEnv
 
 S, T = size("s"), size("t")
 I, J, K = index("i", S), index("j", T), index("k", 12)

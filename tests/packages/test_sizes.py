@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight._src.core.expr import eq, evaluate, le, logical_not, maximum, size
+from rushlight._src.core.expr import eq, le, logical_not, maximum, size
+from rushlight._src.core.nodes import evaluate
 from rushlight._src.devices.cpu.llvm import jit
 from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.types import i64

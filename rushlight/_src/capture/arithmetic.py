@@ -4,7 +4,7 @@ from __future__ import annotations
 import operator
 
 from ..core.dtypes import Defaults
-from ..core.expr import INFINITY
+from ..core.nodes import INFINITY
 from ..core.op import OPS
 from .classes import ABSENT, static
 from .errors import Again, Break, Raised

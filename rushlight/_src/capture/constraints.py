@@ -4,7 +4,7 @@ from __future__ import annotations
 import collections
 import re
 
-from ..core.expr import evaluate
+from ..core.nodes import evaluate
 from .errors import ConstraintViolationError
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from ...nn.modules.module import Module
 from ..core.dtypes import bool_
-from ..core.expr import Expr, evaluate
+from ..core.expr import Expr
+from ..core.nodes import evaluate
 from ..core.meta import Size
 from ..core.native import Tensor
 from ..transforms.level import Wrapped

@@ -5,7 +5,7 @@ import collections
 import itertools
 import types
 
-from ..core.expr import Printer
+from ..core.expr_text import Printer
 from ..core.log import logger
 from ..core.native import mine, state
 from ...nn.modules.module import Module

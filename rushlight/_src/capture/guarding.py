@@ -5,7 +5,8 @@ import sys
 
 import numpy as np
 
-from ..core.expr import Expr, Printer, size
+from ..core.expr import Expr, size
+from ..core.expr_text import Printer
 from ..core.log import logger
 from .classes import ABSENT, HEAP, is_framework, static
 from .guards import Guard

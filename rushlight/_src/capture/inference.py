@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..aot.alias import Recording
-from ..core.expr import ShapeEnv
+from ..core.shape_env import ShapeEnv
 from ..core.interpret import precision
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, calls

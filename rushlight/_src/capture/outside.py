@@ -8,7 +8,7 @@ import numpy as np
 
 from ...nn.modules.module import Module
 from ..core import overriding
-from ..core.expr import INFINITY
+from ..core.nodes import INFINITY
 from ..core.native import Op, Tensor, mine
 from . import marks
 from .classes import FRAMEWORK, is_framework

@@ -4,7 +4,8 @@ from __future__ import annotations
 from ..autograd.program import leaf
 from ..core.devices import on
 from ..core.dtypes import bool_
-from ..core.expr import INFINITY, Expr
+from ..core.expr import Expr
+from ..core.nodes import INFINITY
 from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Size, dense_strides
 from ..core.native import Tensor, mine

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import operator
 
-from ..core.expr import INFINITY, Expr, ShapeEnv, at_least, factors, size, terms
+from ..core.expr import Expr, at_least, factors, size, terms
+from ..core.nodes import INFINITY
+from ..core.shape_env import ShapeEnv
 from ..core.native import Op
 from .errors import Break
 

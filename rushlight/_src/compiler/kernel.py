@@ -5,7 +5,9 @@ import math
 from dataclasses import dataclass, field
 
 from ..core.dtypes import dtype, float64
-from ..core.expr import LEAVES, Expr, add, extent_of, index, multiply, show, terms
+from ..core.expr import Expr, add, extent_of, index, multiply, terms
+from ..core.expr_text import show
+from ..core.nodes import LEAVES
 from ..core import expr
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ..core.expr import guess
+from ..core.shape_env import guess
 from ..core.kinds import P
 from ..core.meta import product
 from ..graph.graph import Graph, Node, map_nodes

@@ -6,7 +6,7 @@ again.
 """
 from __future__ import annotations
 
-from ..core.expr import guess
+from ..core.shape_env import guess
 from ..core.kinds import P
 from ..core.meta import Meta
 from ..graph.graph import Graph, Node, Store, map_nodes

@@ -4,7 +4,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from ..core.expr import Expr, evaluate, extent_of
+from ..core.expr import Expr, extent_of
+from ..core.nodes import evaluate
 from .kernel import Buffer, Kernel, parametrise, replaceable
 from .launch import Launch
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..core.expr import guess
+from ..core.shape_env import guess
 from ..core.kinds import P
 from ..core.meta import Meta, product, same
 from ..graph.graph import Graph, Node, Store

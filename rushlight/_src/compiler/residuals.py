@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.devices import preferred
 from ..core.dtypes import uint8
-from ..core.expr import guess
+from ..core.shape_env import guess
 from ..core.kinds import P
 from ..core.meta import Meta, dense_strides
 from ..graph.graph import Graph, Node, map_nodes

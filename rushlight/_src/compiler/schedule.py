@@ -6,7 +6,7 @@ of them, by generated kernels that read through everything not kept.
 """
 from __future__ import annotations
 
-from ..core.expr import guess
+from ..core.shape_env import guess
 from ..core.kinds import P
 from ..core.meta import product
 from ..graph.graph import Graph, Node, Store

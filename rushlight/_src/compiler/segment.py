@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 
-from ..core.expr import ShapeEnv
+from ..core.shape_env import ShapeEnv
 from ..core.meta import Meta, product
 from ..core.progress import progress
 from ..graph.graph import Graph, Node, Store, splice

@@ -13,63 +13,24 @@ An Expr is immutable and interned: equal expressions are one object, so ``is`` i
 """
 from __future__ import annotations
 
-import itertools
 import math
 import operator
-import threading
-import weakref
 
 from .dtypes import bool_, float64
-from .forking import guarded
+from .expr_text import text
+from .nodes import INFINITY, Node
+from .shape_env import ShapeEnv, decide, real
 
-INFINITY = math.inf
 
-
-class Expr:
+class Expr(Node):
     """One node of an expression: ``op``, ``args`` (Exprs), ``arg`` (what else tells it apart) and ``dtype`` (None:
     integer).
 
     ``low`` and ``high`` bound an integer Expr.
     """
 
-    __slots__ = ("op", "args", "arg", "dtype", "low", "high", "serial", "_free", "_operations", "__weakref__")
-    _table: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
-    _serials = itertools.count()
-    _lock = guarded("expressions", threading.RLock())
-
-    def __new__(cls, op, args=(), arg=None, dtype=None, low=-INFINITY, high=INFINITY):
-        key = (op, args, repr(arg) if isinstance(arg, (float, complex)) else arg, type(arg), dtype)
-        found = cls._table.get(key)
-        return found if found is not None else cls._make(key, op, args, arg, dtype, low, high)
-
-    @classmethod
-    def _make(cls, key, op, args, arg, dtype, low, high):
-        with cls._lock:  # two threads must not make two objects of one expression
-            found = cls._table.get(key)
-            if found is None:
-                found = object.__new__(cls)
-                found.op, found.args, found.arg, found.dtype, found.low, found.high = op, args, arg, dtype, low, high
-                found.serial, found._free, found._operations = next(cls._serials), None, None
-                cls._table[key] = found
-            return found
-
+    __slots__ = ()
     __hash__ = object.__hash__
-
-    @property
-    def free(self) -> frozenset:
-        """The symbols and loop indices this depends on, loads included."""
-        if self._free is None:
-            inner = frozenset().union(*(a.free for a in self.args))
-            self._free = inner | {self} if self.op in LEAVES else inner
-        return self._free
-
-    @property
-    def operations(self) -> frozenset:
-        """What this and its parts are made by: "load", "sum", "index" ..."""
-        if self._operations is None:
-            inner = frozenset().union(*(a.operations for a in self.args))
-            self._operations = inner if self.op in inner else inner | {self.op}
-        return self._operations
 
     def __add__(self, other):
         if type(other) is float and self.dtype is None:
@@ -157,20 +118,9 @@ class Expr:
     def __repr__(self):
         return text(self)
 
-    def evaluate(self, values: dict) -> int:
-        """The number this is when symbols (Exprs, or their names) have these values.
-
-        >>> (size("s") * 3 + 1).evaluate({"s": 5})
-        16
-        """
-        return evaluate(self, values)
-
-    def substitute(self, replacements: dict):
-        """This with leaves replaced, simplified anew."""
-        return substitute(self, replacements)
-
-
-LEAVES = frozenset(("size", "index", "result", "slot", "state"))
+    def equals(self, other) -> "Expr":
+        """The condition that an integer is equal to another."""
+        return eq(self, other)
 
 
 # --- building integers ------------------------------------------------------------------------------------------------
@@ -515,108 +465,6 @@ def logical_not(a: Expr) -> Expr:
     return apply("logical_not", a)
 
 
-# --- decisions --------------------------------------------------------------------------------------------------------
-class Active(threading.local):
-    """The active ShapeEnvs of a thread, the innermost last."""
-
-    def __init__(self):
-        self.stack = []
-
-
-class ShapeEnv:
-    """Answers questions that algebra leaves open, from example values of the symbols, and notes what was assumed.
-
-    ``guards`` lists (condition, outcome): the program made under this ShapeEnv holds wherever they come out the same.
-
-    >>> s = size("s")
-    >>> with ShapeEnv({s: 10}) as shape_env:
-    ...     s > 7
-    True
-    >>> shape_env.guards
-    [(7 < s, True)]
-    """
-
-    _active = Active()
-
-    def __init__(self, hints=None):
-        self.hints, self.guards, self._known, self.programs = dict(hints or {}), [], {}, {}
-        self.estimating = False  # whether scalars that only enter results may be estimates: see ``estimated``
-
-    @classmethod
-    def known_programs(cls, otherwise: dict) -> dict:
-        """What was compiled under the active ShapeEnv, and may rest on its guards; ``otherwise`` where there are
-        none."""
-        return cls._active.stack[-1].programs if cls._active.stack else otherwise
-
-    @classmethod
-    def current(cls) -> "ShapeEnv":
-        if not cls._active.stack:
-            raise RuntimeError("the value of a symbolic size is needed, but no example values are known here")
-        return cls._active.stack[-1]
-
-    @classmethod
-    def present(cls) -> bool:
-        """Whether there are some that decide."""
-        return bool(cls._active.stack)
-
-    def __enter__(self):
-        ShapeEnv._active.stack.append(self)
-        return self
-
-    def __exit__(self, *exception):
-        ShapeEnv._active.stack.remove(self)
-
-    def decide(self, condition: Expr) -> bool:
-        """Whether the condition holds for the example values; recorded once."""
-        outcome = self._known.get(condition)
-        if outcome is None:
-            outcome = self._known[condition] = bool(evaluate(condition, self.hints))
-            self.guards.append((condition, outcome))
-        return outcome
-
-    def integer(self, e: Expr) -> int:
-        """The value of e for the example values; from now on assumed equal to it."""
-        value = evaluate(e, self.hints)
-        self.decide(eq(e, value))
-        return value
-
-    def real(self, symbol: str, a, b):
-        """A number that is not whole, of sizes: for the example values, which are assumed from now on unless only
-        shapes are asked for."""
-        known = (lambda e: evaluate(e, self.hints)) if self.estimating else (lambda e: self.integer(e)
-                                                                             if isinstance(e, Expr) else e)
-        return REAL[symbol](known(a), known(b))
-
-
-def guess(e):
-    """The number that an integer is for the example values, with nothing assumed: for estimates, which decide how fast
-    a result comes, not what it is."""
-    return evaluate(e, ShapeEnv.current().hints) if isinstance(e, Expr) else e
-
-
-REAL = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
-
-
-def real(symbol: str, a, b):
-    """Arithmetic on integers that gives a float, such as a / b: by the active ShapeEnv."""
-    return ShapeEnv.current().real(symbol, a, b)
-
-
-def estimated(e):
-    """A scalar operand as a number where only shapes are asked for, and any number of its kind will do; else as it
-    is."""
-    if isinstance(e, Expr) and ShapeEnv._active.stack and ShapeEnv._active.stack[-1].estimating:
-        return evaluate(e, ShapeEnv._active.stack[-1].hints)
-    return e
-
-
-def decide(condition) -> bool:
-    """A condition as a bool: by algebra, else by the active ShapeEnv (RuntimeError without)."""
-    if condition.op == "number":
-        return bool(condition.arg)
-    return ShapeEnv.current().decide(condition)
-
-
 # --- scalars ----------------------------------------------------------------------------------------------------------
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not",
                          "isnan"))
@@ -645,6 +493,9 @@ def value(e, dtype) -> Expr:
 def scalar_of(e, dtype) -> Expr:
     """A number, or what follows from sizes, as a scalar of a dtype."""
     return (convert if e.dtype else value)(e, dtype) if isinstance(e, Expr) else number(e, dtype)
+
+
+EXACT = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg}
 
 
 def computed(op: str, args):
@@ -694,45 +545,7 @@ def repeated(count: int, start: Expr, step, going=None, name: str = "s") -> Expr
     return Expr("repeat", (start, step(at, state), going(state) if going else TRUE), (at, state, count), start.dtype)
 
 
-# --- walking ----------------------------------------------------------------------------------------------------------
-def in_bounds(index, limit):
-    """A constant index.  IndexError where it lies outside."""
-    if not 0 <= index < limit:
-        raise IndexError(f"index {index} is out of bounds for dimension with size {limit}")
-    return index
-
-
-EXACT = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg}
-ARITHMETIC = {"position": in_bounds, "value": lambda a: a, "convert": lambda a: a, "neg": operator.neg,
-              "sqrt": math.sqrt, "pow": operator.pow, "maximum": max, "minimum": min, "add": operator.add,
-              "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-              "remainder": operator.mod,
-              "floor_divide": operator.floordiv,
-              "//": operator.floordiv, "%": operator.mod, "max": max, "min": min, "<": operator.lt, "==": operator.eq,
-              "logical_and": lambda a, b: a and b, "logical_or": lambda a, b: a or b, "logical_not": operator.not_}
-
-
-def evaluate(e, values: dict):
-    """The number that an integer or a condition is for these values of its leaves."""
-    if not isinstance(e, Expr):
-        return e
-    if e.op in ("const", "number"):
-        return e.arg
-    if e.op == "sum":
-        coefficients, out = e.arg
-        for monomial, coefficient in zip(e.args, coefficients):
-            out += coefficient * evaluate(monomial, values)
-        return out
-    if e.op == "product":
-        return math.prod(evaluate(a, values) for a in e.args)
-    if e.op in LEAVES:
-        found = values.get(e)
-        if found is None:
-            found = values[e.arg[0]]
-        return found
-    return ARITHMETIC[e.op](*(evaluate(a, values) for a in e.args))
-
-
+# --- parts replaced ---------------------------------------------------------------------------------------------------
 REBUILD = {"//": floor_divide, "%": modulo, "max": maximum, "min": minimum, "<": lt, "==": eq}
 
 
@@ -775,101 +588,5 @@ def rebuild(e: Expr, args):
     return apply(e.op, *args, dtype=e.dtype, arg=e.arg)
 
 
-# --- printing ---------------------------------------------------------------------------------------------------------
-INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
-         "ne": "!=",
-         "logical_and": "and", "logical_or": "or", "//": "//", "%": "%", "<": "<", "==": "=="}
-
-
-class Printer:
-    """Exprs as text.  ``names`` maps parts to names, such as shared parts already printed."""
-
-    def __init__(self, names=None):
-        self.names = dict(names or {})
-
-    def text(self, e) -> str:
-        if not isinstance(e, Expr):
-            return str(e)
-        found = self.names.get(e)
-        return found if found is not None else self.spell(e)
-
-    def inner(self, e) -> str:
-        """The text as an operand: in parentheses if it is a sum or an operation."""
-        written = self.text(e)
-        return f"({written})" if e not in self.names and (e.op == "sum" or e.op in INFIX) else written
-
-    def spell(self, e: Expr) -> str:
-        op = e.op
-        if op in ("const", "number"):
-            return str(e.arg)
-        if op in LEAVES:
-            return str(e.arg[0])
-        if op == "scalar":
-            return str(e.arg)
-        if op == "product":
-            return "*".join(sorted(map(self.inner, e.args)))
-        if op == "sum":
-            return self.sum(e)
-        if op in INFIX:
-            return f"{self.inner(e.args[0])} {INFIX[op]} {self.inner(e.args[1])}"
-        if op == "load":
-            mask = f" if {self.text(e.args[1])}" if len(e.args) > 1 else ""
-            return f"{e.arg}[{self.text(e.args[0])}{mask}]"
-        inner = [self.text(a) for a in e.args]
-        if op in ("convert", "value", "bitcast"):
-            name = e.dtype.name if op != "bitcast" else f"bits_{e.dtype.name}"
-            return f"{name}({', '.join(inner)})"
-        return f"{op}({', '.join(inner)})"
-
-    def sum(self, e: Expr) -> str:
-        coefficients, constant = e.arg
-        parts = sorted((self.inner(m), c) for m, c in zip(e.args, coefficients))
-        out = ""
-        for written, c in parts:
-            sign = " - " if c < 0 else " + "
-            out += (sign if out else "-" if c < 0 else "") + (written if abs(c) == 1 else f"{abs(c)}*{written}")
-        return out + (f" {'-' if constant < 0 else '+'} {abs(constant)}" if constant else "")
-
-
-def text(e) -> str:
-    """One line, readable infix."""
-    return Printer().text(e)
-
-
-def show(*roots, names=None) -> list[str]:
-    """Lines of text in which every shared part is named once; the last lines are the roots'.
-
-    >>> x = size("x")
-    >>> show((x // 3) * (x // 3 + 1))
-    ['v0 = x // 3', 'v0 + v0*v0']
-    """
-    printer, uses, lines = Printer(names), {}, []
-
-    def count(e):
-        uses[e] = uses.get(e, 0) + 1
-        if uses[e] == 1:
-            for a in e.args:
-                count(a)
-
-    def name_shared(e):
-        if e in printer.names or e in seen:
-            return
-        seen.add(e)
-        for a in e.args:
-            name_shared(a)
-        if uses[e] > 1 and e.args and e.op not in ("product",):
-            written = printer.spell(e)
-            fresh = f"v{len(lines)}"
-            printer.names[e] = fresh
-            lines.append(f"{fresh} = {written}")
-
-    seen: set = set()
-    expressions = [e for e in roots if isinstance(e, Expr)]
-    for e in expressions:
-        count(e)
-    for e in expressions:
-        name_shared(e)
-    return lines + [printer.text(e) for e in roots]
-
-
-from . import rules  # noqa: E402 - rules build Exprs, so they import this file; here and not where they are used, since nothing can be imported while Python ends
+# here and not where they are used, since nothing can be imported while Python ends
+from . import rules  # noqa: E402 - rules build Exprs, so they import this file

@@ -9,7 +9,8 @@ import functools
 
 from .devices import preferred
 from .errors import IndexRangeError, JoinError
-from .expr import ShapeEnv, lt
+from .expr import lt
+from .shape_env import ShapeEnv
 from .meta import (Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides,
                    row_major, same, same_sizes)
 

@@ -10,7 +10,8 @@ import operator
 from .devices import cpu, device
 from .dtypes import ALL, NAMED, dtype
 from .errors import BroadcastError
-from .expr import Expr, evaluate
+from .expr import Expr
+from .nodes import evaluate
 from .forking import guarded
 
 

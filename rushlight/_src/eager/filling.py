@@ -17,7 +17,8 @@ from ..compiler.memory import ALIGNMENT
 from ..compiler.outline import LONG
 from ..compiler.places import FLAG, Temporary
 from ..compiler.target import processor
-from ..core.expr import Expr, Printer
+from ..core.expr import Expr
+from ..core.expr_text import Printer
 from ..core.meta import PLAIN, Meta, Size
 from ..core.native import Plan
 from ..core.native.allocator import SMALL

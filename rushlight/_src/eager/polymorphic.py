@@ -15,7 +15,10 @@ import functools
 import itertools
 import operator
 
-from ..core.expr import Expr, Printer, ShapeEnv, evaluate, size
+from ..core.expr import Expr, size
+from ..core.expr_text import Printer
+from ..core.nodes import evaluate
+from ..core.shape_env import ShapeEnv
 from ..core.log import logger
 from ..core.meta import Meta, Size, is_one, row_major
 from ..core.op import in_parts

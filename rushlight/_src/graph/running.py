@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.expr import Expr
+from ..core.nodes import evaluate
 from ..core.meta import Size
 from ..core.native import Op
 from .graph import Graph, Node
@@ -32,5 +33,5 @@ def value_of(value, env, sizes):
     if isinstance(value, Node):
         return env[value]
     if type(value) is Expr:
-        return value.evaluate(sizes)
+        return evaluate(value, sizes)
     return type(value)([value_of(v, env, sizes) for v in value]) if type(value) in (tuple, list, Size) else value

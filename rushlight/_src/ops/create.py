@@ -9,7 +9,8 @@ from ..core import devices, dtypes
 from ..core.devices import on
 from ..core.dtypes import FLOATING, INTEGER, float32, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
-from ..core.expr import Expr, estimated
+from ..core.expr import Expr
+from ..core.shape_env import estimated
 from ..core.interpret import top
 from ..core.kinds import MOST_KNOWN, P, layout_kept
 from ..core.meta import channels_last_strides, row_major

@@ -1,7 +1,7 @@
 """Einstein summation: parsing, and contraction of operands two at a time by matrix products."""
 from __future__ import annotations
 
-from ..core.expr import guess
+from ..core.shape_env import guess
 from ..core.meta import product
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

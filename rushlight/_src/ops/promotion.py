@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..core import dtypes
-from ..core.expr import estimated
+from ..core.shape_env import estimated
 from ..core.kinds import P
 from ..core.runtime import RunTime
 from ..core.tensor import Tensor

@@ -7,7 +7,8 @@ import math
 from ..core.advice import deprecated
 from ..core.convert import channels_last, channels_last_3d
 from ..core.dtypes import float32, float64, int64, uint8
-from ..core.expr import Expr, estimated
+from ..core.expr import Expr
+from ..core.shape_env import estimated
 from ..core.kinds import P
 from ..core.meta import suggests_channels_last
 from ..core.op import OPS, op, sample

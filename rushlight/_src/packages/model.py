@@ -110,7 +110,7 @@ class Model:
 
     def spelled(self, e: Expr) -> str:
         """A size by the names of those that vary."""
-        from ..core.expr import Printer
+        from ..core.expr_text import Printer
         return Printer({v.symbol: v.name for v in self.varying}).text(e)
 
     def arena(self) -> int:

@@ -10,7 +10,8 @@ from ..compiler.launch import CONSTANT, HEAD
 from ..compiler.memory import FOREVER
 from ..compiler.outline import Outline
 from ..compiler.places import FLAG, Temporary
-from ..core.expr import Expr, evaluate
+from ..core.expr import Expr
+from ..core.nodes import evaluate
 from ..devices.cpu.llvm import jit
 from ..devices.cpu.llvm.builder import Module, Value, constant
 from ..devices.cpu.llvm.types import i1, i64, ptr

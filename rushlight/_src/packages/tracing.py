@@ -7,7 +7,9 @@ from typing import NamedTuple
 from ..aot.alias import Recording
 from ..compiler.outline import Outline
 from ..compiler.pipeline import DERIVING, Compilation, outlined, run
-from ..core.expr import INFINITY, Expr, ShapeEnv, eq, evaluate, le, logical_not, size
+from ..core.expr import Expr, eq, le, logical_not, size
+from ..core.nodes import INFINITY, evaluate
+from ..core.shape_env import ShapeEnv
 from ..core.interpret import recording, unwound
 from ..core.meta import Meta
 from ..core.native import Tensor

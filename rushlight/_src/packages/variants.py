@@ -2,7 +2,7 @@
 
 Templates choose blocks and kernels by sizes.  A plan is made for example sizes with symbols in their place: what comes
 out is launches whose numbers are Exprs, and the conditions under which the template would have come this way
-(``core.expr.ShapeEnv``).  Further examples are planned until every point within the bounds is covered.
+(``core.shape_env.ShapeEnv``).  Further examples are planned until every point within the bounds is covered.
 """
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from ..compiler.items import Generated
 from ..compiler.launch import CONSTANT, Launch
 from ..compiler.memory import ALIGNMENT
 from ..compiler.places import FLAG
-from ..core.expr import REAL, Expr, ShapeEnv, evaluate, le, logical_not, size, substitute
+from ..core.expr import Expr, le, logical_not, size, substitute
+from ..core.nodes import evaluate
+from ..core.shape_env import REAL, ShapeEnv
 from ..core.meta import PLAIN, Meta, Size
 from ..devices.cpu.templates.conv import (Convolution, plan_conv, plan_conv_input_grad, plan_pixels,
                                            plan_pixels_input_grad)

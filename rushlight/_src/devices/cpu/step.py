@@ -5,7 +5,7 @@ import functools
 import hashlib
 import logging
 
-from ...core.expr import INFINITY
+from ...core.nodes import INFINITY
 from ...core.meta import product
 from ...compiler.kernel import Kernel
 from ...compiler.program import CompiledKernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.expr import guess
+from ...core.shape_env import guess
 from ...core.kinds import P
 from ..cpu.claims.contractions import CONTRACTIONS
 from .templates.plans import Templates

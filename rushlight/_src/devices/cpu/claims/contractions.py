@@ -1,7 +1,8 @@
 """Products and convolutions by templates."""
 from __future__ import annotations
 
-from ....core.expr import Expr, guess
+from ....core.expr import Expr
+from ....core.shape_env import guess
 from ....core.kinds import P
 from ....core.meta import Meta, row_major
 from ....graph.graph import Node

@@ -2,7 +2,7 @@
 before they are stored, and what its operands are computed from."""
 
 from ....core.dtypes import float32
-from ....core.expr import show
+from ....core.expr_text import show
 from ....compiler import math
 from ..llvm import scalars
 from ..llvm.builder import constant

@@ -7,7 +7,7 @@ import functools
 from dataclasses import dataclass, replace
 
 from ....compiler.launch import Table
-from ....core.expr import guess
+from ....core.shape_env import guess
 from ..llvm import pool
 from ..llvm.features import host
 from . import blocked, combine, dot, unpacked

@@ -5,7 +5,8 @@ The function and its mask arrive as Exprs of the score, of where it stands (head
 
 from dataclasses import dataclass
 
-from ....core.expr import Expr, index, text, terms
+from ....core.expr import Expr, index, terms
+from ....core.expr_text import text
 from ..llvm import scalars
 from ..llvm.builder import constant
 from ..llvm.scalars import COMPUTED, STORED

@@ -2,7 +2,7 @@
 
 import functools
 
-from ....core.expr import guess
+from ....core.shape_env import guess
 from ..llvm.features import host
 from . import tiled
 from .habits import habits

@@ -1,7 +1,7 @@
 """Plans of products whose operands are read where they lie: few rows (stream.py, stream_tiled.py), or small matrices
 (direct.py)."""
 
-from ....core.expr import guess
+from ....core.shape_env import guess
 from ..llvm import tiles
 from ..llvm.features import host
 from . import blocked, direct, stream, stream_tiled

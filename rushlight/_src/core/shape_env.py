@@ -1,0 +1,109 @@
+"""ShapeEnv: decisions that depend on sizes, made by example values and noted as guards."""
+from __future__ import annotations
+
+import operator
+import threading
+
+from .nodes import Node, evaluate
+
+
+class Active(threading.local):
+    """The active ShapeEnvs of a thread, the innermost last."""
+
+    def __init__(self):
+        self.stack = []
+
+
+class ShapeEnv:
+    """Answers questions that algebra leaves open, from example values of the symbols, and notes what was assumed.
+
+    ``guards`` lists (condition, outcome): the program made under this ShapeEnv holds wherever they come out the same.
+
+    >>> from .expr import size
+    >>> s = size("s")
+    >>> with ShapeEnv({s: 10}) as shape_env:
+    ...     s > 7
+    True
+    >>> shape_env.guards
+    [(7 < s, True)]
+    """
+
+    _active = Active()
+
+    def __init__(self, hints=None):
+        self.hints, self.guards, self._known, self.programs = dict(hints or {}), [], {}, {}
+        self.estimating = False  # whether scalars that only enter results may be estimates: see ``estimated``
+
+    @classmethod
+    def known_programs(cls, otherwise: dict) -> dict:
+        """What was compiled under the active ShapeEnv, and may rest on its guards; ``otherwise`` where there are
+        none."""
+        return cls._active.stack[-1].programs if cls._active.stack else otherwise
+
+    @classmethod
+    def current(cls) -> "ShapeEnv":
+        if not cls._active.stack:
+            raise RuntimeError("the value of a symbolic size is needed, but no example values are known here")
+        return cls._active.stack[-1]
+
+    @classmethod
+    def present(cls) -> bool:
+        """Whether there are some that decide."""
+        return bool(cls._active.stack)
+
+    def __enter__(self):
+        ShapeEnv._active.stack.append(self)
+        return self
+
+    def __exit__(self, *exception):
+        ShapeEnv._active.stack.remove(self)
+
+    def decide(self, condition: Node) -> bool:
+        """Whether the condition holds for the example values; recorded once."""
+        outcome = self._known.get(condition)
+        if outcome is None:
+            outcome = self._known[condition] = bool(evaluate(condition, self.hints))
+            self.guards.append((condition, outcome))
+        return outcome
+
+    def integer(self, e: Node) -> int:
+        """The value of e for the example values; from now on assumed equal to it."""
+        value = evaluate(e, self.hints)
+        self.decide(e.equals(value))
+        return value
+
+    def real(self, symbol: str, a, b):
+        """A number that is not whole, of sizes: for the example values, which are assumed from now on unless only
+        shapes are asked for."""
+        if self.estimating:
+            return REAL[symbol](evaluate(a, self.hints), evaluate(b, self.hints))
+        return REAL[symbol](*(self.integer(e) if isinstance(e, Node) else e for e in (a, b)))
+
+
+def guess(e):
+    """The number that an integer is for the example values, with nothing assumed: for estimates, which decide how fast
+    a result comes, not what it is."""
+    return evaluate(e, ShapeEnv.current().hints) if isinstance(e, Node) else e
+
+
+REAL = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+
+
+def real(symbol: str, a, b):
+    """Arithmetic on integers that gives a float, such as a / b: by the active ShapeEnv."""
+    return ShapeEnv.current().real(symbol, a, b)
+
+
+def estimated(e):
+    """A scalar operand as a number where only shapes are asked for, and any number of its kind will do; else as it
+    is."""
+    if isinstance(e, Node) and ShapeEnv._active.stack and ShapeEnv._active.stack[-1].estimating:
+        return evaluate(e, ShapeEnv._active.stack[-1].hints)
+    return e
+
+
+def decide(condition) -> bool:
+    """A condition as a bool: by algebra, else by the active ShapeEnv (RuntimeError without)."""
+    if condition.op == "number":
+        return bool(condition.arg)
+    return ShapeEnv.current().decide(condition)
