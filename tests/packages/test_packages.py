@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight._src.core.settings import settings
 from rushlight._src.packages.archive import BadPackage, Package
 from rushlight._src.packages.loaded import Loaded
 from rushlight._src.packages.model import Model, NotPackable
@@ -66,13 +65,6 @@ MODELS = {
 }
 
 
-@pytest.fixture
-def cache(tmp_path):
-    """Objects of kernels are kept by the disk cache."""
-    if settings.cache == "0":
-        pytest.skip("the disk cache is switched off")
-
-
 def packaged(name, path):
     torch.manual_seed(0)
     model, inputs = MODELS[name]()
@@ -86,7 +78,7 @@ def flat(value):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_packages_compute_what_the_model_computes(name, tmp_path, cache):
+def test_packages_compute_what_the_model_computes(name, tmp_path):
     model, inputs = packaged(name, tmp_path / "model.pt2")
     loaded = torch._inductor.aoti_load_package(tmp_path / "model.pt2")
     for _ in range(2):
@@ -96,7 +88,7 @@ def test_packages_compute_what_the_model_computes(name, tmp_path, cache):
         inputs = tuple(x.roll(1, 0) for x in inputs)
 
 
-def test_state_is_kept_and_constants_are_replaced(tmp_path, cache):
+def test_state_is_kept_and_constants_are_replaced(tmp_path):
     torch._inductor.aoti_compile_and_package(torch.export.export(Counter(), (torch.ones(2),)),
                                              package_path=str(tmp_path / "a.pt2"))
     counter = torch._inductor.aoti_load_package(tmp_path / "a.pt2")
@@ -110,7 +102,7 @@ def test_state_is_kept_and_constants_are_replaced(tmp_path, cache):
     np.testing.assert_allclose(loaded(*inputs).numpy(), other(*inputs).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_threads_share_a_model(tmp_path, cache):
+def test_threads_share_a_model(tmp_path):
     model, inputs = packaged("attention", tmp_path / "model.pt2")
     loaded, wrong = torch._inductor.aoti_load_package(tmp_path / "model.pt2"), []
     given = [torch.randn(2, 24, 32) for _ in range(8)]
@@ -129,7 +121,7 @@ def test_threads_share_a_model(tmp_path, cache):
     assert not wrong
 
 
-def test_what_does_not_fit_is_refused(tmp_path, cache):
+def test_what_does_not_fit_is_refused(tmp_path):
     _, inputs = packaged("linear", tmp_path / "model.pt2")
     loaded = torch._inductor.aoti_load_package(tmp_path / "model.pt2")
     for wrong, error in [((), TypeError), ((torch.randn(4, 16),), ValueError), ((inputs[0].double(),), ValueError)]:
@@ -145,7 +137,7 @@ def test_what_does_not_fit_is_refused(tmp_path, cache):
 
 @pytest.mark.parametrize("body, reason",
                          [(lambda x: F.dropout(x), "random"), (lambda x: torch.linalg.eigvals(x).abs(), "NumPy")])
-def test_what_needs_python_is_refused(body, reason, cache):
+def test_what_needs_python_is_refused(body, reason):
     class Body(nn.Module):
         def forward(self, x):
             return body(x)
@@ -154,7 +146,7 @@ def test_what_needs_python_is_refused(body, reason, cache):
         Model(torch.export.export(Body(), (torch.randn(4, 4),)), "model")
 
 
-def test_damaged_packages_are_refused(tmp_path, cache):
+def test_damaged_packages_are_refused(tmp_path):
     packaged("linear", tmp_path / "model.pt2")
     whole, rng, refused = (tmp_path / "model.pt2").read_bytes(), random.Random(0), 0
     for _ in range(2000):
@@ -177,6 +169,12 @@ def test_damaged_packages_are_refused(tmp_path, cache):
     assert refused > 1000
     with pytest.raises(BadPackage):
         Loaded(Package(io.BytesIO(b"nothing")))
+    for place in (8, 10):  # the flag of encryption and the method of compression, in the directory of the zip
+        data = bytearray(whole)
+        at = data.index(b"PK\1\2")
+        data[at + place] |= 1 if place == 8 else 8
+        with pytest.raises(BadPackage):
+            Package(io.BytesIO(bytes(data)))
 
 
 def heavy(path):
@@ -188,7 +186,7 @@ def heavy(path):
     return model, x
 
 
-def test_large_weights_are_mapped_from_the_package(tmp_path, cache):
+def test_large_weights_are_mapped_from_the_package(tmp_path):
     model, x = heavy(tmp_path / "model.pt2")
     whole, wanted = (tmp_path / "model.pt2").read_bytes(), model(x).detach().numpy()
     with zipfile.ZipFile(io.BytesIO(whole)) as file:
@@ -203,7 +201,7 @@ def test_large_weights_are_mapped_from_the_package(tmp_path, cache):
     assert not np.allclose(loaded(x).numpy(), wanted)
 
 
-def test_damaged_weights_are_refused(tmp_path, cache):
+def test_damaged_weights_are_refused(tmp_path):
     heavy(tmp_path / "model.pt2")
     whole, rng = (tmp_path / "model.pt2").read_bytes(), random.Random(0)
     start = whole.index(b"RLWEIGHT")
@@ -222,7 +220,7 @@ def test_damaged_weights_are_refused(tmp_path, cache):
         Loaded(Package(tmp_path / "bad.pt2"))
 
 
-def test_manifests_are_those_of_their_objects(tmp_path, cache):
+def test_manifests_are_those_of_their_objects(tmp_path):
     packaged("linear", tmp_path / "model.pt2")
     with zipfile.ZipFile(tmp_path / "model.pt2") as old, zipfile.ZipFile(tmp_path / "bad.pt2", "w") as new:
         for name in old.namelist():
@@ -235,7 +233,7 @@ def test_manifests_are_those_of_their_objects(tmp_path, cache):
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
-def test_c_programs_run_models_without_python(tmp_path, cache):
+def test_c_programs_run_models_without_python(tmp_path):
     model, _ = packaged("images", tmp_path / "model.pt2")
     with zipfile.ZipFile(tmp_path / "model.pt2") as file:
         for name in ("include/rushlight.h", "data/aotinductor/model/model.so"):

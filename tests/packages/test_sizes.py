@@ -19,7 +19,7 @@ from rushlight._src.devices.cpu.llvm.types import i64
 from rushlight._src.packages.sizes import Numbers, shared_slots
 from rushlight._src.packages.variants import Planning, Points, Region
 
-from .test_packages import Attention, cache, images  # noqa: F401 - a fixture among them
+from .test_packages import Attention, images
 
 nn, Dim = torch.nn, torch.export.Dim
 
@@ -69,7 +69,7 @@ def same(given, wanted):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_size_computes_what_the_model_computes(name, tmp_path, cache):  # noqa: F811
+def test_every_size_computes_what_the_model_computes(name, tmp_path):
     model, loaded = packaged(name, tmp_path / "model.pt2")
     rng, (_, inputs, dims) = random.Random(0), CASES[name]
     high = {k: d.max or 500 for d in (dims[0][0], S) for k in [d.__name__]}
@@ -81,7 +81,7 @@ def test_every_size_computes_what_the_model_computes(name, tmp_path, cache):  # 
         same(loaded(*given), model(*given))
 
 
-def test_sizes_outside_are_refused(tmp_path, cache):  # noqa: F811
+def test_sizes_outside_are_refused(tmp_path):
     _, loaded = packaged("derived", tmp_path / "model.pt2")
     for shapes, words in [(((21, 5), (42, 3)), "b is 21"), (((4, 5), (9, 3)), "sizes of an input"),
                           (((4, 6), (8, 3)), "shape"), (((4,), (8, 3)), "shape"), (((0, 5), (0, 3)), "b is 0")]:
@@ -90,7 +90,7 @@ def test_sizes_outside_are_refused(tmp_path, cache):  # noqa: F811
     same(loaded(torch.ones(2, 5), torch.ones(4, 3)), Doubled()(torch.ones(2, 5), torch.ones(4, 3)))
 
 
-def test_state_and_sizes_go_together(tmp_path, cache):  # noqa: F811
+def test_state_and_sizes_go_together(tmp_path):
     program = torch.export.export(Counted(), (torch.ones(2, 3, dtype=torch.int64),), dynamic_shapes=({0: B, 1: S},))
     torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
     loaded, model = torch._inductor.aoti_load_package(tmp_path / "model.pt2"), Counted()
@@ -100,7 +100,7 @@ def test_state_and_sizes_go_together(tmp_path, cache):  # noqa: F811
         same(loaded(words), model(words))
 
 
-def test_threads_run_different_sizes(tmp_path, cache):  # noqa: F811
+def test_threads_run_different_sizes(tmp_path):
     model, loaded = packaged("attention", tmp_path / "model.pt2")
     given = [torch.randn(1 + k, 3 + 4 * k, 32) for k in range(8)]
     wanted, wrong = [model(x).detach().numpy() for x in given], []
@@ -189,7 +189,7 @@ def test_points_are_covered_as_they_are_evaluated_one_by_one():
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
-def test_c_programs_run_many_sizes(tmp_path, cache):  # noqa: F811
+def test_c_programs_run_many_sizes(tmp_path):
     model, loaded = packaged("attention", tmp_path / "model.pt2")
     with zipfile.ZipFile(tmp_path / "model.pt2") as file:
         for name in ("include/rushlight.h", "data/aotinductor/model/model.so"):

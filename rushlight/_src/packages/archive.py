@@ -10,8 +10,7 @@ import struct
 import zipfile
 from pathlib import Path
 
-from .entry import HEADER_BYTES
-
+from .interface import HEADER_BYTES
 
 ROOT, FORMAT, VERSION = "package", "pt2", "0"
 FOLDER = "data/aotinductor"
@@ -19,7 +18,7 @@ HEADER = Path(__file__).with_name("rushlight.h")
 MOST = 1 << 40  # bytes of a package
 PAGE, PADDING = 4096, 0xD935  # where weights begin; the field that a zip's entry is filled up with
 CHECKED = 1 << 24  # bytes of weights that are compared with their hash whenever a model is loaded
-DAMAGED = (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, OSError)
+DAMAGED = (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError, OSError, OverflowError, struct.error)
 
 
 class BadPackage(RuntimeError):
@@ -96,24 +95,30 @@ class Package:
             if self.text("archive_format") != FORMAT:
                 raise BadPackage(f"a file of the format {self.text('archive_format')!r} is no package")
             paths = [n for n in names if n.startswith(f"{ROOT}/{FOLDER}/") and n.endswith(".json")]
-            self.manifests = {Path(n).stem: json.loads(self.file.read(n)) for n in paths}
-        except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RecursionError,
-                OSError) as reason:
-            if isinstance(reason, FileNotFoundError):
-                raise
+            self.manifests = {Path(n).stem: json.loads(self.file.read(self.stored(n))) for n in paths}
+        except (FileNotFoundError, BadPackage):
+            raise
+        except DAMAGED as reason:
             raise BadPackage(f"not a package: {type(reason).__name__}: {reason}") from None
         for name, manifest in self.manifests.items():
             check_manifest(name, manifest)
 
     def text(self, name: str) -> str:
-        return self.file.read(f"{ROOT}/{name}").decode()
+        return self.file.read(self.stored(f"{ROOT}/{name}")).decode()
+
+    def stored(self, name: str) -> zipfile.ZipInfo:
+        """An entry of the zip, which has to lie there as packages have it: neither compressed nor encrypted."""
+        info = self.file.getinfo(name)
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+            raise BadPackage(f"not a package: {name} is compressed or encrypted")
+        return info
 
     def image(self, name: str) -> bytes:
         """The shared object of a model, as it was written."""
         if name not in self.manifests:
             raise BadPackage(f"the package has no model {name!r}; there are {', '.join(self.manifests)}")
         try:
-            data = self.file.read(f"{ROOT}/{FOLDER}/{name}/{name}.so")
+            data = self.file.read(self.stored(f"{ROOT}/{FOLDER}/{name}/{name}.so"))
         except DAMAGED as reason:
             raise BadPackage(f"the model {name!r} is damaged: {reason}") from None
         if hashlib.sha256(data).hexdigest() != self.manifests[name]["sha256"]:
@@ -128,7 +133,7 @@ class Package:
             return
         made = hashlib.sha256()
         try:
-            with self.file.open(self.weights_entry(name)) as entry:
+            with self.file.open(self.stored(self.weights_entry(name))) as entry:
                 entry.read(HEADER_BYTES)
                 while block := entry.read(1 << 22):
                     made.update(block)
@@ -140,7 +145,7 @@ class Package:
     def weights(self, name: str) -> bytes:
         """The weights of a model, with their header, for a package that is no file of the system."""
         try:
-            return self.file.read(self.weights_entry(name))
+            return self.file.read(self.stored(self.weights_entry(name)))
         except DAMAGED as reason:
             raise BadPackage(f"the weights of {name!r} are damaged: {reason}") from None
 

@@ -3,20 +3,18 @@ from __future__ import annotations
 
 from ..devices.cpu.llvm.builder import Module, Value, constant
 from ..devices.cpu.llvm.types import i32, i64, ptr
-from .sizes import UNPLANNED, WRONG_SIZES
+from .interface import ERRORS, HEADER_BYTES, NO_MEMORY, UNPLANNED, VERSION, WRONG_SIZES
 
 PUBLIC = ("rl_version", "rl_manifest", "rl_input_count", "rl_output_count", "rl_constant_count", "rl_size_count",
           "rl_input", "rl_output", "rl_constant", "rl_size", "rl_supported", "rl_create", "rl_create_with",
           "rl_create_from", "rl_verify", "rl_run", "rl_run_sized", "rl_output_sizes", "rl_error", "rl_set_constant",
-          "rl_threads", "rl_destroy")
-VERSION = 2
+          "rl_threads", "rl_destroy", "rl_launch")
 TENSOR_BYTES, SIZE_BYTES = 48, 24  # of an rl_tensor, of an rl_size_range
 PROCESSORS = 84    # _SC_NPROCESSORS_ONLN
-NO_MEMORY, UNSUPPORTED = -1, -2
 ASKED, TILES = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 READ, PRIVATE, END = 1, 2, 2  # PROT_READ, MAP_PRIVATE, SEEK_END
-HEADER_BYTES = 64  # before weights
 LANES = 8  # sums of the checksum
+HUGE_PAGE, IN_HUGE_PAGES = 2 << 20, 14  # bytes, MADV_HUGEPAGE
 
 # A model: its arena, whether a call uses that now, the file that is mapped and its bytes, the weights, the words of its
 # program where sizes vary, the room of both, whether they are filled, and for which sizes; then where constants lie.
@@ -50,10 +48,12 @@ class Interface:
         self.lookup("rl_size", "@model_sizes_told", self.sizes, SIZE_BYTES)
         self.lookup("rl_error_text", "@model_errors", len(ERRORS), 256)
         write_checksum(self.module)
-        for write in (self.supported, self.begin, self.end, self.thread_count, self.create_with, self.create,
+        for write in (self.rooms, self.supported, self.begin, self.end, self.thread_count, self.create_with,
+                      self.create,
                       self.create_from, self.verify, self.destroy, self.set_constant, self.output_sizes, self.error):
             write()
         (self.run_for_sizes if self.sizes else self.run)()
+        self.launch()
         return self.module.text()
 
     def lookup(self, name: str, table: str, count: int, nbytes: int):
@@ -101,6 +101,23 @@ class Interface:
         """64-byte aligned memory; null where there is none."""
         return f.call("aligned_alloc", [constant(i64, 64), constant(i64, -(-max(nbytes, 64) // 64) * 64)], ptr)
 
+    def room(self, f, nbytes):
+        """Memory for temporaries; null where there is none."""
+        return f.call("model_room", [nbytes], ptr)
+
+    def rooms(self):
+        """model_room(bytes): 64-byte aligned memory; what is large lies in huge pages, where the system has these: each
+        page that is touched for the first time costs a fault."""
+        f = self.module.function("model_room", [("bytes", i64)], ptr, internal=True)
+        nbytes = f.maximum(f.parameters[0], constant(i64, 64))
+        large = f.compare(">=", nbytes, constant(i64, HUGE_PAGE))
+        alignment = f.select(large, constant(i64, HUGE_PAGE), constant(i64, 64))
+        whole = f.and_(f.add(nbytes, f.sub(alignment, 1)), f.sub(constant(i64, 0), alignment))
+        made = f.call("aligned_alloc", [alignment, whole], ptr)
+        f.when(f.and_(large, there(f, made)),
+               lambda: f.call("madvise", [made, whole, constant(i32, IN_HUGE_PAGES)], i32) and None)
+        f.ret(made)
+
     def create_with(self):
         """A model whose weights lie at an address: what follows their header."""
         f = self.module.function("rl_create_with", [("weights", ptr)], ptr)
@@ -114,7 +131,7 @@ class Interface:
         f.ret(constant(ptr, 0))
         f.at(fine)
         nbytes = self.own_constants + 8 * self.constants
-        model, arena = self.memory(f, nbytes), self.memory(f, self.arena)
+        model, arena = self.memory(f, nbytes), self.room(f, constant(i64, self.arena))
         f.branch_if(f.and_(there(f, model), there(f, arena)), made, failed)
         f.at(failed)
         f.call("free", [model])
@@ -236,7 +253,8 @@ class Interface:
         model, inputs, outputs = f.parameters
         values, flag, at = self.values(f, model, inputs, outputs)
         _, own = f.compare_exchange(f.offset(model, BUSY), constant(i64, 0), constant(i64, 1))
-        arena, = f.when(own, lambda: [f.load(ptr, f.offset(model, ARENA))], lambda: [self.memory(f, self.arena)])
+        arena, = f.when(own, lambda: [f.load(ptr, f.offset(model, ARENA))],
+                        lambda: [self.room(f, constant(i64, self.arena))])
         self.leave(f, f.not_(there(f, arena)), constant(i64, NO_MEMORY))
         if self.arena:
             f.store(arena, f.offset(values, 8 * at))
@@ -300,6 +318,18 @@ class Interface:
         model, inputs, outputs = f.parameters
         f.ret(f.call("rl_run_sized", [model, inputs, Value("@model_input_shapes", ptr), outputs], i64))
 
+    def launch(self):
+        """The model as a kernel of a program: rl_launch(slots, begin, end, worker).  Slots: the flag of errors, the
+        model, the shapes of its inputs, its inputs, its outputs."""
+        f = self.module.function("rl_launch", [("slots", ptr), ("begin", i64), ("end", i64), ("worker", i64)])
+        slots = f.parameters[0]
+        flag, model, shapes = (f.load(ptr, f.offset(slots, 8 * k)) for k in range(3))
+        inputs = f.offset(slots, 24)
+        given = [model, inputs, *([shapes] if self.sizes else []), f.offset(inputs, 8 * self.inputs)]
+        code = f.call("rl_run_sized" if self.sizes else "rl_run", given, i64)
+        f.when(f.compare("!=", code, 0), lambda: [f.store(code, flag)] and None)
+        f.ret()
+
     def passing(self, f):
         """What a call keeps that finds the model's own in use; null where there is no memory."""
         state = self.memory(f, self.own_constants)
@@ -328,8 +358,8 @@ class Interface:
                     enough)
         f.at(small)
         f.call("free", [f.load(ptr, place)])
-        wanted = f.and_(f.add(f.maximum(nbytes, 64), 63), -64)
-        made = f.call("aligned_alloc", [constant(i64, 64), wanted], ptr)
+        wanted = f.maximum(nbytes, 64)
+        made = self.room(f, wanted)
         f.store(made, place)
         f.store(f.select(there(f, made), wanted, constant(i64, 0)), room)
         f.branch_if(there(f, made), done, none)
@@ -388,7 +418,3 @@ def write_checksum(module):
 
 
 FACTOR = 0x2545F4914F6CDD1D  # odd, so that no word is lost
-ERRORS = ("", "an index is out of range", "there is no memory for the temporaries of a call",
-          "a computation has no result: whole numbers divided by 0, or a matrix without an inverse",
-          "the sizes of an input are not among those that the model was packaged for",
-          "the model was not planned for these sizes")

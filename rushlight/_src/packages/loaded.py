@@ -5,23 +5,29 @@ import ctypes
 import json
 import os
 import tempfile
+import weakref
 
 import numpy as np
 
-from ..devices.cpu.llvm.features import host
+from ..compiler.launch import CONSTANT, Launch, encode
 from ..core import dtypes
+from ..core.meta import Meta
 from ..core.native import Tensor
+from ..core.native.objects import RUN
+from ..core.op import make
 from ..core.pytree import tree_flatten
 from ..core.tensor import address, empty_of
-from ..core.meta import Meta
+from ..devices.cpu.code import Code
+from ..devices.cpu.llvm.features import host
+from ..eager.arguments import run_values
+from ..eager.draft import blank_plan, install
 from .archive import CHECKED, BadPackage, Package
-from .entry import HEADER_BYTES, VERSION
+from .interface import HEADER_BYTES, VERSION
 
 WORD, NUMBER = ctypes.c_void_p, ctypes.c_int64
 MOST_SHAPES = 256  # whose sizes are remembered
 SIGNATURES = {"rl_create": (WORD,), "rl_create_from": (WORD, ctypes.c_char_p), "rl_create_with": (WORD, WORD),
-              "rl_verify": (NUMBER, WORD), "rl_manifest": (ctypes.c_char_p,), "rl_run": (NUMBER, WORD, WORD, WORD),
-              "rl_run_sized": (NUMBER, WORD, WORD, WORD, WORD), "rl_output_sizes": (NUMBER, WORD, WORD),
+              "rl_verify": (NUMBER, WORD), "rl_manifest": (ctypes.c_char_p,), "rl_output_sizes": (NUMBER, WORD, WORD),
               "rl_error": (ctypes.c_char_p, NUMBER),
               "rl_set_constant": (None, WORD, NUMBER, WORD),
               "rl_threads": (None, NUMBER), "rl_destroy": (None, WORD)}
@@ -61,6 +67,8 @@ class Loaded:
         self.varying, self.known = manifest["varying"], {}
         self.constants, self.held = [row["name"] for row in manifest["constants"]], {}
         self.model = self.created(package, name)
+        own = weakref.ref(self)
+        self.operator = make(f"package.{name}", lambda *args: own().call(args), composite=True)
         if not self.model:
             raise BadPackage(
                 f"the model {name!r} cannot be created: its weights are damaged, or there is no memory")
@@ -86,7 +94,12 @@ class Loaded:
             self.model = None
 
     def __call__(self, *args, **kwargs):
-        given, _ = tree_flatten((args, kwargs))
+        found = self.call(tree_flatten((args, kwargs))[0]) if kwargs else self.operator(*args)
+        return list(found) if type(found) is tuple else found
+
+    def call(self, args):
+        """A call that the hot path does not take: its inputs have to be laid out anew, or their shapes are new."""
+        given, _ = tree_flatten(args)
         given = [value for value in given if isinstance(value, Tensor)]
         if len(given) != len(self.inputs):
             raise TypeError(f"the model takes {len(self.inputs)} tensors, but got {len(given)}")
@@ -94,15 +107,25 @@ class Loaded:
         if self.varying:
             key = tuple([tuple(value.shape) for value in given])
             inputs, outputs, shapes = self.known.get(key) or self.sized(key)
-        values = [fitted(value, meta, k) for k, (value, meta) in enumerate(zip(given, inputs))]
-        results = [empty_of(meta) for meta in outputs]
-        before, after = (WORD * max(1, len(values)))(*map(address, values)), (WORD * max(1, len(results)))(
-            *map(address, results))
-        code = (self.library.rl_run_sized(self.model, before, shapes[0], after) if shapes
-                else self.library.rl_run(self.model, before, after))
-        if code:
-            raise (IndexError if code == 1 else RuntimeError)(self.library.rl_error(code).decode())
-        return results[0] if len(results) == 1 else results
+        values = tuple(fitted(value, meta, k) for k, (value, meta) in enumerate(zip(given, inputs)))
+        key = (*(value._meta for value in values), None, 0)
+        plan = self.operator.plans.get(key)
+        if plan is None or plan.kind != RUN:
+            plan = self.operator.plans.enter(key, self.plan(outputs, shapes))
+        return run_values(plan, values, None, [address(value) for value in values], 0)
+
+    def plan(self, outputs, shapes):
+        """The plan of calls whose inputs lie in memory as the model reads them: one step, the model itself.
+        ``shapes``: of the inputs where sizes vary, as ``sized`` gives them."""
+        many = len(self.inputs)
+        slots = [(many + len(outputs), 0), (CONSTANT, self.model),
+                 (CONSTANT, ctypes.addressof(shapes[0]) if shapes else 0),
+                 *((k, 0) for k in range(many + len(outputs)))]
+        kernel = ctypes.cast(self.library.rl_launch, WORD).value
+        plan = blank_plan(self.operator, RUN)
+        plan.several = int(len(outputs) != 1)
+        install(plan, Code(encode([Launch(kernel, 1, 1, tuple(slots))]), outputs, keep=(shapes,), long=True))
+        return plan
 
     def sized(self, key):
         """(Metas of inputs, of outputs, (the shapes as the library takes them, what keeps these)) for shapes of inputs;

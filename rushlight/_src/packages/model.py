@@ -12,7 +12,7 @@ from ..core.native import Tensor
 from ..core.tensor import address
 from ..devices.cpu.llvm import jit, pool
 from ..devices.cpu.llvm.features import host
-from . import entry
+from . import entry, interface
 from .elf import SharedObject
 from .sizes import Sized
 from .tracing import Domain, NotPackable, programs
@@ -35,7 +35,7 @@ def found_object(digest) -> bytes:
     """The object file of something that was compiled."""
     image = digest and jit.object_of(digest)
     if not image:
-        raise NotPackable("packages are made of what the disk cache holds, which is switched off (RUSHLIGHT_CACHE)")
+        raise NotPackable("the disk cache has lost the object of a kernel that another process compiled: compile anew")
     return image
 
 
@@ -96,7 +96,7 @@ class Model:
                 row["sizes"] = [n if type(n) is int else self.spelled(n) for n in meta.shape]
             return row
 
-        made = {"name": self.name, "version": entry.VERSION, "target": "x86_64-linux-gnu", "processor": host().cpu,
+        made = {"name": self.name, "version": interface.VERSION, "target": "x86_64-linux-gnu", "processor": host().cpu,
                 "instructions": self.required(), "threads": pool.get_num_threads(), "arena": self.arena(),
                 "varying": [{"name": v.name, "low": v.low, "high": v.high, "source": list(v.source)}
                             for v in self.varying],
@@ -138,12 +138,13 @@ class Model:
         else:
             for one in self.programs:
                 sized.add(one.outline, one.conditions)
-        out.add_object(jit.compile_object(sized.finish([meta for _, meta in self.inputs])))
+        # runs once for new sizes
+        out.add_object(jit.compile_object(sized.finish([meta for _, meta in self.inputs]), 0))
         self.add_kernels(out, names)
         wanted = self.required()
         required = [(leaf, register, bits - (1 << 32) if bits >> 31 else bits) for name, leaf, register, bits in LEVELS
                     if name in wanted]
-        beside = None if self.weights is None else (entry.HEADER_BYTES + self.weights.nbytes, weights_at)
+        beside = None if self.weights is None else (interface.HEADER_BYTES + self.weights.nbytes, weights_at)
         face = entry.Interface(self.given, len(self.inputs), len(self.outputs), len(self.constants), self.arena(),
                                pool.get_num_threads(), required, host().tiles == "amx", len(self.varying), beside)
         out.add_object(jit.compile_object(face.text()))
@@ -175,7 +176,7 @@ class Model:
     def add_tables(self, out: SharedObject):
         """What the interface tells: the manifest, names, shapes; and the constants themselves."""
         out.add_data("model_manifest", json.dumps(self.manifest()).encode() + b"\0")
-        out.add_data("model_errors", b"".join(text.encode().ljust(256, b"\0") for text in entry.ERRORS))
+        out.add_data("model_errors", b"".join(text.encode().ljust(256, b"\0") for text in interface.ERRORS))
         for kind, rows in (("inputs", self.inputs), ("outputs", self.outputs),
                            ("constants", [(name, value._meta) for name, value, _ in self.constants])):
             starts_of = add_rows(out, kind, [(name, settled(meta, self.example)) for name, meta in rows])
@@ -201,7 +202,7 @@ class Model:
         count = max(1, len(self.constants))
         out.add_data("model_default_constants", bytes(8 * count), pointers=pointers)
         out.add_data("model_constant_places", struct.pack(f"<{count}q", *(places.get(k, -1) for k in range(count))))
-        out.add_data("model_weights_header", self.weights.header if self.weights else bytes(entry.HEADER_BYTES))
+        out.add_data("model_weights_header", self.weights.header if self.weights else bytes(interface.HEADER_BYTES))
 
 
 def add_rows(out: SharedObject, kind: str, rows):

@@ -28,7 +28,7 @@ typedef struct {
     int64_t low, high; /* both included */
 } rl_size_range;
 
-int64_t rl_version(void);                 /* of this interface: 2 */
+int64_t rl_version(void);                 /* of this interface: 3 */
 const char *rl_manifest(void);            /* what the model is, as JSON */
 int64_t rl_input_count(void);
 int64_t rl_output_count(void);
@@ -50,6 +50,7 @@ const char *rl_error(int64_t code);       /* -100 - k: the sizes of input k are 
 void rl_set_constant(rl_model *model, int64_t k, const void *data); /* the model reads it there from now on; NULL is not allowed */
 void rl_threads(int64_t count);           /* that kernels run on, from 1 to what the manifest says */
 void rl_destroy(rl_model *model);
+void rl_launch(void *const *slots, int64_t begin, int64_t end, int64_t worker); /* a run as a kernel of a program: slots are where a code goes that is not 0, the model, shapes, inputs, outputs */
 
 #ifdef __cplusplus
 }

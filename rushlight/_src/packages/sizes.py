@@ -15,10 +15,8 @@ from ..core.nodes import evaluate
 from ..devices.cpu.llvm import jit
 from ..devices.cpu.llvm.builder import Module, Value, constant
 from ..devices.cpu.llvm.types import i1, i64, ptr
+from .interface import UNPLANNED, WRONG_SIZES
 from .variants import Blocks, Region, aligned, alternatives
-
-UNPLANNED = -4  # no plan for these sizes
-WRONG_SIZES = -100  # less the number of the input
 
 
 class Numbers:

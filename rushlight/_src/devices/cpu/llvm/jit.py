@@ -34,6 +34,7 @@ _lock = guarded("machine code", threading.RLock())
 _numbers = itertools.count()
 _built = {}
 _folders = {}  # digest of a compilation: the folder of the cache where its object lies
+_recipes = {}  # digest of a compilation: what writes its text, and the level
 _loaded = {}  # digest of an object -> {name: address}
 _origins = {}  # address of a function -> (digest of its object, name)
 _engine = None
@@ -210,6 +211,7 @@ def compiler_stamp():
 
 def _load(key, make_text, exports, imports, level):
     digest = hashlib.sha256(f"{compiler_stamp()} {host().fingerprint} {level} {key}".encode()).hexdigest()
+    _recipes.setdefault(digest, (make_text, level))
     found = _loaded.get(digest, {})
     if not all(name in found for name in exports):
         image = cache.get("object", digest)
@@ -225,9 +227,16 @@ def _load(key, make_text, exports, imports, level):
 
 
 def object_of(digest):
-    """The object file of what was built here, or None: the cache is switched off, or it was removed."""
+    """The object file of what was built here: of the disk cache, or compiled again where that is switched off or lost
+    it.  None for what another process compiled, and the cache no longer has."""
     found = cache.get("object", digest)
-    return cache.get("object", digest, _folders.get(digest)) if found is None else found
+    if found is None:
+        found = cache.get("object", digest, _folders.get(digest))
+    if found is None and digest in _recipes:
+        make_text, level = _recipes[digest]
+        found = compile_object(make_text(), level)
+        cache.put("object", digest, found)
+    return found
 
 
 def _remember(digest, found, imports):
