@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from rushlight._src.devices.cpu.llvm import pool  # noqa: E402
 from rushlight._src.devices.cpu.templates.conv import (  # noqa: E402
     Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad)
 
@@ -124,14 +125,23 @@ def random_case(number):
     kernel = tuple(chosen.choice([1, 2, 3, 5]) for _ in range(2))
     dilation = tuple(chosen.choice([1, 1, 2]) for _ in range(2))
     pad = tuple(chosen.randint(0, k) for k in kernel)
-    size = tuple(max(d * (k - 1) + 1 - 2 * p, chosen.randint(1, 20)) for k, d, p in zip(kernel, dilation, pad))
+    size = tuple(max(d * (k - 1) + 1 - 2 * p, chosen.randint(1, 30)) for k, d, p in zip(kernel, dilation, pad))
     stride = tuple(chosen.choice([1, 2, 3]) for _ in range(2))
     return chosen.randint(1, 3), channels * groups, out * groups, size, kernel, stride, pad, dilation, groups
 
 
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    before = pool.get_num_threads()
+    pool.set_num_threads(request.param)
+    yield request.param
+    pool.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("number", range(40))
-def test_gradients_of_weights_with_channels_last_at_random(number):
-    case, dtype, last = random_case(number), "bfloat16", torch.channels_last
+def test_gradients_of_weights_with_channels_last_at_random(number, dtype, threads):
+    case, last = random_case(number), torch.channels_last
     x, weight, _, grad, *_, grad_weight = reference(case, dtype)
     wide = torch.randn(x.shape[0], x.shape[1] + 3, *x.shape[2:]).to(x.dtype).contiguous(memory_format=last)
     wide[:, :x.shape[1]] = x
@@ -143,8 +153,9 @@ def test_gradients_of_weights_with_channels_last_at_random(number):
         close(got, grad_weight, dtype)
 
 
-def test_many_parts_of_an_image():
-    case, dtype, last = (2, 32, 40, (90, 110), (3, 3), (1, 1), (1, 1), (1, 1), 1), "bfloat16", torch.channels_last
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_many_parts_of_an_image(dtype, threads):
+    case, last = (2, 32, 40, (90, 110), (3, 3), (1, 1), (1, 1), (1, 1), 1), torch.channels_last
     x, weight, _, grad, *_, grad_weight = reference(case, dtype)
     x, y, got = x.contiguous(memory_format=last), grad.contiguous(memory_format=last), torch.empty_like(weight)
     Runner(plan_conv_weight_grad(Convolution(*case, dtype, x.stride(), y.stride())),

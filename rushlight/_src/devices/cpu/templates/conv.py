@@ -22,6 +22,7 @@ from .implicit_plan import Builder, Product, equidistant, wide_dtype
 from .implicit_tiled_plan import TiledBuilder
 from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, packings, plan_matmul, rounding_step
 from .pixels_gradient_plan import PixelGradient
+from .pixels_sums import PixelSums
 from .pixels_plan import PixelPlan, PixelProduct, Weights
 from .portions import renamed
 from .tune import pick, planned
@@ -437,6 +438,9 @@ def _weight_plan(c, epilogue, threads):
     tiled = PixelGradient(c, threads, taps)
     if tiled.suits and pick("numbers", (True, False)):
         return tiled.plan()
+    sums = PixelSums(c, threads, taps)
+    if sums.suits and pick("straight from pixels", (True, False)):
+        return sums.plan()
     # with few rows a group, packing would cost more than the products, and copies for taps more than they save
     narrow = group_out <= 16
     other = ChannelWeights(c, threads, Geometry(c.size, c.out, c.pad, c.stride, taps))
