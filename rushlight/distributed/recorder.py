@@ -3,7 +3,9 @@
 
 It runs where TORCH_FR_BUFFER_SIZE says how many to keep.  An exchange that fails, or is not done in time, writes the
 ring to the file that TORCH_FR_DUMP_TEMP_FILE and the rank name, and has all other ranks write theirs
-(``watchdog.py``); so does an error that ends the program.  ``dump()`` gives the ring at any time.
+(``watchdog.py``); so does an error that ends the program.  A rank that has been asked goes on until it fails or ends
+itself, and then leaves its ring once more: what it did after it was asked tells what it was about to do.  ``dump()``
+gives the ring at any time.
 """
 from __future__ import annotations
 
@@ -101,7 +103,10 @@ def watched(group, run, tensors, peer_to_peer: bool, peer: int | None = None):
 
 
 def content(world, reason: str = "", raised=()) -> dict:
-    """What is known of a world: its last exchanges, oldest first, its groups, and where its main thread is."""
+    """What is known of a world: its last exchanges, oldest first, its groups, and where its main thread is.
+
+    Of a rank that was asked for its ring, ``asked_ns`` is when, and ``main_thread`` is where it was then.
+    """
     kept = world.ring
     entries = []
     if kept is not None:
@@ -109,10 +114,14 @@ def content(world, reason: str = "", raised=()) -> dict:
             entries = sorted((dict(entry) for entry in kept.entries), key=lambda entry: entry["record_id"])
     groups = {group.group_name: {"name": group.group_name, "desc": group.group_desc, "ranks": str(group.ranks)}
               for group in world.groups}
-    main = sys._current_frames().get(threading.main_thread().ident) if world is PROCESS else None
     return {"version": VERSION, "entries": entries, "pg_config": groups, "pg_status": {}, "reason": reason,
             "rank": world.default.rank() if world.default is not None else 0, "raised": list(raised),
-            "main_thread": frames(main)}
+            "main_thread": main_thread(world), **(world.asked or {})}
+
+
+def main_thread(world) -> list:
+    """Where the main thread of a process is, innermost first."""
+    return frames(sys._current_frames().get(threading.main_thread().ident) if world is PROCESS else None)
 
 
 def dump() -> bytes:
@@ -124,16 +133,29 @@ def path_of(world) -> str:
     return f"{settings.flight_file}{world.default.rank()}"
 
 
-def write(world, reason: str, raised=()):
-    """Leaves the ring in a file, once."""
-    if world.dumped or world.default is None:
-        return
-    world.dumped = True
+def leave(world, reason: str, raised=()):
+    """Writes the ring to its file, in place of what is there."""
     path = path_of(world)
     handle, part = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".trace")
     with os.fdopen(handle, "wb") as file:
         pickle.dump(content(world, reason, raised), file)
     os.replace(part, path)
+
+
+def write(world, reason: str, raised=()):
+    """Leaves the ring of a rank that has failed or ends, once; an error after another rank's is no cause."""
+    with world.dumping:  # a process ends only when its trace is whole
+        if not world.dumped and world.default is not None:
+            world.dumped = True
+            leave(world, reason, () if world.asked else raised)
+
+
+def write_asked(world, reason: str):
+    """Leaves the ring of a rank because another one has failed."""
+    with world.dumping:
+        if not world.dumped and world.default is not None:
+            world.asked = {"asked_ns": time.time_ns(), "main_thread": main_thread(world)}
+            leave(world, reason)
 
 
 def report(world, reason: str, raised=()):

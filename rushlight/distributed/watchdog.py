@@ -30,6 +30,7 @@ class Watchdog:
         self.world, self.ended = world, threading.Event()
         self.given, self.connection = store, store.clone()
         self.store = PrefixStore("watchdog", self.connection)
+        world.asked, world.dumped = None, False
         with contextlib.suppress(FileNotFoundError):
             os.unlink(recorder.path_of(world))  # of an earlier run
         self.thread = threading.Thread(target=self.watch, name="watchdog", daemon=True)
@@ -43,7 +44,7 @@ class Watchdog:
             except (DistError, OSError) as error:
                 reason = f"the store does not answer: {error}"
             if reason:
-                recorder.write(self.world, f"asked for after a failure: {reason}")
+                recorder.write_asked(self.world, f"asked for after a failure: {reason}")
                 return
 
     def tell(self, reason: str):
@@ -59,6 +60,8 @@ class Watchdog:
         self.before(kind, error, trace)
 
     def end(self):
+        if self.world.asked:
+            recorder.write(self.world, "the rank has ended after a failure of another")
         self.ended.set()
         if self.thread is not threading.current_thread():
             self.thread.join()

@@ -7,14 +7,15 @@ import threading
 class World:
     """The groups of a process.  ``default``: the one of all processes; ``count``: how many have been made; ``names``:
     groups by name; ``names_given``: how many groups of the same ranks there have been; ``owned``: the store that
-    ``init_process_group`` opened; ``ring``, ``dumped`` and ``watchdog``: the flight recorder's; ``rpc``: what
-    ``init_rpc`` made."""
+    ``init_process_group`` opened; ``ring``, ``asked``, ``dumped``, ``dumping`` and ``watchdog``: the flight recorder's;
+    ``rpc``: what ``init_rpc`` made."""
 
     rpc = None
 
     def __init__(self):
         self.default, self.groups, self.count, self.names, self.names_given, self.owned = None, [], 0, {}, {}, None
-        self.ring, self.dumped, self.watchdog = None, False, None
+        self.ring, self.asked, self.dumped, self.watchdog = None, None, False, None
+        self.dumping = threading.Lock()
 
     def end(self):
         """Ends what runs beside the groups."""

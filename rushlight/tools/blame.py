@@ -6,6 +6,7 @@ where ranks wait for each other in a circle, the rank that has left the order in
 """
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -98,8 +99,17 @@ class Traces:
         return {e["collective_seq_id"]: e for e in self.traces[rank]["entries"]
                 if e["process_group"][0] == group and not e["is_p2p"]}
 
+    def late(self, rank, entry) -> bool:
+        """Whether a rank came to an exchange only after another rank had failed."""
+        return entry["time_created_ns"] > self.traces[rank].get("asked_ns", math.inf)
+
     def open(self, rank) -> list:
-        return [e for e in self.traces[rank]["entries"] if e["state"] != "completed"]
+        return [e for e in self.traces[rank]["entries"] if e["state"] != "completed" and not self.late(rank, e)]
+
+    def came_to(self, rank, group) -> int:
+        """The number of the last collective of a group to which a rank came in time."""
+        return max((number for number, entry in self.known[group].get(rank, {}).items()
+                    if not self.late(rank, entry)), default=0)
 
     def waits(self) -> dict:
         """{rank: [(rank that it waits for, the exchange)]}."""
@@ -112,8 +122,7 @@ class Traces:
                               if not any(e["is_p2p"] and e.get("peer") == rank for e in self.opened(r))]
                 else:
                     name, number = entry["process_group"][0], entry["collective_seq_id"]
-                    others = [r for r in self.groups.get(name, ()) if r != rank
-                              and max(self.known[name].get(r, {}), default=0) < number]
+                    others = [r for r in self.groups.get(name, ()) if r != rank and self.came_to(r, name) < number]
                 found[rank] += [(other, entry) for other in others]
         return found
 
@@ -143,8 +152,16 @@ class Traces:
             return None
         _, at, ranks, usual = min(found, key=lambda each: each[0])
         if usual is None:  # the ranks of other groups may run the same program
-            return self.out_of_order(ranks) or of_difference(at, ranks, usual)
+            return self.out_of_order(ranks) or self.changed(at) or of_difference(at, ranks, usual)
         return of_difference(at, ranks, usual)
+
+    def changed(self, at: dict):
+        """The rank that does what it has not done before at the same line, where the others repeat themselves."""
+        before = {rank: [e for e in self.traces[rank]["entries"] if e["record_id"] < entry["record_id"]
+                         and place_of(e["frames"]) == place_of(entry["frames"])] for rank, entry in at.items()}
+        usual = [rank for rank, entry in at.items() if signature(entry) in map(signature, before[rank])]
+        ranks = [rank for rank in at if rank not in usual and before[rank]]
+        return of_difference(at, ranks, usual[0]) if ranks and len(ranks) + len(usual) == len(at) else None
 
     def out_of_order(self, among=None):
         """The rank whose collectives leave the order of the program, as most ranks have it."""

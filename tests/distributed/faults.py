@@ -21,7 +21,8 @@ KINDS = ("skip", "skip across", "size", "dtype", "order", "order across", "hang"
 # each group has its exchanges in order, and none waits in a circle
 HARMLESS = {"order across": ("tensor:4", "tensor:8")}
 PLACES = ("world:4", "tensor:4", "data:4", "world:8", "tensor:8", "data:8")
-LIMIT, START = datetime.timedelta(seconds=10), datetime.timedelta(minutes=10)  # of an exchange, and of the beginning
+LIMIT, START = datetime.timedelta(seconds=8), datetime.timedelta(minutes=10)  # of an exchange, and of the beginning
+UNHURRIED = 3  # an exchange may take so many times what whole worlds without a fault take
 AT_ONCE = ("size", "dtype", "exit", "exception")  # the others need no limit to find out
 TOGETHER = 3  # worlds at a time: a machine with few processors is soon too slow for the limit
 PREFIX = "rushlight_trace_rank_"
@@ -148,16 +149,31 @@ def lines() -> dict:
         return {text.split(MARK)[1].strip(): k for k, text in enumerate(file, 1) if MARK in text}
 
 
+def started(kind, scope, size, culprit):
+    """(scope, size, culprit, folder, {rank: process}) of a world that has begun."""
+    folder = tempfile.TemporaryDirectory()
+    fault = Fault(kind, scope, culprit)
+    return scope, size, culprit, folder, {rank: forked(fault, rank, size, folder.name) for rank in range(size)}
+
+
+def limit_here() -> datetime.timedelta:
+    """The limit of an exchange on this machine, as busy as it is: by worlds at the same time without a fault."""
+    before = time.monotonic()
+    for *_, folder, pids in [started("exit", "none", 8, 0) for _ in range(TOGETHER)]:
+        assert set(ended(pids, before + START.total_seconds()).values()) == {0}
+        folder.cleanup()
+    return max(LIMIT, datetime.timedelta(seconds=UNHURRIED * (time.monotonic() - before)))
+
+
 def main(kind, places):
+    global LIMIT
+    if kind not in AT_ONCE:
+        LIMIT = limit_here()
     for first in range(0, len(places), TOGETHER):
         worlds = []
         for number, place in enumerate(places[first:first + TOGETHER], first):
             scope, size = place.split(":")
-            culprit = (3 * number + 1) % int(size)
-            folder = tempfile.TemporaryDirectory()
-            fault = Fault(kind, scope, culprit)
-            worlds.append((scope, int(size), culprit, folder,
-                           {rank: forked(fault, rank, int(size), folder.name) for rank in range(int(size))}))
+            worlds.append(started(kind, scope, int(size), (3 * number + 1) % int(size)))
         for scope, size, culprit, folder, pids in worlds:
             try:
                 print(json.dumps(judged(kind, scope, size, culprit, folder.name, pids)), flush=True)
