@@ -71,10 +71,11 @@ def test_a_trace_runs_nothing(tmp_path):
         flight.loaded(tmp_path, "t")
 
 
-# --- what a trace tells of ranks that came late ---------------------------------------------------------------------------
+# --- what a trace tells of ranks that came late -----------------------------------------------------------------------
 def a_trace(entries, groups, **more):
     """A rank's trace: ``entries`` are (group, number in it, time, dtype, state), each at the line of its group."""
-    found = [{"record_id": k, "ordinal": k + 1, "process_group": (group, ""), "collective_seq_id": number, "is_p2p": False,
+    found = [{"record_id": k, "ordinal": k + 1, "process_group": (group, ""), "collective_seq_id": number,
+              "is_p2p": False,
               "profiling_name": "gloo:all_reduce", "input_sizes": [[6]], "input_dtypes": [dtype], "state": state,
               "time_created_ns": at, "frames": [{"filename": "train.py", "line": 5 + len(group), "name": "train"}]}
              for k, (group, number, at, dtype, state) in enumerate(entries)]
