@@ -34,7 +34,7 @@ _lock = guarded("machine code", threading.RLock())
 _numbers = itertools.count()
 _built = {}
 _folders = {}  # digest of a compilation: the folder of the cache where its object lies
-_recipes = {}  # digest of a compilation: what writes its text, and the level
+_recipes = {}  # digest of a compilation that no folder has: what writes its text, and the level
 _loaded = {}  # digest of an object -> {name: address}
 _origins = {}  # address of a function -> (digest of its object, name)
 _engine = None
@@ -211,7 +211,8 @@ def compiler_stamp():
 
 def _load(key, make_text, exports, imports, level):
     digest = hashlib.sha256(f"{compiler_stamp()} {host().fingerprint} {level} {key}".encode()).hexdigest()
-    _recipes.setdefault(digest, (make_text, level))
+    if cache.current() is None:
+        _recipes.setdefault(digest, (make_text, level))
     found = _loaded.get(digest, {})
     if not all(name in found for name in exports):
         image = cache.get("object", digest)
@@ -227,8 +228,8 @@ def _load(key, make_text, exports, imports, level):
 
 
 def object_of(digest):
-    """The object file of what was built here: of the disk cache, or compiled again where that is switched off or lost
-    it.  None for what another process compiled, and the cache no longer has."""
+    """The object file of what was built here: of the disk cache, or compiled again where that was switched off.  None
+    where the cache has lost it."""
     found = cache.get("object", digest)
     if found is None:
         found = cache.get("object", digest, _folders.get(digest))
