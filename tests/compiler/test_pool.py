@@ -2,13 +2,14 @@
 
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from rushlight._src.devices.cpu.llvm import jit, pool
-from rushlight._src.devices.cpu.llvm.builder import Module
-from rushlight._src.devices.cpu.llvm.types import i64, ptr
+from rushlight._src.devices.cpu.llvm.builder import Module, constant
+from rushlight._src.devices.cpu.llvm.types import i32, i64, ptr
 
 ABI = [("args", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 
@@ -129,3 +130,39 @@ def test_fork():
         run(code, array[0], array[1])
         os._exit(0 if (array[0] == 2).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def sleeping():
+    """A kernel of two units: the worker's sets a flag and sleeps for as many microseconds as it is told, the caller's
+    sleeps until it is set."""
+    module = Module()
+    f = module.function("sleep", ABI)
+    args, _, _, worker = f.parameters
+    flag, microseconds = f.load(ptr, args), f.load(i64, f.load(ptr, f.offset(args, 8)))
+    others, look, nap, out = (f.new_block(name) for name in ("others", "look", "nap", "out"))
+    f.branch_if(f.compare("==", worker, 0), look, others)
+    f.at(others)
+    f.atomic_store(constant(i64, 1), flag)
+    f.call("usleep", [f.cast("trunc", microseconds, i32)], i32)
+    f.branch(out)
+    f.at(look)
+    f.branch_if(f.compare("!=", f.atomic_load(i64, flag), 0), out, nap)
+    f.at(nap)
+    f.call("usleep", [constant(i32, 1000)], i32)
+    f.branch(look)
+    f.at(out)
+    f.ret()
+    text = module.text()
+    return jit.build(text, lambda: text, ["sleep"])["sleep"]
+
+
+def test_a_caller_that_waits_leaves_its_processor_to_others():
+    pool.set_num_threads(2)
+    code = program(sleeping(), 2, 1, [(0, 0), (1, 0)])
+    run(code, np.zeros(1, np.int64), np.ones(1, np.int64))  # the worker is there
+    started, asleep = time.monotonic(), np.array([500_000], np.int64)
+    used = time.thread_time()
+    flag = np.zeros(1, np.int64)
+    run(code, flag, asleep)
+    used, passed = time.thread_time() - used, time.monotonic() - started
+    assert flag[0] == 1 and passed >= 0.5 and used < 0.25

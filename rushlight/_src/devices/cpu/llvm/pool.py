@@ -2,7 +2,8 @@
 
 A region is `extent` units cut into chunks of `grain`. Caller and workers claim chunks from one atomic ticket
 (generation, chunk count, next chunk), so a worker that wakes late costs nothing: the caller waits only for chunks that
-somebody started.  Workers spin for a while, then sleep on a futex. Workers start lazily, which is also how the pool
+somebody started.  Both spin for a while, then sleep on a futex: where other programs hold the processors, a caller must
+not spend its share on waiting. Workers start lazily, which is also how the pool
 survives a fork. A region started while another one runs (from a kernel, or from a second Python thread) is run by its
 caller alone, chunk by chunk.
 """
@@ -22,14 +23,14 @@ from .builder import Module, Value, constant
 from .types import i32, i64, ptr
 
 SPIN = 6000          # pauses before a worker sleeps: some 100 us
-JOIN_SPIN = 20000    # pauses before a waiting caller yields its CPU
+JOIN_SPIN = 20000    # pauses before a waiting caller sleeps: some 300 us
 MAX_THREADS = 1024
 _CHUNK_BITS = 20     # chunks of a region, and the next one to claim, in the ticket
 _CHUNK_MASK = (1 << _CHUNK_BITS) - 1
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 
 # Offsets in the pool's state. What different threads write at different times lies in different cache lines.
-_STATE = {"generation": 0, "ticket": 64, "done": 128, "sleepers": 192, "busy": 256, "kernel": 320, "args": 328,
+_STATE = {"generation": 0, "ticket": 64, "done": 128, "joining": 136, "sleepers": 192, "busy": 256, "kernel": 320, "args": 328,
           "extent": 336, "grain": 344, "threads": 384, "started": 392, "stopping": 400, "handles": 448}
 _STATE_BYTES = 448 + 8 * MAX_THREADS
 
@@ -51,8 +52,8 @@ def _futex_number():
     return _FUTEX.get(platform.machine()) if sys.platform == "linux" else None
 
 
-def _futex(b, operation, value):
-    """FUTEX_WAIT_PRIVATE (128) or FUTEX_WAKE_PRIVATE (129) on the generation; elsewhere a waiting thread just
+def _futex(b, word, operation, value):
+    """FUTEX_WAIT_PRIVATE (128) or FUTEX_WAKE_PRIVATE (129) on a word of the state; elsewhere a waiting thread just
     yields."""
     number = _futex_number()
     if number is None:
@@ -60,7 +61,7 @@ def _futex(b, operation, value):
             b.call("sched_yield", [], i32)
         return
     null = constant(ptr, 0)
-    arguments = [constant(i64, number), _field(b, "generation"), constant(i64, operation), value, null, null,
+    arguments = [constant(i64, number), _field(b, word), constant(i64, operation), value, null, null,
                  constant(i64, 0)]
     b.call("syscall", arguments, i64, variadic=1)
 
@@ -98,7 +99,9 @@ def _write_drain(module, run_chunk):
     kernel, args = f.load(ptr, _field(f, "kernel")), f.load(ptr, _field(f, "args"))
     extent, grain = f.load(i64, _field(f, "extent")), f.load(i64, _field(f, "grain"))
     f.call(run_chunk, [kernel, args, extent, grain, chunk, f.parameters[0]])
-    f.atomic_update("add", done, constant(i64, 1), "release")
+    f.atomic_update("add", done, constant(i64, 1), "seq_cst")
+    asleep = f.compare("!=", f.atomic_load(i32, _field(f, "joining"), "seq_cst"), 0)
+    f.when(asleep, lambda: _futex(f, "done", 129, constant(i32, 1)))
     f.branch(claim)
     f.at(out)
     f.ret()
@@ -133,7 +136,7 @@ def _write_worker(module, drain):
     same = f.compare("==", f.atomic_load(i32, generation, "seq_cst"), seen.value)
     f.branch_if(same, nap, awake)
     f.at(nap)
-    _futex(f, 128, seen.value)
+    _futex(f, "generation", 128, seen.value)
     f.branch(check)
     f.at(awake)
     f.atomic_update("sub", sleepers, constant(i32, 1), "seq_cst")
@@ -156,7 +159,7 @@ def _publish(b, wake):
     generation = _field(b, "generation")
     b.atomic_store(b.add(b.load(i32, generation), 1), generation, "seq_cst")
     asleep = b.compare("!=", b.atomic_load(i32, _field(b, "sleepers"), "seq_cst"), 0)
-    b.when(asleep, lambda: _futex(b, 129, wake))
+    b.when(asleep, lambda: _futex(b, "generation", 129, wake))
 
 
 def _write_start(module, worker):
@@ -201,7 +204,7 @@ def _write_forget(module):
     f = module.function("pool_forget", [])
     for name in ("ticket", "done", "busy", "stopping"):
         f.store(constant(i64, 0), _field(f, name))
-    for name in ("generation", "sleepers"):
+    for name in ("generation", "sleepers", "joining"):
         f.store(constant(i32, 0), _field(f, name))
     f.store(constant(i64, 1), _field(f, "started"))
     f.ret()
@@ -221,8 +224,8 @@ def _write_run(module, drain, start, run_alone):
     """The entry: `pool_run(kernel, args, extent, grain)`."""
     f = module.function("pool_run", [("kernel", ptr), ("args", ptr), ("extent", i64), ("grain", i64)])
     kernel, args, extent, grain = f.parameters
-    small, large, alone, claim, together, join, again, relax, yield_, out = (f.new_block(name) for name in (
-        "small", "large", "alone", "claim", "together", "join", "again", "relax", "yield", "out"))
+    small, large, alone, claim, together, join, again, sleep, check, nap, awake, out = (f.new_block(name) for name in (
+        "small", "large", "alone", "claim", "together", "join", "again", "sleep", "check", "nap", "awake", "out"))
     f.branch_if(f.compare("<=", extent, grain), small, large)
     f.at(small)
     f.call_pointer(kernel, [args, constant(i64, 0), extent, constant(i64, 0)])
@@ -262,14 +265,20 @@ def _write_run(module, drain, start, run_alone):
     f.at(again)
     _pause(f)
     more = f.add(count.value, 1)
-    f.branch_if(f.compare(">", more, JOIN_SPIN), yield_, relax)
-    f.at(relax)
-    count.add(more, relax)
-    f.branch(join)
-    f.at(yield_)
-    f.call("sched_yield", [], i32)
-    count.add(constant(i32, 0), yield_)
-    f.branch(join)
+    count.add(more, again)
+    f.branch_if(f.compare(">", more, JOIN_SPIN), sleep, join)
+    f.at(sleep)  # who finishes a chunk counts it, then looks for a sleeper; so either sees the other
+    f.atomic_store(constant(i32, 1), _field(f, "joining"), "seq_cst")
+    f.branch(check)
+    f.at(check)
+    counted = f.atomic_load(i64, _field(f, "done"), "seq_cst")
+    f.branch_if(f.compare(">=", counted, chunks), awake, nap)
+    f.at(nap)
+    _futex(f, "done", 128, f.cast("trunc", counted, i32))
+    f.branch(check)
+    f.at(awake)
+    f.atomic_store(constant(i32, 0), _field(f, "joining"))
+    f.branch(out)
     f.at(out)
     f.atomic_store(constant(i64, 0), _field(f, "busy"))
     f.ret()
