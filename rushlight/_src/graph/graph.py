@@ -18,15 +18,17 @@ class Node:
     ``number``: what is known of a run-time number while its program is being written (``core/runtime.py``).
     ``turned``: of an input, how the value differs from the numbers in memory, as Metas tell; its own meta is that of
       the value.
+    ``checked``: what the node was when its types were last found to be right (``verify.py``).
     """
 
     __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant", "number", "turned",
-                 "_used")
+                 "checked", "_used")
 
     def __init__(self, name, op, args=(), params=None, meta=None, inside=None, where=None, weak=False, constant=False):
         self.name, self.op, self.args, self.params, self.meta = name, op, args, params or {}, meta
         self.inside, self.where, self.weak, self.constant, self.number, self.turned = (inside, where, weak, constant,
                                                                                        None, 0)
+        self.checked = ()
 
     shape = property(lambda self: self.meta.shape)
     dtype = property(lambda self: self.meta.dtype)
