@@ -30,8 +30,8 @@ _CHUNK_MASK = (1 << _CHUNK_BITS) - 1
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 
 # Offsets in the pool's state. What different threads write at different times lies in different cache lines.
-_STATE = {"generation": 0, "ticket": 64, "done": 128, "joining": 136, "sleepers": 192, "busy": 256, "kernel": 320, "args": 328,
-          "extent": 336, "grain": 344, "threads": 384, "started": 392, "stopping": 400, "handles": 448}
+_STATE = {"generation": 0, "ticket": 64, "done": 128, "joining": 136, "sleepers": 192, "busy": 256, "kernel": 320,
+          "args": 328, "extent": 336, "grain": 344, "threads": 384, "started": 392, "stopping": 400, "handles": 448}
 _STATE_BYTES = 448 + 8 * MAX_THREADS
 
 
@@ -224,7 +224,7 @@ def _write_run(module, drain, start, run_alone):
     """The entry: `pool_run(kernel, args, extent, grain)`."""
     f = module.function("pool_run", [("kernel", ptr), ("args", ptr), ("extent", i64), ("grain", i64)])
     kernel, args, extent, grain = f.parameters
-    small, large, alone, claim, together, join, again, sleep, check, nap, awake, out = (f.new_block(name) for name in (
+    small, large, alone, claim, together, join, again, sleep, check, nap, awake, out = (f.new_block(n) for n in (
         "small", "large", "alone", "claim", "together", "join", "again", "sleep", "check", "nap", "awake", "out"))
     f.branch_if(f.compare("<=", extent, grain), small, large)
     f.at(small)
