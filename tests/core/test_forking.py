@@ -40,7 +40,7 @@ def test_the_child_finds_every_lock_free(name):
         inside.wait()
         pid = os.fork()
         if pid == 0:
-            signal.alarm(10)  # ends a child that waits
+            signal.alarm(300)  # ends a child that waits
             taker = threading.Thread(target=lambda: (lock.acquire(), lock.release()))
             taker.start()
             taker.join()
@@ -50,7 +50,7 @@ def test_the_child_finds_every_lock_free(name):
 
 
 OF_GROUPS = {f"distributed/{name}.py" for name in ("tcp_store", "mailbox", "works", "process_group", "recorder",
-                                              "rpc/workers", "remote_optimizer", "autograd")}
+                                              "rpc/workers", "remote_optimizer", "autograd", "worlds")}
 """Locks of what belongs to a group, which the child of a fork is no member of."""
 
 
@@ -90,7 +90,7 @@ ends = []
 for k in range(10):
     pid = os.fork()
     if pid == 0:
-        signal.alarm(60)
+        signal.alarm(240)
         x = torch.ones(k + 3, 11, requires_grad=True)
         ((x + 1) @ torch.ones(11, 300 + k)).exp().sum().backward()
         torch.compile(lambda x: x.cos() + k)(x)
