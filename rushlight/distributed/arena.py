@@ -13,6 +13,7 @@ import struct
 import zlib
 
 from .announcing import AGREED, DIFFERS, HEAD, LATE, MORE, Place, announcing
+from .chains import Chain
 from .direct import direct
 from .engine import Deadline, Engine, Region
 from .kernels import LINE, MOST, TimeSpec, combine, combiner_at, waiting
@@ -145,49 +146,56 @@ class ArenaEngine(Engine):
     def all_reduce(self, memory, kind, scale):
         if self.size == 1:
             return
-        what = ("all_reduce", kind, memory.name, memory.nbytes)
-        if memory.nbytes <= ALONE and self.size <= MOST:
-            self.open(what, memory.address, memory.nbytes, combiner_at(kind, memory.name, self.size),
-                      memory.nbytes // memory.itemsize, scale)
-        else:
-            self.reduce_by_slots(memory, kind, scale, what)
+        if memory.nbytes > ALONE or self.size > MOST:
+            return self.reduce_chain(Chain([memory]), kind, scale)
+        self.open(("all_reduce", kind, memory.name, memory.nbytes), memory.address, memory.nbytes,
+                  combiner_at(kind, memory.name, self.size), memory.nbytes // memory.itemsize, scale)
 
-    def reduce_by_slots(self, memory, kind, scale, what):
-        step = self.room // (memory.itemsize * self.size) * memory.itemsize * self.size
-        together = self.size > 2 and memory.nbytes > ALONE
-        for begin in range(0, max(memory.nbytes, 1), step):
-            part = memory.part(begin, min(step, memory.nbytes - begin))
-            if together:
-                self.reduce_together(part, begin, kind, scale, what)
-                continue
-            self.give(begin, what, part)
-            own = self.rank if self.size <= MOST else None  # one kernel reads all before it writes
-            sources = [part.address if rank == own else self.slot(rank) for rank in range(self.size)]
-            combine(kind, part.name, part.itemsize, sources, part.address, part.nbytes // part.itemsize, scale)
+    def reduce_chain(self, chain, kind, scale):
+        step = self.room // (chain.itemsize * self.size) * chain.itemsize * self.size
+        what = ("all_reduce", kind, chain.name, chain.nbytes)
+        reduce = self.reduce_together if self.size > 2 and chain.nbytes > ALONE else self.reduce_alone
+        for begin in range(0, max(chain.nbytes, 1), step):
+            reduce(chain, begin, min(step, chain.nbytes - begin), kind, scale, what)
 
-    def share(self, part, rank: int):
-        """(begin, bytes) of what a rank reduces of a part for all."""
-        count = part.nbytes // part.itemsize
-        begin = count * rank // self.size
-        return begin * part.itemsize, (count * (rank + 1) // self.size - begin) * part.itemsize
+    def reduce_alone(self, chain, begin, nbytes, kind, scale, what):
+        """Each rank gives a part of a chain, and reduces for itself what all gave."""
+        mine, pieces = self.begin(), chain.pieces(begin, nbytes)
+        for piece in pieces:
+            copy(mine + piece.offset, piece.source, piece.nbytes)
+        self.first(begin, what)
+        own = self.rank if self.size <= MOST else None  # one kernel reads all before it writes
+        for piece in pieces:
+            sources = [piece.source if rank == own else self.slot(rank) + piece.offset for rank in range(self.size)]
+            combine(kind, chain.name, chain.itemsize, sources, piece.target, piece.nbytes // chain.itemsize, scale)
 
-    def reduce_together(self, part, begun, kind, scale, what):
-        """Each rank gives what is not its share, and reduces its share of what lies in the slots; a step more, and all
-        copy the shares of the others."""
-        begin, nbytes = self.share(part, self.rank)
-        end, mine = begin + nbytes, self.begin()
-        copy(mine, part.address, begin)
-        copy(mine + end, part.address + end, part.nbytes - end)
+    def reduce_together(self, chain, begun, whole, kind, scale, what):
+        """Each rank gives what of a part is not its share, and reduces its share of what lies in the slots; a step
+        more, and all copy the shares of the others."""
+        begin, nbytes = self.share(whole, chain.itemsize, self.rank)
+        mine, end = self.begin(), begin + nbytes
+        for at, count in ((0, begin), (end, whole - end)):
+            for piece in chain.pieces(begun + at, count):
+                copy(mine + at + piece.offset, piece.source, piece.nbytes)
         self.first(begun, what)
-        sources = [part.address + begin if rank == self.rank else self.slot(rank) + begin for rank in range(self.size)]
-        reduced = self.begin() + begin
-        combine(kind, part.name, part.itemsize, sources, reduced, nbytes // part.itemsize, scale)
-        copy(part.address + begin, reduced, nbytes)
+        given, reduced = [self.slot(rank) + begin for rank in range(self.size)], self.begin() + begin
+        for piece in chain.pieces(begun + begin, nbytes):
+            sources = [piece.source if rank == self.rank else at + piece.offset for rank, at in enumerate(given)]
+            combine(kind, chain.name, chain.itemsize, sources, reduced + piece.offset, piece.nbytes // chain.itemsize,
+                    scale)
+            copy(piece.target, reduced + piece.offset, piece.nbytes)
         self.meet()
         for rank in range(self.size):
             if rank != self.rank:
-                begin, nbytes = self.share(part, rank)
-                copy(part.address + begin, self.slot(rank) + begin, nbytes)
+                begin, nbytes = self.share(whole, chain.itemsize, rank)
+                for piece in chain.pieces(begun + begin, nbytes):
+                    copy(piece.target, self.slot(rank) + begin + piece.offset, piece.nbytes)
+
+    def share(self, nbytes: int, itemsize: int, rank: int):
+        """(begin, bytes) of what a rank reduces, of so many bytes, for all."""
+        count = nbytes // itemsize
+        begin = count * rank // self.size
+        return begin * itemsize, (count * (rank + 1) // self.size - begin) * itemsize
 
     def told(self, what: tuple, numbers: list) -> list:
         """A step in which each rank tells all others some whole numbers; those of all ranks."""

@@ -1,7 +1,10 @@
 """What a backend has to offer: exchanges between ranks of one group over dense memory, each done when it returns."""
 from __future__ import annotations
 
+import ctypes
 import time
+
+from .chains import Chain
 
 
 class Region:
@@ -36,6 +39,17 @@ class Engine:
     def all_reduce(self, memory: Region, kind: str, scale: float):
         """Reduces the regions of all ranks in place."""
         raise NotImplementedError
+
+    def reduce_chain(self, chain: Chain, kind: str, scale: float):
+        """``all_reduce`` of all regions of a chain as one; chains of other ranks may be cut differently."""
+        room = ctypes.create_string_buffer(max(chain.nbytes, 1))
+        memory = Region(ctypes.addressof(room), chain.nbytes, chain.name, chain.itemsize)
+        pieces = chain.pieces(0, chain.nbytes)
+        for piece in pieces:
+            ctypes.memmove(memory.address + piece.offset, piece.source, piece.nbytes)
+        self.all_reduce(memory, kind, scale)
+        for piece in pieces:
+            ctypes.memmove(piece.target, memory.address + piece.offset, piece.nbytes)
 
     def reduce(self, memory: Region, kind: str, scale: float, root: int):
         """``all_reduce`` whose result only ``root`` is sure to have."""

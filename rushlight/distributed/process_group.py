@@ -9,6 +9,7 @@ import threading
 
 from .._src.core.native import Tensor, counter
 from .._src.core.settings import settings
+from .chains import Chain
 from .engine import Engine, Region
 from .group_calls import GroupCalls
 from .recorder import watched
@@ -168,16 +169,25 @@ class ProcessGroup(GroupCalls):
         return dense(tensor.detach() * op.factor) if isinstance(op, Premultiplied) else dense(tensor)
 
     # --- collectives --------------------------------------------------------------------------------------------------
-    def all_reduce(self, tensors, op=RedOpType.SUM, async_op=False):
-        """Reduces each tensor over the group, in place."""
+    def all_reduce(self, tensors, op=RedOpType.SUM, async_op=False, sources=None):
+        """Reduces each tensor over the group, in place; or what ``sources`` hold, one of the same shape and dtype for
+        each, into it.  Several of one dtype go as one exchange."""
         kind, scale = self.reduction(op, *tensors)
-        held = [self.scaled(t, op) for t in tensors]
-        regions = [reducible(h) for h in held]
+        held = [dense(t) for t in tensors]
+        apart = sources is not None or isinstance(op, Premultiplied)
+        given = [self.scaled(t, op) for t in sources or tensors] if apart else list(held)
+        dtypes = dict.fromkeys(h.dtype for h in held)
+        chains = [Chain([reducible(g) for g in given if g.dtype is dtype],
+                        [reducible(h) for h in held if h.dtype is dtype]) for dtype in dtypes]
+        single = reducible(held[0]) if len(held) == 1 and given[0] is held[0] else None
 
         def run():
-            engine = self.engine
-            for memory in regions:
-                engine.all_reduce(memory, kind, scale)
+            if single is not None:
+                self.engine.all_reduce(single, kind, scale)
+            else:
+                for chain in chains:
+                    self.engine.reduce_chain(chain, kind, scale)
+            given.clear()  # it lived for what the chains read
             for tensor, source in zip(tensors, held):
                 if source is not tensor:
                     bring_back(tensor, source)

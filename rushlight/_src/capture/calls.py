@@ -34,10 +34,12 @@ from .values import (NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, Exceptio
 
 APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
-    "nn.modules", "nn.multihead", "nn.utils", "_src.checks", "func.modules", "_src.compiling", "_src.controls",
+    "nn.modules", "nn.multihead", "nn.parallel", "nn.utils", "_src.checks", "func.modules", "_src.compiling",
+    "_src.controls",
     "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx",
     "distributions", "jit", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices", "_dynamo", "ao",
-    "distributed.pipelining.marks"))
+    "distributed.pipelining.marks", "distributed.pipelining._IR", "distributed.activations",
+    "distributed.fsdp", "_functorch.make_functional"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api",
                                                "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager",
                                                "_src.compiler", "distributed.functional",

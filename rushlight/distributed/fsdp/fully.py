@@ -1,10 +1,9 @@
 """``fully_shard``: layers whose parameters are split between uses."""
 from __future__ import annotations
 
-import contextlib
-
 import rushlight as torch
 
+from ..._src.compiling import disable
 from ...autograd.graph import saved_tensors_hooks
 from ...utils._pytree import tree_leaves, tree_map
 from ..tensor.placement_types import Shard
@@ -33,6 +32,10 @@ class State:
         self.group, self.reshard, self.policy = group, reshard, policy
         self.ahead_forward, self.ahead_backward, self.root, self.reshard_backward = [], [], None, True
 
+    def parts_after(self, module) -> bool:
+        """Whether a module's parameters are parts between its forward and its backward."""
+        return self.reshard if self.reshard is not None else self.root is not module
+
 
 def taken(tensor):
     """What a backward pass keeps of a whole parameter: which one, and how it is seen."""
@@ -51,33 +54,55 @@ def brought(kept):
     return member.full.detach().as_strided(shape, strides, offset)
 
 
+@disable
+def before_forward(module, args, kwargs):
+    """Has the parameters be whole; (arguments in their dtypes, the block in which hooks see what is saved, or None)."""
+    state = module._fsdp
+    if state.root is None:
+        adopt(module)
+    if state.policy.cast_forward_inputs and state.policy.param_dtype is not None:
+        args, kwargs = tree_map(lambda v: cast(v, state.policy.param_dtype), (args, kwargs))
+    state.group.unshard()
+    for other in state.ahead_forward:
+        other._fsdp.group.begin()
+    keeping = None
+    if state.parts_after(module) and torch.is_grad_enabled():
+        keeping = saved_tensors_hooks(taken, brought)
+        keeping.__enter__()
+    return args, kwargs, keeping
+
+
+@disable
+def left(module, keeping):
+    """The end of a forward pass, be it by an error."""
+    if keeping is not None:
+        keeping.__exit__(None, None, None)
+    if module._fsdp.parts_after(module):
+        module._fsdp.group.reshard()
+
+
+@disable
+def after_forward(module, outputs):
+    """The outputs in their dtype, which tell when backward comes to them."""
+    dtype = module._fsdp.policy.output_dtype
+    if dtype is not None:
+        outputs = tree_map(lambda v: cast(v, dtype), outputs)
+    for leaf in tree_leaves(outputs):
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+            leaf.register_hook(lambda gradient: before_backward(module))
+    return outputs
+
+
 class FSDPModule:
     """The class of modules that ``fully_shard`` was called on, besides their own."""
 
     def forward(self, *args, **kwargs):
-        state = self._fsdp
-        if state.root is None:
-            adopt(self)
-        if state.policy.cast_forward_inputs and state.policy.param_dtype is not None:
-            args, kwargs = tree_map(lambda v: cast(v, state.policy.param_dtype), (args, kwargs))
-        state.group.unshard()
-        for other in state.ahead_forward:
-            other._fsdp.group.begin()
-        reshard = state.reshard if state.reshard is not None else state.root is not self
-        keeping = saved_tensors_hooks(
-            taken, brought) if reshard and torch.is_grad_enabled() else contextlib.nullcontext()
+        args, kwargs, keeping = before_forward(self, args, kwargs)
         try:
-            with keeping:
-                outputs = super().forward(*args, **kwargs)
+            outputs = super().forward(*args, **kwargs)
         finally:
-            if reshard:
-                state.group.reshard()
-        if state.policy.output_dtype is not None:
-            outputs = tree_map(lambda v: cast(v, state.policy.output_dtype), outputs)
-        for leaf in tree_leaves(outputs):
-            if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
-                leaf.register_hook(lambda gradient: before_backward(self))
-        return outputs
+            left(self, keeping)
+        return after_forward(self, outputs)
 
     def unshard(self, async_op: bool = False):
         """Has the parameters be whole; with ``async_op`` they are on their way, and the handle's ``wait()`` returns

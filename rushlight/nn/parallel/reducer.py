@@ -8,6 +8,7 @@ from ..._src.autograd.mode import no_grad
 from ..._src.core.native import Tensor
 from ..._src.core.op import OPS
 from ..._src.flat import int32, tensor
+from ...distributed.reduction import RedOpType
 
 MEGABYTE = 1 << 20
 FIRST_BUCKET = MEGABYTE  # bytes of the bucket that is complete first
@@ -43,11 +44,11 @@ class GradBucket:
 
 class Bucket:
     """Parameters of one dtype whose gradients travel together, where each lies in the vector, and how many are still
-    awaited."""
+    awaited.  ``given``: the gradients of this pass; ``results``: where their averages go."""
 
     def __init__(self, index: int, parameters: list):
-        self.index, self.parameters, self.buffer, self.waiting, self.future = index, parameters, None, len(
-            parameters), None
+        self.index, self.parameters, self.buffer, self.future = index, parameters, None, None
+        self.reset()
         self.ends = []
         total = 0
         for p in parameters:
@@ -57,6 +58,7 @@ class Bucket:
 
     def reset(self):
         self.waiting, self.future = len(self.parameters), None
+        self.given, self.results = [None] * len(self.parameters), None
 
     def room(self) -> Tensor:
         if self.buffer is None:
@@ -150,33 +152,44 @@ class Reducer:
         self.arrived(id(parameter), parameter)
 
     def arrived(self, key: int, parameter):
-        """Puts a gradient (zeros for None) into its bucket; averages buckets that are whole, in their order."""
+        """Notes a gradient (None: there is none); averages buckets that are whole, in their order."""
         self.reached.add(key)
         bucket, place = self.place[key]
-        target = bucket.part(place)
-        with no_grad():
-            if parameter is None:
-                target.zero_()
-            elif parameter.grad._storage is not target._storage or parameter.grad._offset != target._offset:
-                target.copy_(parameter.grad)
+        bucket.given[place] = None if parameter is None else parameter.grad
         bucket.waiting -= 1
         while self.launched < len(self.buckets) and self.buckets[self.launched].waiting == 0:
-            self.launch(self.buckets[self.launched])
+            with no_grad():
+                self.launch(self.buckets[self.launched])
             self.launched += 1
 
     def launch(self, bucket):
-        size = self.divisor or self.group.size()
+        """Begins to average a bucket: where it lies if nobody looks at it as a vector."""
         if self.hook is not None:
+            self.gathered(bucket)
             last = bucket.index == len(self.buckets) - 1
             handed = GradBucket(bucket.index, last, bucket.parameters, bucket.room())
             bucket.future = self.hook(self.state, handed)
-        elif size == self.group.size():
-            from ...distributed.reduction import RedOpType
-            bucket.future = self.group.all_reduce([bucket.room()], RedOpType.AVG,
-                                                  True).get_future() if size > 1 else None
-        else:
-            bucket.room().div_(size)
-            bucket.future = self.group.all_reduce([bucket.room()], async_op=True).get_future()
+            return
+        given = [OPS["zeros"](p.shape, dtype=p.dtype) if gradient is None else gradient
+                 for gradient, p in zip(bucket.given, bucket.parameters)]
+        bucket.results = list(map(bucket.part, range(len(given)))) if self.view else given
+        size = self.divisor or self.group.size()
+        if size != self.group.size():
+            for gradient in given:
+                gradient.div_(size)
+        elif size == 1 and not self.view:
+            return
+        average = RedOpType.AVG if size == self.group.size() else RedOpType.SUM
+        bucket.future = self.group.all_reduce(bucket.results, average, True, given)
+
+    def gathered(self, bucket):
+        """Puts the gradients of a bucket into its vector."""
+        for place, gradient in enumerate(bucket.given):
+            part = bucket.part(place)
+            if gradient is None:
+                part.zero_()
+            elif not same_memory(gradient, part):
+                part.copy_(gradient)
 
     def finish(self):
         """Waits for all buckets, and hands the averages to the parameters."""
@@ -186,12 +199,18 @@ class Reducer:
         for bucket in self.buckets:
             if bucket.future is not None:
                 found = bucket.future.wait()
-                found = found[0] if isinstance(found, (list, tuple)) else found
-                with no_grad():
-                    if found._storage is not bucket.buffer._storage:
-                        bucket.buffer.copy_(found.detach().reshape(-1))
+                if self.hook is not None:
+                    self.replaced(bucket, found[0] if isinstance(found, (list, tuple)) else found)
             self.hand_out(bucket, used)
+            bucket.reset()
         self.active = False
+
+    def replaced(self, bucket, found):
+        """What a hook has made of a bucket."""
+        with no_grad():
+            if found._storage is not bucket.buffer._storage:
+                bucket.buffer.copy_(found.detach().reshape(-1))
+        bucket.results = list(map(bucket.part, range(len(bucket.parameters))))
 
     def used_somewhere(self) -> set:
         """The parameters that some process of the group has used."""
@@ -204,26 +223,35 @@ class Reducer:
 
     def hand_out(self, bucket, used):
         with no_grad():
-            for place, parameter in enumerate(bucket.parameters):
+            for parameter, found in zip(bucket.parameters, bucket.results):
                 if id(parameter) not in used:
                     continue  # no process has used it: its gradient stays as it is
-                found = bucket.part(place)
-                if self.view or parameter.grad is None:
-                    if parameter.grad is None or parameter.grad._storage is not found._storage:
-                        parameter.grad = found if self.view else found.clone()
-                elif parameter.grad._storage is not found._storage:
+                if parameter.grad is None:
+                    parameter.grad = found if self.view or self.hook is None else found.clone()
+                elif same_memory(parameter.grad, found):
+                    continue
+                elif self.view:
+                    parameter.grad = found
+                else:
                     parameter.grad.copy_(found)
 
     def shadow(self):
         """Takes part in what processes with inputs left do, with gradients of zero."""
         for bucket in self.buckets:
-            bucket.room().zero_()
-            self.launch(bucket)
+            bucket.reset()
+            with no_grad():
+                self.launch(bucket)
         if self.seeks and self.group.size() > 1:
             self.group.all_reduce([flags_of(list(self.place), set(self.place))])
         for bucket in self.buckets:
             if bucket.future is not None:
                 bucket.future.wait()
+            bucket.reset()
+
+
+def same_memory(a, b) -> bool:
+    """Whether two gradients of one parameter lie in the same place."""
+    return a._storage is b._storage and a._offset == b._offset
 
 
 def flags_of(keys, unused):
