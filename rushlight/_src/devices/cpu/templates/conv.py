@@ -6,6 +6,7 @@ large images are plain matrix products.
 """
 
 import functools
+import math
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -21,6 +22,7 @@ from .image import Geometry, is_contiguous, spacing
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
 from .implicit_tiled_plan import TiledBuilder
 from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, packings, plan_matmul, rounding_step
+from .pixels_blocks import together
 from .pixels_gradient_plan import PixelGradient
 from .pixels_sums import PixelSums
 from .pixels_plan import PixelPlan, PixelProduct, Weights
@@ -125,34 +127,41 @@ def _pixels_plan(c, epilogue, threads, direction):
 
 
 def _forward_pixels(c, threads):
-    """The PixelPlan of a convolution."""
+    """The PixelPlan of a convolution, or what computes groups of one channel."""
     c, taps = _run_on(c), tuple(tuple(enumerate(dim)) for dim in _taps(c))
     geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
-    group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
-    weights = Weights(c.w[0], c.w[1], group_out * c.w[0], c.w[2:])
-    return _pixel_plan(c, threads, geometry, ("x", c.x), group_in, group_out,
-                       [PixelProduct(taps, c.out, "y", c.y, 0)], weights)
+    return _pixel_plan(c, threads, geometry, ("x", c.x), [PixelProduct(taps, c.out, "y", c.y, 0)])
 
 
-def _pixel_plan(c, threads, geometry, image, channels, lanes, products, weights):
-    """What plans a convolution with channels last: without products where groups are single channels."""
+def _pixel_plan(c, threads, geometry, image, products):
+    """What plans a convolution with channels last: without products where groups are single channels, several groups at
+    once where they are narrow."""
     alone = DepthwiseLast(c, threads, geometry, image, products)
-    return alone if alone.suits and pick("straight from memory", (True, False)) else PixelPlan(
-        c, threads, geometry, image, channels, lanes, products, weights)
+    if alone.suits and pick("straight from memory", (True, False)):
+        return alone
+    count = together(c)
+    w = c.w
+    if count > 1:
+        row = c.in_channels // c.groups * count
+        w = (math.prod(c.kernel) * row, 1, c.kernel[1] * c.kernel[2] * row, c.kernel[2] * row, row)
+    groups = c.groups // count
+    group_out, group_in = c.out_channels // groups, c.in_channels // groups
+    weights, channels = Weights(w[0], w[1], group_out * w[0], w[2:]), (group_in, group_out)
+    if image[0] == "y":
+        weights, channels = replace(weights, lane=w[1], k=w[0]), channels[::-1]
+    return PixelPlan(c, count, threads, geometry, image, *channels, products, weights)
 
 
 def _input_pixels(c, threads):
-    """The PixelPlan of its gradient of the input."""
+    """The same for the gradient of the input."""
     c = _run_on(c)
     geometry, phases = _reach(c)
-    group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
-    weights = Weights(c.w[1], c.w[0], group_out * c.w[0], c.w[2:])
     strides, products = _spread(c), []
     for phase in phases:
         starts, out, taps = zip(*phase)
         products.append(PixelProduct(taps, out, "x", strides,
                                      sum(start * stride for start, stride in zip(starts, c.x[2:]))))
-    return _pixel_plan(c, threads, geometry, ("y", c.y), group_out, group_in, products, weights)
+    return _pixel_plan(c, threads, geometry, ("y", c.y), products)
 
 
 def _run_on(c):

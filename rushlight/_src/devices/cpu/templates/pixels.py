@@ -21,7 +21,7 @@ SLOTS = ("weights", "image", "out", "places", "out_offsets", "steps", "pixel_byt
          "block_panels", "panel_blocks", "block_tiles", "tile_blocks", "all_tiles", "out_batch", "out_group",
          "channels")
 WHERE = ("out", "number", "channel", "left", "skipped")  # where a tile's finished sums go
-UNROLLED = 4
+UNROLLED = 4, 3, 2, 7, 5, 1  # words of a step that a turn of the loop takes, the first that divides them
 
 
 def pixel_kernel(numbers, out, rows, vectors, words, epilogue, passing=""):
@@ -199,7 +199,7 @@ class _Vectors(_Tile):
 
         def step(k, values):
             at = f.offset(image, f.load(i64, f.offset(places, k, i64)))
-            together = UNROLLED if self.words % UNROLLED == 0 else 1
+            together = next(n for n in UNROLLED if self.words % n == 0)
 
             def some(u, values):
                 b_at, *sums = values

@@ -2,10 +2,12 @@
 stride's phases apart, channels of groups apart and filled up."""
 
 from ..llvm import jit
-from ..llvm.types import i8, vector
+from ..llvm.builder import zero
+from ..llvm.types import i8, i16, i32, i64, vector
 from .elements import parts
 from .units import Units
 
+I_OF = {1: i8, 2: i16, 4: i32, 8: i64}  # whole numbers of so many bytes
 _NAMES = ("depth", "height")
 SLOTS = ("x", "image", "groups", "x_batch", "x_group", "x_width", "x_pixel", "width", "pad_width", "pixels", "channels",
          "padded", "image_bytes", "row_bytes", "border",
@@ -17,14 +19,15 @@ def part_of(numbers):
     return numbers.word if numbers.per_word == 1 else numbers.part
 
 
-def image_kernel(numbers, whole):
+def image_kernel(numbers, whole, spread=()):
     """The kernel that writes a row of a group's image, of all groups and images, a unit; returns its address.  `whole`:
-    its pixels are neighbours in memory, elements as in the image and as many."""
-    key = f"pixel rows {numbers} {whole}"
-    return jit.build(key, lambda: _text(numbers, whole), ["rows"])["rows"]
+    its pixels are neighbours in memory, elements as in the image and as many; `spread`: they are neighbours, and get
+    more elements, (channels, how many with what fills them up), of which a vector holds some pixels."""
+    key = f"pixel rows {numbers} {whole} {spread}"
+    return jit.build(key, lambda: _text(numbers, whole, spread), ["rows"])["rows"]
 
 
-def _text(numbers, whole):
+def _text(numbers, whole, spread):
     kernel = Units("rows", SLOTS, ("x", "image"))
     f, s = kernel.f, kernel.s
     part, element = part_of(numbers), numbers.element
@@ -46,7 +49,8 @@ def _text(numbers, whole):
         source = f.offset(s.x, f.add(f.mul(rest, s.x_batch), f.mul(at["group"], s.x_group)))
         for place, name in zip(places, _NAMES):
             source = f.offset(source, f.mul(place, getattr(s, f"x_{name}")))
-        f.when(inside, lambda: (copied if whole else one_by_one)(source, target), lambda: fill(target, s.row_bytes))
+        f.when(inside, lambda: (copied if whole or spread else one_by_one)(source, target),
+               lambda: fill(target, s.row_bytes))
 
     def fill(target, count):
         """Writes the border's value over so many bytes."""
@@ -64,13 +68,33 @@ def _text(numbers, whole):
         return total
 
     def copied(source, target):
-        pixel = f.mul(s.channels, part.bytes)
+        pixel, own = f.mul(s.padded, part.bytes), f.mul(s.channels, part.bytes)
         pad, left = s.pad_width, f.maximum(f.sub(0, s.pad_width), 0)  # gradients of much padding leave pixels out
         before = f.mul(f.maximum(f.minimum(pad, s.pixels), 0), pixel)
         there = f.mul(f.maximum(f.minimum(f.sub(s.width, left), f.sub(s.pixels, f.maximum(pad, 0))), 0), pixel)
         fill(target, before)
-        f.copy_bytes(f.offset(target, before), f.offset(source, f.mul(left, pixel)), there)
+        at, to = f.offset(source, f.mul(left, own)), f.offset(target, before)
+        if spread:
+            spread_out(at, to, f.div(there, pixel))
+        else:
+            f.copy_bytes(to, at, there)
         fill(f.offset(target, f.add(before, there)), f.sub(s.row_bytes, f.add(before, there)))
+
+    def spread_out(source, target, count):
+        """Pixels with zeros after their channels, some at a time."""
+        channels, padded = spread
+        bits, pixels = vector(I_OF[part.bytes], lanes), lanes // padded
+        picks = [k // padded * channels + k % padded if k % padded < channels and k < pixels * padded else lanes
+                 for k in range(lanes)]
+
+        def some(i, _):
+            there = f.minimum(f.sub(count, i), pixels)
+            loaded = f.load(bits, f.offset(source, f.mul(i, channels * part.bytes)),
+                            mask=f.lane_mask(f.mul(there, channels), lanes))
+            f.store(f.shuffle(loaded, zero(bits), picks), f.offset(target, f.mul(i, padded * part.bytes)),
+                    mask=f.lane_mask(f.mul(there, padded), lanes))
+
+        f.loop(0, count, pixels, [], some)
 
     def one_by_one(source, target):
         size = f.mul(s.padded, part.bytes)

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from ..llvm.features import host
-from . import depthwise_plan, pixels, pixels_image, pixels_weights, tiled
+from . import depthwise_plan, pixels, pixels_blocks, pixels_image, pixels_weights, tiled
 from .contraction import ELEMENTS, Contraction, KernelCall, numbers, table, tile_numbers, written_slots
 from .portions import round_up
 from .registers import register_tile
@@ -59,20 +59,20 @@ class Weights:
         return sum(place * stride for place, stride in zip(places, self.taps))
 
 
-def steps_along_k(channels, taps, per_word):
+def steps_along_k(channels, taps, per_word, tiled=True):
     """(channels with what fills them up, elements of a step) for runs of memory over so many taps: as few steps as can
-    be.
+    be of tile registers, which take as long for fewer words, else as few elements.
 
     Example:
-        >>> steps_along_k(64, 1, 2), steps_along_k(3, 7, 2), steps_along_k(40, 3, 2)
-        ((64, 32), (4, 28), (40, 30))
+        >>> steps_along_k(64, 1, 2), steps_along_k(3, 7, 2), steps_along_k(40, 3, 2), steps_along_k(3, 7, 1, False)
+        ((64, 32), (4, 28), (40, 30), (3, 7))
     """
     options = []
     for count in range(16 * per_word, 0, -per_word):
         step = count // math.gcd(count, taps)
         padded = round_up(channels, step * per_word // math.gcd(step, per_word))
-        options.append((taps * padded // count, padded, -count))
-    _, padded, count = min(options)
+        options.append((0 if tiled else padded, taps * padded // count, padded, -count))
+    *_, padded, count = min(options)
     return padded, -count
 
 
@@ -86,10 +86,11 @@ def pays(dtype, channels, lanes, groups=1):
 
 
 class PixelPlan:
-    """A convolution, or its gradient of the input, over pixels."""
+    """A convolution, or its gradient of the input, over pixels; so many groups are `together` one."""
 
-    def __init__(self, c, threads, geometry, image, channels, lanes, products, weights):
+    def __init__(self, c, together, threads, geometry, image, channels, lanes, products, weights):
         self.c, self.threads, self.geometry, self.products, self.weights = c, threads, geometry, products, weights
+        self.together, self.groups = together, c.groups // together
         self.operand, self.strides = image
         self.channels, self.lanes = channels, lanes  # of a group: that are summed, of the output
         self.kind = tile_numbers(c.dtype, c.b_dtype) or numbers(c.dtype, c.b_dtype)
@@ -100,7 +101,7 @@ class PixelPlan:
     @property
     def suits(self):
         """Whether channels are neighbours, in what is read as in what is written."""
-        groups, written = self.c.groups, [one.strides for one in self.products]
+        groups, written = self.groups, [one.strides for one in self.products]
         read = self.strides[1] == 1 or self.channels * groups == 1
         return read and all(strides[1] == 1 or self.lanes * groups == 1
                             for strides in written) and min(map(min, (self.strides, *written))) >= 0
@@ -114,7 +115,8 @@ class PixelPlan:
                                       for a, b in zip(one.taps[2], one.taps[2][1:])):
             return 1
         count, = found
-        together, apart = (steps_along_k(self.channels, taps, self.kind.per_word) for taps in (count, 1))
+        together, apart = (steps_along_k(self.channels, taps, self.kind.per_word, bool(self.kind.tiles))
+                           for taps in (count, 1))
         return count if count * together[0] // together[1] < count * (apart[0] // apart[1]) else 1
 
     @cached_property
@@ -124,7 +126,7 @@ class PixelPlan:
 
     @cached_property
     def lying(self):
-        return steps_along_k(self.channels, self.run, self.kind.per_word)
+        return steps_along_k(self.channels, self.run, self.kind.per_word, bool(self.kind.tiles))
 
     @property
     def words(self):
@@ -139,7 +141,7 @@ class PixelPlan:
         inside = all((out - 1) * step + reach < size
                      for out, step, reach, size in zip(g.out, g.step, self.reach, g.size))
         if (any(g.pad) or not inside or self.padded != self.channels or self.part.bytes != self.size or self.run > 1
-            and self.c.groups > 1):
+            and self.groups > 1):
             return None
         pixel = g.step[2] * width
         if not pixel:
@@ -207,7 +209,7 @@ class PixelPlan:
 
     @cached_property
     def image_bytes(self):
-        return self.strides[0] * self.size if self.direct else self.c.groups * self.group_bytes
+        return self.strides[0] * self.size if self.direct else self.groups * self.group_bytes
 
     def place(self, positions):
         """The byte offset in an image of a position."""
@@ -222,9 +224,10 @@ class PixelPlan:
         """The step that copies so many images."""
         g, c, size = self.geometry, self.c, self.size
         batch, _, depth, height, width = (stride * size for stride in self.strides)
-        whole = (self.part.bytes == size and self.padded == self.channels and width == self.pixel_bytes and self.skips
-                 == 1)
-        slots = {"groups": c.groups, "x_batch": batch, "x_group": self.channels * size, "x_width": width,
+        near = self.part.bytes == size and width == self.channels * size and self.skips == 1
+        whole = near and self.padded == self.channels
+        spread = near and not whole and self.padded * size <= host().width // 8
+        slots = {"groups": self.groups, "x_batch": batch, "x_group": self.channels * size, "x_width": width,
                  "x_pixel": self.skips, "width": g.size[2], "pad_width": g.pad[2],
                  "pixels": self.shape[2], "channels": self.channels, "padded": self.padded,
                  "image_bytes": self.image_bytes,
@@ -235,9 +238,10 @@ class PixelPlan:
                           f"phases_{name}": self.phases[k],
                           f"rows_{name}": self.shape[k]})
         sources = {"x": ("pointer", self.operand, start * batch), "image": ("temp", "image", 0)}
-        units = count * c.groups * math.prod(self.phases) * math.prod(self.shape[:2])
+        units = count * self.groups * math.prod(self.phases) * math.prod(self.shape[:2])
         grain = max(1, min(16384 // slots["row_bytes"], units // (4 * self.threads)))
-        return KernelCall(pixels_image.image_kernel(self.kind, whole), units, grain,
+        return KernelCall(pixels_image.image_kernel(self.kind, whole, (self.channels, self.padded) if spread else ()),
+                          units, grain,
                     written_slots(pixels_image.SLOTS, slots, sources))
 
     # --- weights ------------------------------------------------------------------------------------------------------
@@ -308,11 +312,12 @@ class PixelPlan:
                  "group_panels": self.panels, "group_stride": self.weights.group * self.size,
                  "lane_stride": self.weights.lane * self.size,
                  "panel_bytes": self.panel_bytes, "blank": int(self._has_blanks)}
-        units = self.c.groups * self.panels
+        units = self.groups * self.panels
         self.temporaries["weights"] = units * self.panel_bytes + 64
-        given = {"weights": ("pointer", "weight", 0), "packed": ("temp", "weights", 0)}
+        source = ("temp", "dense", 0) if self.together > 1 else ("pointer", "weight", 0)
+        given = {"weights": source, "packed": ("temp", "weights", 0)}
         return KernelCall(kernel, units, max(1, 16384 // (self.width * self.channels * max(1, len(targets)))),
-                    written_slots(pixels_weights.SLOTS, slots, given), fills="weights")
+                    written_slots(pixels_weights.SLOTS, slots, given), fills="" if self.together > 1 else "weights")
 
     @property
     def _has_blanks(self):
@@ -364,7 +369,7 @@ class PixelPlan:
         total = 0 if self.direct else self.image_bytes / _COPY_BYTES
         for one in self.products:
             count = -(-self._count(*self.numbering, one.out) // rows)
-            total += self.c.groups * count * self.panels * max(self.steps(one) * each, rows * vectors * 2)
+            total += self.groups * count * self.panels * max(self.steps(one) * each, rows * vectors * 2)
         return total * self.c.batch
 
     def plan(self, epilogue):
@@ -374,6 +379,9 @@ class PixelPlan:
         if not self.direct:
             self.temporaries["image"] = images * self.image_bytes + SLACK + 64 * self.pixel_bytes * self.step
         steps = [pack]
+        if self.together > 1:
+            dense, self.temporaries["dense"] = pixels_blocks.blocks_step(self.c, self.together, self._keep)
+            steps.insert(0, dense)
         slots = [self._slots(number, one) for number, one in enumerate(self.products)]
         for start in range(0, batch, images):
             count = min(images, batch - start)
@@ -412,13 +420,13 @@ class PixelPlan:
         kernel = pixels.pixel_kernel(self.kind, self.out, *self.tile, self.words, epilogue, passing)
         tiles = images * slots["image_tiles"]
         wanted = 1 if self.threads == 1 else 6 * self.threads
-        blocks = min(tiles, max(1, -(-wanted // (self.c.groups * slots["panel_blocks"]))))
+        blocks = min(tiles, max(1, -(-wanted // (self.groups * slots["panel_blocks"]))))
         block = -(-tiles // blocks)
         slots = {**slots, "all_tiles": tiles, "block_tiles": block, "tile_blocks": -(-tiles // block)}
         image = ("pointer", self.operand, start * self.image_bytes) if self.direct else ("temp", "image", 0)
         sources = {"weights": ("temp", "weights", self.starts[number]), "image": image,
                    "out": ("pointer", one.operand, one.first * self.out.bytes + start * slots["out_batch"])}
-        units = self.c.groups * slots["panel_blocks"] * slots["tile_blocks"]
-        return KernelCall(kernel, units, 1 if self.c.groups == 1 else max(1, units // (8 * self.threads)),
+        units = self.groups * slots["panel_blocks"] * slots["tile_blocks"]
+        return KernelCall(kernel, units, 1 if self.groups == 1 else max(1, units // (8 * self.threads)),
                     written_slots(pixels.SLOTS, slots, sources) + epilogue.slots)
 
