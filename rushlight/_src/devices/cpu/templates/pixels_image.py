@@ -75,26 +75,10 @@ def _text(numbers, whole, spread):
         fill(target, before)
         at, to = f.offset(source, f.mul(left, own)), f.offset(target, before)
         if spread:
-            spread_out(at, to, f.div(there, pixel))
+            _spread_out(f, part, lanes, spread, at, to, f.div(there, pixel))
         else:
             f.copy_bytes(to, at, there)
         fill(f.offset(target, f.add(before, there)), f.sub(s.row_bytes, f.add(before, there)))
-
-    def spread_out(source, target, count):
-        """Pixels with zeros after their channels, some at a time."""
-        channels, padded = spread
-        bits, pixels = vector(I_OF[part.bytes], lanes), lanes // padded
-        picks = [k // padded * channels + k % padded if k % padded < channels and k < pixels * padded else lanes
-                 for k in range(lanes)]
-
-        def some(i, _):
-            there = f.minimum(f.sub(count, i), pixels)
-            loaded = f.load(bits, f.offset(source, f.mul(i, channels * part.bytes)),
-                            mask=f.lane_mask(f.mul(there, channels), lanes))
-            f.store(f.shuffle(loaded, zero(bits), picks), f.offset(target, f.mul(i, padded * part.bytes)),
-                    mask=f.lane_mask(f.mul(there, padded), lanes))
-
-        f.loop(0, count, pixels, [], some)
 
     def one_by_one(source, target):
         size = f.mul(s.padded, part.bytes)
@@ -116,3 +100,20 @@ def _text(numbers, whole, spread):
         f.loop(0, s.pixels, 1, [], pixel)
 
     return kernel.text(unit)
+
+
+def _spread_out(f, part, lanes, spread, source, target, count):
+    """Pixels with zeros after their channels, some at a time."""
+    channels, padded = spread
+    bits, pixels = vector(I_OF[part.bytes], lanes), lanes // padded
+    picks = [k // padded * channels + k % padded if k % padded < channels and k < pixels * padded else lanes
+             for k in range(lanes)]
+
+    def some(i, _):
+        there = f.minimum(f.sub(count, i), pixels)
+        loaded = f.load(bits, f.offset(source, f.mul(i, channels * part.bytes)),
+                        mask=f.lane_mask(f.mul(there, channels), lanes))
+        f.store(f.shuffle(loaded, zero(bits), picks), f.offset(target, f.mul(i, padded * part.bytes)),
+                mask=f.lane_mask(f.mul(there, padded), lanes))
+
+    f.loop(0, count, pixels, [], some)
