@@ -5,7 +5,7 @@ import contextlib
 import functools
 import weakref
 
-from .._src.core.native import Tensor, calls
+from .._src.core.native import Tensor, history, sharing
 from .._src.autograd import saved
 from .._src.autograd.node import GradientEdge, Node, node_of
 
@@ -93,13 +93,13 @@ def get_gradient_edge(tensor) -> GradientEdge:
     """The edge of the graph that a tensor's gradient flows to.  RuntimeError for a tensor that wants none."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(node_of(calls.edge(tensor)), tensor._output)
+    return GradientEdge(node_of(history.edge(tensor)), tensor._output)
 
 
 def increment_version(tensors):
     """Counts the version of tensors up, as if they had been changed in place."""
     for tensor in [tensors] if isinstance(tensors, Tensor) else tensors:
-        calls.count_write(tensor)
+        sharing.count_write(tensor)
 
 
 class register_multi_grad_hook:
@@ -120,7 +120,7 @@ class register_multi_grad_hook:
     def run_of(self, k):
         """The number of the backward pass that reached tensor k last."""
         tensor = self.tensors[k]()
-        return calls.edge(tensor).epoch if tensor is not None else None
+        return history.edge(tensor).epoch if tensor is not None else None
 
     def arrived(self, k, gradient):
         run = self.run_of(k)

@@ -11,7 +11,7 @@ from .._src.core.exchange import from_numpy, to_numpy
 from .._src.core.interpret import Suspended, recording
 from .._src.core.kinds import Foreign, P
 from .._src.core.meta import Meta
-from .._src.core.native import Tensor, calls
+from .._src.core.native import Tensor, sharing
 from .._src.core.op import make
 from .._src.core.tensor import empty_of, resolved
 from .._src.transforms.level import Level
@@ -184,7 +184,7 @@ class CustomOperator:
         with recording(False):
             results = self.python(self.kernel(tensors), given)
         for tensor in self.written(given):
-            calls.count_write(tensor)
+            sharing.count_write(tensor)
         for result in results if isinstance(results, (tuple, list)) else (results,):
             if isinstance(result, Tensor) and any(result is t for t in tensors):
                 raise RuntimeError(

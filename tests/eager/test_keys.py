@@ -10,7 +10,7 @@ import rushlight as torch
 from rushlight._src.core.dtypes import dtype
 from rushlight._src.core.devices import device
 from rushlight._src.core.meta import Meta, Size
-from rushlight._src.core.native import calls
+from rushlight._src.core.native import keys
 from rushlight._src.core.op import OPS
 from tests.ops.test_samples import SAMPLED, arguments, build
 
@@ -21,9 +21,9 @@ VALUES = [0, 1, 2, True, False, 0.0, -0.0, 1.0, 2.0, math.nan, -math.nan, math.i
 
 def test_values_share_a_key_if_they_are_of_one_type_and_the_same_bits():
     for a, b in itertools.product(VALUES, repeat=2):
-        assert (calls.exact(a) == calls.exact(b)) == (type(a) is type(b) and repr(a) == repr(b)), (a, b)
-        hash(calls.exact(a))
-    assert calls.exact([1, -0.0]) == calls.exact((1, -0.0))  # lists and tuples mean the same
+        assert (keys.exact(a) == keys.exact(b)) == (type(a) is type(b) and repr(a) == repr(b)), (a, b)
+        hash(keys.exact(a))
+    assert keys.exact([1, -0.0]) == keys.exact((1, -0.0))  # lists and tuples mean the same
 
 
 def bare(part):

@@ -6,7 +6,7 @@ from threading import get_ident
 from ..core.advice import warn
 from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
-from ..core.native import Tensor, calls, engine, mine, state
+from ..core.native import Tensor, engine, history, mine, state
 from ..core.native.hooks import connect
 from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
@@ -69,7 +69,7 @@ def edge_of(tensor):
     node it is."""
     if isinstance(tensor, GradientEdge):
         return tensor.node.grad_node, tensor.output_nr
-    return calls.edge(tensor), tensor._output if tensor._grad_node is not None else 0
+    return history.edge(tensor), tensor._output if tensor._grad_node is not None else 0
 
 
 def launch(tensors, gradients, retain, create, inputs, accumulate):

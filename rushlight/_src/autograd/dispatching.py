@@ -6,7 +6,7 @@ import contextlib
 from ..core import overriding
 from ..core.errors import LeafWrittenError
 from ..core.interpret import Interpreter, Suspended, is_recording, recording
-from ..core.native import GradNode, Op, Tensor, calls, state
+from ..core.native import GradNode, Op, Tensor, history, state
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS, body_of
 from ..core.overriding import DISPATCH
@@ -97,7 +97,7 @@ def recorded(op, args, kwargs, tensors, results, within):
     wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
     node = GradNode()
     node.kind, node.extra = FUNCTION, f"{op.name}Backward"
-    node.edges = tuple(calls.edge(tensors[k]) for k in wanted)
+    node.edges = tuple(history.edge(tensors[k]) for k in wanted)
     node.slots = tuple(tensors[k]._output for k in wanted)
     state.sequence += 1
     node.number = state.sequence

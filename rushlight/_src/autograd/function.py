@@ -6,7 +6,7 @@ import functools
 
 from ..core.advice import deprecated
 from ..core.interpret import is_recording, recording, top
-from ..core.native import GradNode, Tensor, calls, counter, mine, state
+from ..core.native import GradNode, Tensor, counter, history, mine, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias, unsaveable
 from .passing import DelayedError
@@ -234,7 +234,7 @@ class Function:
         node = GradNode()
         node.kind, node.extra = FUNCTION, cls.__name__ + "Backward"
         wanted = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
-        node.edges = tuple(calls.edge(args[k]) for k in wanted)
+        node.edges = tuple(history.edge(args[k]) for k in wanted)
         node.slots = tuple(args[k]._output for k in wanted)
         state.sequence += 1
         node.number = state.sequence

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import weakref
 
-from ..core.native import calls
+from ..core.native import history
 from ..core.tensor import attach
 from .node import Handle
 from .slow_paths import Retained, hooked
@@ -22,7 +22,7 @@ def register_hook(self, hook):
 
 def on_step(tensor, hook, kind=lambda hook: hook):
     """Hangs a hook of a tensor that is no leaf onto the node that made it."""
-    node, slot = calls.edge(tensor), tensor._output
+    node, slot = history.edge(tensor), tensor._output
     node.hooks = {} if node.hooks is None else node.hooks
 
     def changed(gradients):

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.devices import cpu, device
 from ..core.interpret import recording, top
 from ..core.meta import Meta, span
-from ..core.native import Tensor, calls, wrap
+from ..core.native import Tensor, sharing, wrap
 from ..core.native.memory import copy_bytes
 from ..core.op import OPS
 from ..core.tensor import address, borrowed, empty_of, resolved
@@ -84,7 +84,7 @@ def written(target: Tensor, source: Tensor, non_blocking=False) -> Tensor:
              and target._meta.strides == source._meta.strides)
     recorded = target.requires_grad or source.requires_grad
     if alike and is_dense(target._meta) and not (recorded or target._meta.turned or source._meta.turned):
-        calls.count_write(target)
+        sharing.count_write(target)
         transport(target, source, non_blocking)
         return target
     return OPS["copy_"](target, moved(source, target._meta.device, non_blocking))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.errors import LeafWrittenError
 from ..core.interpret import recording
 from ..core.meta import span
-from ..core.native import GradNode, Plan, Tensor, calls, counter, mine, state
+from ..core.native import GradNode, Plan, Tensor, counter, history, mine, running, state
 from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
@@ -20,7 +20,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     """An in-place operator under autograd: the target's history becomes this operation."""
     refuse_leaves(target)
     base = target._base
-    if base is not None and target._grad_node is not None and calls.seen_at(target) != counter(target).version:
+    if base is not None and target._grad_node is not None and history.seen_at(target) != counter(target).version:
         refresh(target)
     shadow = alias(target)  # takes the results of recording; the arguments still show the history before
     extras = [empty_of(meta) for meta in plan.outputs]
@@ -28,11 +28,11 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         store_i64(values, place, extra._storage.address)
     version = counter(target).version
     before = copy_before(target) if plan.source in plan.saves else None
-    (calls.launch if plan.place is None else state.launch_elsewhere)(plan, args, values, used + len(extras))
+    (running.launch if plan.place is None else state.launch_elsewhere)(plan, args, values, used + len(extras))
     packing, mine.packing = mine.packing, 0
     counter(target).version = version  # what is saved of the arguments is as they were before
     if plan.wanted:
-        calls.record(plan, args, (shadow, *extras), values)
+        history.record(plan, args, (shadow, *extras), values)
         if shadow._grad_node is not None:
             correct_saved(shadow._grad_node, plan.saves, plan.source, before)
     counter(target).version = version + 1
@@ -73,7 +73,7 @@ def refuse_leaves(target: Tensor):
         raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
                                "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
-    if target._seen < calls.UNRECORDED:
+    if target._seen < history.UNRECORDED:
         refuse_view(target, "is being modified inplace with grad mode enabled")
     base = target._base
     if base is not None and base._needs_grad and base._grad_node is None:
@@ -85,7 +85,7 @@ def refuse_leaves(target: Tensor):
 def refuse_view(view: Tensor, what: str):
     """Raises LeafWrittenError for a view whose history cannot follow a write: it was made where nothing is recorded, or
     is one of several results of an operator."""
-    if view._seen > calls.MULTIPLE:
+    if view._seen > history.MULTIPLE:
         raise LeafWrittenError(
             f"A view was created in no_grad mode and {what}: what is written would become part of a history that the "
             "view has no part in.", "a view that was recorded, or a write under no_grad()",
@@ -116,7 +116,7 @@ def correct_saved(node: GradNode, codes, source, before):
 def constant_node(target: Tensor):
     """The node of a target overwritten by something that does not depend on it: it still wants gradients, and passes
     zeros on."""
-    before = calls.edge(target)
+    before = history.edge(target)
     if before is None:
         return None
     made, meta = GradNode(), target._meta
@@ -129,7 +129,7 @@ def constant_node(target: Tensor):
 
 def rebase(base: Tensor, view: Tensor, node):
     """The history of a base of which a view was written: the rest of the old value, and the view's new one."""
-    meta, start, old = view._meta, view._offset - base._offset * base.itemsize // view.itemsize, calls.edge(base)
+    meta, start, old = view._meta, view._offset - base._offset * base.itemsize // view.itemsize, history.edge(base)
     made = GradNode()
     made.kind, made.outputs, made.extra = FUNCTION, (base._meta,), True
     edges = [old, node]
@@ -165,7 +165,7 @@ def refresh(view: Tensor):
     """The node of a view whose memory was changed through another tensor: the same region of its base.
     LeafWrittenError for views whose history cannot follow."""
     base = view._base
-    if base is not None and base._needs_grad and view._seen < calls.UNRECORDED:
+    if base is not None and base._needs_grad and view._seen < history.UNRECORDED:
         refuse_view(view, "its base or another view of its base has been modified inplace")
     if base is None or not base._needs_grad or base._grad_node is None:
         return view._grad_node

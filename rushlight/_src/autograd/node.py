@@ -6,7 +6,7 @@ import functools
 import itertools
 import weakref
 
-from ..core.native import GradNode, Tensor, calls, engine, mine, state
+from ..core.native import GradNode, Tensor, engine, history, mine, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from .slow_paths import Before, call_function, unreached
 
@@ -167,9 +167,9 @@ def edges_of(node: GradNode):
 
 def _grad_fn(self):
     """How this tensor was made, for the backward pass; None for a leaf."""
-    if self._grad_node is None and (self._base is None or not calls.joins(self)):
+    if self._grad_node is None and (self._base is None or not history.joins(self)):
         return None
-    node = calls.edge(self)
+    node = history.edge(self)
     return None if node is None else node_of(node)
 
 

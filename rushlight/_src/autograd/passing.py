@@ -1,7 +1,7 @@
 """Steps that stand in a graph for what they refuse, or leave out."""
 from __future__ import annotations
 
-from ..core.native import GradNode, Tensor, calls, state
+from ..core.native import GradNode, Tensor, history, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias
 
@@ -10,7 +10,7 @@ def following(tensors, name: str, function) -> tuple:
     """The tensors as results of a node whose backward is ``function``; None stays None."""
     node, found = GradNode(), [t if isinstance(t, Tensor) and t.dtype.is_inexact else None for t in tensors]
     node.kind, node.extra, node.function = FUNCTION, name, function
-    node.edges = tuple(None if t is None else calls.edge(t) for t in found)
+    node.edges = tuple(None if t is None else history.edge(t) for t in found)
     node.slots = tuple(0 if t is None else t._output for t in found)
     node.outputs = tuple(None if t is None else t._meta for t in found)
     state.sequence += 1

@@ -3,7 +3,7 @@ pass."""
 from __future__ import annotations
 
 from ..core.interpret import recording
-from ..core.native import Scope, GradNode, Tensor, calls, counter, held, mine, state
+from ..core.native import GradNode, Scope, Tensor, counter, held, history, mine, state
 from ..core.native.hooks import connect
 from ..core.native.objects import ACCUMULATE, FUNCTION
 from ..core.native.scopes import HOOKS, PACKING
@@ -66,7 +66,7 @@ def pack(node: GradNode) -> None:
 
 def unpacking(node: GradNode, saved) -> None:
     """Makes the node a function of its gradients and of ``saved``, some of which is packed."""
-    links = [(calls.edge(v), v._output) if isinstance(v, Tensor) and code >= 0 and v._needs_grad else None
+    links = [(history.edge(v), v._output) if isinstance(v, Tensor) and code >= 0 and v._needs_grad else None
              for v, code in zip(node.saved, node.plan.saves)]
     node.extra = class_name(node)
     node.function = Unpacking(node.plan, saved, node.versions, links, node)

@@ -5,7 +5,7 @@ from ..aot.alias import Recording
 from ..core.shape_env import ShapeEnv
 from ..core.interpret import precision
 from ..core.meta import Meta, Size
-from ..core.native import Tensor, calls
+from ..core.native import Tensor, keys
 from ..core.op import body_of
 from ..core.runtime import Known
 from ..eager.programs import alias_of
@@ -30,7 +30,7 @@ def key_of(value):
         return value._meta, getattr(value, "weak", False)
     if isinstance(value, (list, tuple)):
         return type(value), *map(key_of, value)
-    return calls.exact(value)
+    return keys.exact(value)
 
 
 def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:

@@ -2,7 +2,7 @@
 
 A result has its memory from the step that writes it first; before that, temporaries may lie there.  So large results
 are placed together with temporaries, in one piece of memory that is divided afterwards (``execute_within`` in
-``core/native/calls.py``), or where residuals lay.
+``core/native/running.py``), or where residuals lay.
 """
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import secrets
 
 import numpy as np
 
-from .native import calls
+from .native import running
 
 
 class Generator:
@@ -78,7 +78,7 @@ class DefaultGenerator(Generator):
     """The stream that operators draw from when none is given; it lives in the hot path's state."""
 
     def _place(self, seed, position):
-        calls.seek(seed, position)
+        running.seek(seed, position)
 
     def __init__(self):
         from .devices import cpu
@@ -86,10 +86,10 @@ class DefaultGenerator(Generator):
         self.device = cpu
         self._place(67280421310721, 0)
 
-    place = property(lambda self: calls.reserve(0))
+    place = property(lambda self: running.reserve(0))
 
     def reserve(self, blocks):
-        return calls.reserve(blocks)
+        return running.reserve(blocks)
 
 
 default_generator = DefaultGenerator()

@@ -8,7 +8,7 @@ from .epoch import Epoch
 from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
 from .interpret import is_idle, is_inference_mode_enabled, top
 from .meta import CONJUGATED, NEGATED, Meta, Size, is_channels_last
-from .native import UNCOUNTED, Storage, Tensor, calls, counter, heap, mine, state, wrap
+from .native import UNCOUNTED, Storage, Tensor, counter, heap, history, mine, objects, sharing, state, wrap
 from .native.hooks import connect
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
@@ -75,7 +75,7 @@ def borrowed(address: int, nbytes: int, owner) -> Storage:
 def alias(tensor: Tensor, meta: Meta | None = None, offset: int | None = None) -> Tensor:
     """Another tensor over the same memory, without history."""
     meta = meta or tensor._meta
-    return calls.part_of(tensor, tensor._offset if offset is None else offset, meta, meta.itemsize)
+    return objects.part_of(tensor, tensor._offset if offset is None else offset, meta, meta.itemsize)
 
 
 def show(tensor: Tensor, other: Tensor):
@@ -348,7 +348,7 @@ def unsaveable(tensor: Tensor):
 @attach
 def _become(self, view):
     """From now on the tensor is what a view of it is."""
-    calls.count_write(self)
+    sharing.count_write(self)
     self._meta, self._offset, self._grad_node, self._output = view._meta, view._offset, view._grad_node, view._output
 
 
@@ -372,7 +372,7 @@ def requires_grad(self) -> bool:
     """Whether operators on this tensor are recorded for the backward pass."""
     base = self._base
     return bool(self._needs_grad) or base is not None and (
-        bool(base._needs_grad) if self._storage is None else calls.joins(self))
+        bool(base._needs_grad) if self._storage is None else history.joins(self))
 
 
 def _set_requires_grad(self, value):

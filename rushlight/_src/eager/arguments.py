@@ -6,7 +6,7 @@ import ctypes
 from ..core.devices import preferred
 from ..core.dtypes import bool_, float64, int64
 from ..core.meta import Meta
-from ..core.native import Op, Plan, Tensor, calls
+from ..core.native import Op, Plan, Tensor, calls, keys
 from ..core.op import keywords, parted
 from ..core.runtime import Conditions, Known
 from ..transforms.trace import Trace
@@ -56,7 +56,7 @@ def gradient_bit(k: int) -> int:
 
 def whole_mask(words) -> int:
     """The bits that the hot path gathered in several words."""
-    return sum(word << k * calls.WORD for k, word in enumerate(words))
+    return sum(word << k * keys.WORD for k, word in enumerate(words))
 
 
 def keyword_mask(op: Op, names) -> int:

@@ -6,7 +6,7 @@ from logging import DEBUG
 from ..compiler.pipeline import code_of
 from ..core.log import logger
 from ..core.meta import Meta, settled
-from ..core.native import Op, Plan, Tensor, calls
+from ..core.native import Op, Plan, Tensor, calls, sharing
 from ..core.native.objects import ELSEWHERE, INTO, PYTHON, RUN, SAME, VIEW
 from ..core.op import OPS
 from ..core.tensor import check_size
@@ -95,10 +95,10 @@ def around(op, inner: Plan, written, shown, several: int, mask, scalars: int) ->
         if any(other._storage is tensors[k]._storage for k in written for j, other in enumerate(tensors) if j != k):
             return call_body(op)(args, names)
         for k in written:
-            calls.check_writable(tensors[k])
+            sharing.check_writable(tensors[k])
         made = launch_plan(inner, args, scalars, mask)
         for k in written:
-            calls.count_write(tensors[k])
+            sharing.count_write(tensors[k])
         results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset, way)
                         for k, meta, offset, way in shown)
         return results if several else results[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.kinds import P
 from ..core.meta import Meta
-from ..core.native import GradNode, Tensor, calls, join, state
+from ..core.native import GradNode, Tensor, history, join, mine, state
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
 from ..core.tensor import check_size, empty_of
@@ -59,14 +59,14 @@ def joined(tensors, at: int, meta: Meta) -> Tensor:
     for size in meta.shape[:at]:
         rows *= size
     join.copy_rows(tuple(tensors), made._storage.address, rows, meta.nbytes // rows)
-    if calls.mine.grad and meta.dtype.is_inexact:
-        history(made, tensors, at)
+    if mine.grad and meta.dtype.is_inexact:
+        give_node(made, tensors, at)
     return made
 
 
-def history(made: Tensor, tensors, at: int):
+def give_node(made: Tensor, tensors, at: int):
     """Gives a result its node: each gradient is a part of its own."""
-    edges = tuple(map(calls.edge, tensors))
+    edges = tuple(map(history.edge, tensors))
     if all(edge is None for edge in edges):
         return
     sizes = [x._meta.shape[at] for x in tensors]

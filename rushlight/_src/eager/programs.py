@@ -9,7 +9,7 @@ from ..core.dtypes import float64
 from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta
-from ..core.native import Op, Tensor, calls
+from ..core.native import Op, Tensor, sharing
 from ..core.native.objects import (FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE,
                                    VIEW)
 from ..core.op import OPS
@@ -93,7 +93,7 @@ def meta_plan(op, trace, arguments, results, several, mask) -> Draft:
 
 def noted_write(tensor):
     """A tensor without data that an operator writes into: nothing but the write is noted."""
-    calls.count_write(tensor)
+    sharing.count_write(tensor)
     return tensor
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core import interpret
 from ..core.dtypes import bool_, dtype, meant, uint64
 from ..core.expr import Expr
-from ..core.native import Op, Tensor, calls, mine
+from ..core.native import Op, Tensor, history, keys, mine
 from ..core.native.objects import CHOICE
 from ..core.op import OPS, parted, respelled
 from ..core.operands import BEYOND
@@ -45,7 +45,7 @@ def slow(op: Op, args, names):
         nonlocal mask, tensors
         if isinstance(value, Tensor):
             words.append(address_bits(value))
-            if value._needs_grad or value._base is not None and calls.joins(value):
+            if value._needs_grad or value._base is not None and history.joins(value):
                 mask |= gradient_bit(tensors)
             tensors += 1
             return value._meta
@@ -59,7 +59,7 @@ def slow(op: Op, args, names):
             hash(value)
         except TypeError:
             raise TypeError(f"{op.name}: unexpected argument of type {kind.__name__}") from None
-        return calls.exact(value)
+        return keys.exact(value)
 
     key = tuple(key_of(a, masks >> k & 1) for k, a in enumerate(args))
     if not interpret.is_recording():

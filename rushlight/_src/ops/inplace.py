@@ -7,7 +7,7 @@ from ..core.errors import LeafWrittenError, NegativeSizeError
 from ..core.kinds import P
 from ..core.meta import broadcast, row_major
 from ..core.interpret import is_recording
-from ..core.native import Tensor, calls, wrap
+from ..core.native import Tensor, sharing, wrap
 from ..core.op import OPS, Scalar, declare, declared_scalars, op
 from ..core.tensor import check_size, empty_of, take_memory
 from ..core.undefined import settled
@@ -133,7 +133,7 @@ def resize_(input, *sizes, memory_format=None):
     room = input._storage.nbytes // input.itemsize - input._offset
     if meta.numel > room:
         UntypedStorage(input).resize_(input._offset * input.itemsize + meta.nbytes)
-    calls.count_write(input)
+    sharing.count_write(input)
     input._meta = meta
     return settled(input, room) if meta.contiguous else input
 

@@ -6,7 +6,7 @@ from ..core.dtypes import int64
 from ..core.errors import JoinError, OutOfMemoryError
 from ..core.kinds import P
 from ..core.meta import broadcast
-from ..core.native import calls, mine
+from ..core.native import history, mine
 from ..core.op import op, sample
 from ..core.tensor import Tensor, count_apart, wrapped
 from .promotion import promoted
@@ -100,7 +100,7 @@ def multiple(views) -> tuple:
     if mine.grad:
         for view in views:
             if view._storage is not None:
-                calls.note_multiple(view)
+                history.note_multiple(view)
     return tuple(views)
 
 

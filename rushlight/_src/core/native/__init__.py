@@ -1,13 +1,15 @@
 """The hot path, in a typed subset of Python (see ``language``) that is compiled here unless ``RUSHLIGHT_NATIVE=0``."""
-from . import allocator, blocks, calls, engine, join, objects, scopes, search, views
+from . import (allocator, arguments, blocks, calls, engine, history, join, keys, objects, running, scopes, search,
+               sharing, views)
 from .compiler import activate
 
-compiled = activate(blocks, allocator, objects, calls, views, search, join, scopes, engine)
+compiled = activate(blocks, allocator, objects, calls, keys, arguments, sharing, running, history, views, search, join,
+                    scopes, engine)
 
 from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
-from .calls import Op, wrap  # noqa: E402
+from .calls import Op  # noqa: E402
 from .blocks import heap  # noqa: E402
-from .objects import GradNode, Plan, Tensor, counter, mine, state  # noqa: E402
+from .objects import GradNode, Plan, Tensor, counter, mine, state, wrap  # noqa: E402
 from .scopes import Leaving, LeavingDevice, Scope, held  # noqa: E402
 from .search import chosen, places  # noqa: E402
 from .views import part  # noqa: E402

@@ -179,3 +179,23 @@ class GradNode:
 
 DERIVED, ACCUMULATE, FUNCTION = 0, 1, 2  # kinds of node
 LAST = 1 << 62  # accumulation runs as soon as it can
+
+
+@native
+def wrap(storage: Storage, offset: i64, meta: object, itemsize: i64) -> Tensor:
+    """A tensor over this memory."""
+    tensor = Tensor()
+    tensor._storage = storage
+    tensor._offset = offset
+    tensor._meta = meta
+    tensor.itemsize = itemsize
+    return tensor
+
+
+@native
+def part_of(tensor: Tensor, offset: i64, meta: object, itemsize: i64) -> Tensor:
+    """A tensor over the memory of another, whose writes count as writes to that one."""
+    part = wrap(tensor._storage, offset, meta, itemsize)
+    if tensor._counter is not None:
+        part._counter = tensor._counter
+    return part

@@ -2,10 +2,9 @@
 from __future__ import annotations
 
 from .allocator import UNCOUNTED, allocate
-from .calls import wrap
 from .language import cast, filled, i64, native, new_tuple, tuple_set
 from .memory import copy_bytes, load_i16, load_i32, load_i64, load_u8, stack, store_i16, store_i32, store_i64, store_u8
-from .objects import Tensor, mine, state
+from .objects import Tensor, mine, state, wrap
 
 ONES = 0x0101010101010101
 LOW = 0x7F7F7F7F7F7F7F7F

@@ -2,9 +2,9 @@
 is found at once."""
 from __future__ import annotations
 
-from .calls import joins, made_at, part_of
 from .language import cast, filled, i64, native, new_tuple, tuple_set
-from .objects import Tensor, mine, state
+from .objects import Tensor, mine, part_of, state
+from .history import joins, made_at
 
 REST = Ellipsis
 

@@ -1,0 +1,141 @@
+"""What is noted of an operator call for the backward pass: the node of its results, and what it saves."""
+from __future__ import annotations
+
+from .arguments import tensor_argument
+from .language import Args, cast, filled, i64, native, new_tuple, tuple_set
+from .memory import load_f64, load_i64
+from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, LAST, POSITION_VALUE, SEED_VALUE, GradNode, Plan,
+                      Tensor, counter, mine, part_of, state)
+
+UNRECORDED = -2  # see ``made_at``
+MULTIPLE = -(1 << 40)  # likewise, and ``note_multiple``
+
+
+@native
+def joins(view: Tensor) -> bool:
+    """Whether operators on a view without history are recorded: its base wants a gradient, perhaps since it was changed
+    in place, and ``edge`` asks for the history that the view has now."""
+    return cast(Tensor, view._base)._needs_grad != 0 and counter(view).version >= 0
+
+
+@native
+def made_at(target: Tensor) -> i64:
+    """What a view of a tensor notes of when it was made: the version of the memory, which ``seen_at`` gives back; below
+    UNRECORDED where nothing is recorded, or was when the tensor was made; below MULTIPLE for a view of one of several
+    results."""
+    version = counter(target).version
+    if mine.grad == 0 or (target._seen < UNRECORDED and target._seen > MULTIPLE):
+        return UNRECORDED - 1 - version
+    return version if target._seen >= UNRECORDED else MULTIPLE - version
+
+
+@native
+def seen_at(view: Tensor) -> i64:
+    """The version of its memory at which a view has the history it has."""
+    seen = view._seen
+    if seen >= UNRECORDED:
+        return seen
+    return UNRECORDED - 1 - seen if seen > MULTIPLE else MULTIPLE - seen
+
+
+@native
+def note_multiple(view: Tensor) -> None:
+    """Notes that a view is one of several results of an operator: its node has the others, too, so no write may give
+    it another one."""
+    version = counter(view).version
+    if view._base is not None and version >= 0 and view._seen >= UNRECORDED:
+        view._seen = MULTIPLE - version
+
+
+@native
+def edge(tensor: Tensor) -> object:
+    """The node that a gradient of this tensor goes to; None if it wants none."""
+    if tensor._base is not None and (tensor._grad_node is not None or joins(tensor)):
+        if seen_at(tensor) != counter(tensor).version:
+            return state.refresh(tensor)
+    if tensor._grad_node is not None:
+        return tensor._grad_node
+    if tensor._needs_grad == 0:
+        return None
+    if tensor._accumulator is not None:
+        known = tensor._accumulator()
+        if known is not None:
+            return known
+    node = GradNode()
+    node.kind = ACCUMULATE
+    node.variable = tensor
+    node.number = LAST
+    node.edges = ()
+    node.slots = ()
+    tensor._accumulator = state.weak(node)
+    return node
+
+
+@native
+def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
+    """Notes on the results how to find the gradients of the arguments."""
+    wanted = plan.wanted
+    count = len(wanted)
+    if count == 0:
+        return
+    node = GradNode()
+    edges = new_tuple(count)
+    slots = new_tuple(count)
+    for k in range(count):
+        tensor = cast(Tensor, tensor_argument(args, wanted[k]))
+        tuple_set(edges, k, edge(tensor))
+        tuple_set(slots, k, tensor._output)
+    node.edges = filled(edges)
+    node.slots = filled(slots)
+    node.plan = plan
+    node.kind = DERIVED
+    state.sequence += 1
+    node.number = state.sequence
+    if state.anomaly != 0:
+        state.watch(node, None)
+    carrying = plan.cotangents
+    for k in range(len(carrying)):
+        slot: i64 = carrying[k]
+        result = cast(Tensor, results[slot])
+        result._grad_node = node
+        result._output = slot
+        result._needs_grad = 1
+    keep(node, plan, args, results, values)
+    if mine.packing != 0:
+        state.pack(node)
+
+
+@native
+def keep(node: GradNode, plan: Plan, args: Args, results: tuple, values: i64) -> None:
+    """Saves what the backward will read, with the version it was read at."""
+    saves = plan.saves
+    count = len(saves)
+    saved = new_tuple(count)
+    versions = new_tuple(count)
+    for k in range(count):
+        code: i64 = saves[k]
+        version = 0
+        if code >= INTEGER_VALUE:
+            if code == SEED_VALUE:
+                tuple_set(saved, k, mine.seed)
+            elif code == POSITION_VALUE:
+                tuple_set(saved, k, mine.drawn)
+            else:
+                tuple_set(saved, k, load_i64(values, code - INTEGER_VALUE))
+        elif code >= FLOAT_VALUE:
+            tuple_set(saved, k, load_f64(values, code - FLOAT_VALUE))
+        elif code >= 0:
+            tensor = cast(Tensor, tensor_argument(args, code))
+            tuple_set(saved, k, tensor)
+            version = counter(tensor).version
+            if version < 0:
+                state.unsaveable(tensor)
+        else:
+            result = cast(Tensor, results[-1 - code])
+            alias = part_of(result, result._offset, result._meta, result.itemsize)
+            alias._output = result._output
+            tuple_set(saved, k, alias)
+            version = counter(result).version
+        tuple_set(versions, k, version)
+    node.saved = filled(saved)
+    node.versions = filled(versions)
