@@ -9,7 +9,8 @@ import pytest
 from rushlight._src.capture.emit import BUILT
 from rushlight._src.capture.endings import ENDINGS
 from rushlight._src.capture.machine import PARTS, Machine
-from rushlight._src.capture.parts import ATTRIBUTES, BREAKS, CALLED, INSTRUCTIONS, METHODS, Part, Table
+from rushlight._src.capture.parts import (ATTRIBUTES, BREAKS, CALLED, INSTRUCTIONS, METHODS, OBJECTS_CALLED,
+                                          VALUES_CALLED, OfClass, Part, Table)
 
 NAMES = {part.part for part in PARTS}
 
@@ -46,7 +47,8 @@ def test_a_part_uses_what_it_says(part):
             assert asked <= known[name], asked - known[name]
 
 
-@pytest.mark.parametrize("table", [ATTRIBUTES, BREAKS, CALLED, INSTRUCTIONS, METHODS], ids=lambda table: table.what)
+@pytest.mark.parametrize("table", [ATTRIBUTES, BREAKS, CALLED, INSTRUCTIONS, METHODS, OBJECTS_CALLED, VALUES_CALLED],
+                         ids=lambda table: table.what)
 def test_what_is_registered_belongs_to_a_part(table):
     parts = {part.part: part for part in PARTS}
     assert table.entries
@@ -78,3 +80,22 @@ def test_two_parts_that_answer_for_the_same_are_refused():
 
     assert table.find(Owner, len)() == 1
     assert table.find(Owner, abs) is None
+
+
+def test_the_nearest_base_of_a_class_answers():
+    table = Table("a value of class")
+
+    class First(Part, part="first"):
+        @table.by(int)
+        def whole(self):
+            return "whole"
+
+        @table.by(bool)
+        def truth(self):
+            return "truth"
+
+    class Owner:
+        first = First(None)
+
+    found = OfClass(table, Owner)
+    assert found[bool]() == "truth" and found[type("Own", (int,), {})]() == "whole" and found[str] is None

@@ -24,7 +24,7 @@ from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .classes import FRAMEWORK, is_framework, plain_code
 from .construction import CONTAINERS
 from .errors import Break, CaptureError
-from .parts import CALLED, Part
+from .parts import CALLED, OBJECTS_CALLED, VALUES_CALLED, OfClass, Part
 from .polyfills_of_itertools import chain_from
 from .protocols import ASKED
 from .transforms import ROOMS
@@ -77,83 +77,155 @@ class Calls(Part, part="calls"):
              "framework", "guarding", "hooks", "mappings", "output", "outside", "protocols",
              "transforms", "values", "writes")
 
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.of_value, self.of_object = OfClass(VALUES_CALLED, machine), OfClass(OBJECTS_CALLED, machine)
+
     def call(self, function, arguments, keywords):
         function = self.values.force(function)
         if self.hooks.computing is not None:
             self.hooks.check_computing(function)
-        if isinstance(function, Method):
-            return self.call(function.function, [function.owner, *arguments], keywords)
-        if isinstance(function, Function):
-            return self.inline(function, arguments, keywords)
-        if isinstance(function, ContainerMethod):
-            return self.containers.call_container(function, arguments, keywords)
-        if isinstance(function, Partial):
-            return self.call(function.function, [*function.arguments, *arguments], {**function.keywords, **keywords})
-        if isinstance(function, Object):
-            return self.call_object(function, arguments, keywords)
-        if isinstance(function, Instance):
-            found = self.classes.class_attribute(function.cls, "__call__")
-            if found:
-                return self.call(found, [function, *arguments], keywords)
-        if isinstance(function, Constant):
-            return self.arithmetic.fold(lambda value: value(), [function])  # the error of what cannot be called
+        return (self.of_value[type(function)] or self.call_other)(function, arguments, keywords)
+
+    def call_other(self, function, arguments, keywords):
         raise Break("RB001", f"a call of a {self.values.describe(function)}")
+
+    @VALUES_CALLED.by(Method)
+    def call_method(self, function, arguments, keywords):
+        return self.call(function.function, [function.owner, *arguments], keywords)
+
+    @VALUES_CALLED.by(Partial)
+    def call_partial(self, function, arguments, keywords):
+        return self.call(function.function, [*function.arguments, *arguments], {**function.keywords, **keywords})
+
+    @VALUES_CALLED.by(Instance)
+    def call_instance(self, function, arguments, keywords):
+        found = self.classes.class_attribute(function.cls, "__call__")
+        if not found:
+            return self.call_other(function, arguments, keywords)
+        return self.call(found, [function, *arguments], keywords)
+
+    @VALUES_CALLED.by(Constant)
+    def call_constant(self, function, arguments, keywords):
+        """The error of what cannot be called."""
+        return self.arithmetic.fold(lambda value: value(), [function])
 
     def call_python(self, function, arguments, keywords=None):
         """A call of one of the polyfills."""
         return self.call(self.values.from_python(function), arguments, keywords or {})
 
+    # --- objects from outside, by their classes -----------------------------------------------------------------------
+    @VALUES_CALLED.by(Object)
     def call_object(self, function, arguments, keywords):
-        target = function.value
-        mark = marks.of(target)
+        mark = marks.of(function.value)
         if mark is not None:
             return self.call_marked(mark, function, arguments, keywords)
-        if isinstance(target, (Op, Callable)):
-            return self.framework.run_framework(target, arguments, keywords)
-        if (marks.reordered or marks.ignored) and isinstance(target, types.FunctionType | types.BuiltinFunctionType):
+        return (self.of_object[type(function.value)] or self.call_other_object)(function, arguments, keywords)
+
+    @OBJECTS_CALLED.by(Op, Callable)
+    def call_operator(self, function, arguments, keywords):
+        return self.framework.run_framework(function.value, arguments, keywords)
+
+    @OBJECTS_CALLED.by(types.FunctionType)
+    def call_function(self, function, arguments, keywords):
+        return self.replaced(function, arguments, keywords, self.call_python_function)
+
+    @OBJECTS_CALLED.by(types.BuiltinFunctionType)
+    def call_builtin_function(self, function, arguments, keywords):
+        return self.replaced(function, arguments, keywords, self.call_builtin)
+
+    def replaced(self, function, arguments, keywords, otherwise):
+        """A call of a function for which the user, a part or a polyfill may have something else done."""
+        target = function.value
+        if marks.reordered or marks.ignored:
             self.outside.pin(function)
             if target in marks.ignored:
                 return Constant(None)
             if target in marks.reordered:
                 return self.output.reordered(function, arguments, keywords)
-        if isinstance(target, types.FunctionType):
-            handler = self.answer(target)
-            if handler is not None:
-                return handler(*arguments, **keywords)
-            return self.call_python_function(function, arguments, keywords)
-        if isinstance(target, types.MethodType):
-            return self.call(self.bound_method(target, function.source), arguments, keywords)
-        if isinstance(target, type) or isinstance(target, types.BuiltinFunctionType):
-            handler = self.answer(target)
-            if handler is not None:
-                return handler(*arguments, **keywords)
-        if isinstance(target, type):
-            return self.construction.instantiate(function, arguments, keywords)
-        if isinstance(target, DESCRIPTORS):
-            return self.call_descriptor(target, arguments, keywords)
-        if isinstance(target, types.BuiltinFunctionType):
-            return self.call_builtin(function, arguments, keywords)
-        if isinstance(target, functools._lru_cache_wrapper):
-            if arguments and isinstance(getattr(self.values.force(arguments[0]), "value", None), logging.Logger):
-                return self.output.reordered(function, arguments, keywords)  # it remembers what it logged
-            if all(isinstance(self.values.force(v), Constant)
-                   for v in (*arguments, *keywords.values())) and self.settled(target.__wrapped__):
-                return self.arithmetic.fold(target, arguments, keywords)
-            return self.call(self.values.from_python(target.__wrapped__), arguments, keywords)
-        if isinstance(target, functools.partial):
-            return self.call_partial(target, function.source, arguments, keywords)
-        if isinstance(target, operator.methodcaller):
-            make, parts = target.__reduce__()
-            named = make.keywords if isinstance(make, functools.partial) else {}
-            name, *more = (*make.args, *parts) if named else parts
-            return self.call(self.attributes.attribute_now(arguments[0], name),
-                             list(map(self.values.from_python, more)),
-                             {k: self.values.from_python(v) for k, v in named.items()})
-        if isinstance(target, (operator.attrgetter, operator.itemgetter)):
-            return self.call_getter(target, arguments)
-        if type(target) is weakref.ref and function.source is not None:
-            return self.outside.wrap(target(), Source(function.source, "()"))
-        return self.call_instance(function, target, arguments, keywords)
+        handler = self.answer(target)
+        return otherwise(function, arguments, keywords) if handler is None else handler(*arguments, **keywords)
+
+    @OBJECTS_CALLED.by(types.MethodType)
+    def call_bound(self, function, arguments, keywords):
+        return self.call(self.bound_method(function.value, function.source), arguments, keywords)
+
+    @OBJECTS_CALLED.by(type)
+    def call_class(self, function, arguments, keywords):
+        handler = self.answer(function.value)
+        if handler is not None:
+            return handler(*arguments, **keywords)
+        return self.construction.instantiate(function, arguments, keywords)
+
+    @OBJECTS_CALLED.by(functools._lru_cache_wrapper)
+    def call_cached(self, function, arguments, keywords):
+        target = function.value
+        if arguments and isinstance(getattr(self.values.force(arguments[0]), "value", None), logging.Logger):
+            return self.output.reordered(function, arguments, keywords)  # it remembers what it logged
+        if self.all_constant(arguments, keywords) and self.settled(target.__wrapped__):
+            return self.arithmetic.fold(target, arguments, keywords)
+        return self.call(self.values.from_python(target.__wrapped__), arguments, keywords)
+
+    @OBJECTS_CALLED.by(functools.partial)
+    def call_partial_object(self, function, arguments, keywords):
+        target, source = function.value, function.source
+        before = [self.outside.wrap(a, source.attribute("args").item(str(k))) for k, a in enumerate(target.args)]
+        named = {n: self.outside.wrap(v, source.attribute("keywords").item(repr(n)))
+                 for n, v in target.keywords.items()}
+        return self.call(self.outside.wrap(target.func, source.attribute("func")), before + arguments,
+                         {**named, **keywords})
+
+    @OBJECTS_CALLED.by(operator.methodcaller)
+    def call_by_name(self, function, arguments, keywords):
+        make, parts = function.value.__reduce__()
+        named = make.keywords if isinstance(make, functools.partial) else {}
+        name, *more = (*make.args, *parts) if named else parts
+        return self.call(self.attributes.attribute_now(arguments[0], name),
+                         list(map(self.values.from_python, more)),
+                         {k: self.values.from_python(v) for k, v in named.items()})
+
+    @OBJECTS_CALLED.by(operator.itemgetter)
+    def call_itemgetter(self, function, arguments, keywords):
+        got = [self.machine.now(self.values.from_python(operator.getitem), [arguments[0], self.values.from_python(n)])
+               for n in function.value.__reduce__()[1]]
+        return got[0] if len(got) == 1 else Sequence(tuple, got)
+
+    @OBJECTS_CALLED.by(operator.attrgetter)
+    def call_attrgetter(self, function, arguments, keywords):
+        got = [functools.reduce(self.attributes.attribute_now, path.split("."), arguments[0])
+               for path in function.value.__reduce__()[1]]
+        return got[0] if len(got) == 1 else Sequence(tuple, got)
+
+    @OBJECTS_CALLED.by(weakref.ref)
+    def call_reference(self, function, arguments, keywords):
+        if type(function.value) is not weakref.ref or function.source is None:
+            return self.call_other_object(function, arguments, keywords)
+        return self.outside.wrap(function.value(), Source(function.source, "()"))
+
+    @OBJECTS_CALLED.by(np.ufunc, DISPATCHED)
+    def call_numpy(self, function, arguments, keywords):
+        target = function.value
+        handler = self.answer(target)
+        if handler is not None:
+            return handler(*arguments, **keywords)
+        if self.arrays.holds_arrays((*arguments, *keywords.values())):
+            return self.framework.run_framework(target, arguments, keywords)
+        if isinstance(target, np.ufunc) and self.all_constant(arguments, keywords):
+            return self.arithmetic.fold(target, arguments, keywords)
+        if target in NUMBERS_OF and len(arguments) == 1 and not keywords:
+            return self.arithmetic.fold(target, arguments)
+        return self.call_other_object(function, arguments, keywords)
+
+    def call_other_object(self, function, arguments, keywords):
+        """A call by the ``__call__`` of the object's class."""
+        kind = type(function.value)
+        found = self.classes.class_attribute(kind, "__call__")
+        if found is None:
+            raise Break("RB001", f"a call of a {kind.__name__}")
+        return self.call(found, [function, *arguments], keywords)
+
+    def all_constant(self, arguments, keywords) -> bool:
+        return all(isinstance(self.values.force(v), Constant) for v in (*arguments, *keywords.values()))
 
     def answer(self, target):
         """What is called in place of a function: the method of a part, or a polyfill; None where there is neither."""
@@ -166,23 +238,6 @@ class Calls(Part, part="calls"):
     def settled(self, function) -> bool:
         """Whether a function has nothing to do with tensors, so that it may be called now."""
         return isinstance(function, types.FunctionType) and plain_code(function.__code__, function.__globals__)
-
-    def call_instance(self, function, target, arguments, keywords):
-        found = self.classes.class_attribute(type(target), "__call__")
-        if isinstance(target, (np.ufunc, DISPATCHED)):
-            handler = self.answer(target)
-            if handler is not None:
-                return handler(*arguments, **keywords)
-            if self.arrays.holds_arrays((*arguments, *keywords.values())):
-                return self.framework.run_framework(target, arguments, keywords)
-        if isinstance(target, np.ufunc) and all(isinstance(self.values.force(a), Constant)
-                                                for a in (*arguments, *keywords.values())):
-            return self.arithmetic.fold(target, arguments, keywords)
-        if type(target) is type(np.prod) and target in NUMBERS_OF and len(arguments) == 1 and not keywords:
-            return self.arithmetic.fold(target, arguments)
-        if found is None:
-            raise Break("RB001", f"a call of a {type(target).__name__}")
-        return self.call(found, [function, *arguments], keywords)
 
     def call_marked(self, mark, function, arguments, keywords):
         if mark == "compiling":
@@ -275,22 +330,6 @@ class Calls(Part, part="calls"):
         return Method(self.outside.wrap(method.__func__, source.attribute("__func__")),
                       self.outside.wrap(method.__self__, source.attribute("__self__")))
 
-    def call_partial(self, target, source, arguments, keywords):
-        before = [self.outside.wrap(a, source.attribute("args").item(str(k))) for k, a in enumerate(target.args)]
-        named = {n: self.outside.wrap(v, source.attribute("keywords").item(repr(n)))
-                 for n, v in target.keywords.items()}
-        return self.call(self.outside.wrap(target.func, source.attribute("func")), before + arguments,
-                         {**named, **keywords})
-
-    def call_getter(self, target, arguments):
-        found, names = arguments[0], target.__reduce__()[1]
-        if isinstance(target, operator.itemgetter):
-            got = [self.machine.now(self.values.from_python(operator.getitem), [found, self.values.from_python(n)])
-                   for n in names]
-        else:
-            got = [functools.reduce(self.attributes.attribute_now, path.split("."), found) for path in names]
-        return got[0] if len(got) == 1 else Sequence(tuple, got)
-
     # --- builtins -----------------------------------------------------------------------------------------------------
     def call_builtin(self, function, arguments, keywords):
         target = function.value
@@ -336,8 +375,10 @@ class Calls(Part, part="calls"):
         return Sequence(list, self.containers.expanded(value)) if isinstance(value, (GeneratorValue,
                                                                                      IteratorValue)) else value
 
-    def call_descriptor(self, target, arguments, keywords):
+    @OBJECTS_CALLED.by(*DESCRIPTORS)
+    def call_descriptor(self, function, arguments, keywords):
         """A method of a builtin class, called through the class or ``super()``."""
+        target = function.value
         owner, name = self.values.force(arguments[0]), target.__name__
         if target.__objclass__ is type and name == "__call__":
             return self.construction.instantiate(owner, arguments[1:], keywords, True)
@@ -397,6 +438,7 @@ class Calls(Part, part="calls"):
         raise Break("RB001", f"object.{name}()")
 
     # --- inlining -----------------------------------------------------------------------------------------------------
+    @VALUES_CALLED.by(Function)
     def inline(self, function: Function, arguments, keywords):
         code = function.code
         if code.co_flags & COROUTINE:

@@ -11,7 +11,7 @@ from ..core.native import mine
 from ..core.settings import settings
 from . import polyfills
 from .errors import Break, Raised
-from .parts import METHODS, Part
+from .parts import METHODS, VALUES_CALLED, Part
 from .values import (ArrayValue, Constant, ContainerMethod, ExceptionValue, GeneratorValue, Instance, IteratorValue,
                      Lazy, Mapping, Namespace, Number, Object, Sequence, SetValue, TensorValue, View)
 
@@ -246,6 +246,7 @@ class Containers(Part, part="containers"):
         return None
 
     # --- methods ------------------------------------------------------------------------------------------------------
+    @VALUES_CALLED.by(ContainerMethod)
     def call_container(self, method: ContainerMethod, arguments, keywords):
         owner, name = method.owner, method.name
         if isinstance(owner, Constant):

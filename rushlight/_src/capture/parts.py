@@ -44,6 +44,14 @@ class Bound(dict):
         return found
 
 
+class OfClass(Bound):
+    """Class -> the method that answers for it, or for the nearest of its bases that has one; None where none has."""
+
+    def __missing__(self, kind):
+        found = self[kind] = next(filter(None, (self.table.find(self.owner, base) for base in kind.__mro__)), None)
+        return found
+
+
 class Part:
     """A collaborator.  ``part``: the name that others know it by; ``needs``: the names of those that it uses, which it
     has as attributes once all are made."""
@@ -70,5 +78,7 @@ class Part:
 INSTRUCTIONS = Table("instruction")
 BREAKS = Table("a break at instruction")
 CALLED = Table("a call of")
+VALUES_CALLED = Table("a call of a value of class")
+OBJECTS_CALLED = Table("a call of an object of class")
 ATTRIBUTES = Table("attributes of")
 METHODS = Table("method")
