@@ -16,6 +16,7 @@ from .tile import FIRST, LAST, Store, write_tile
 from .units import KERNEL, Slots, Units  # noqa: F401
 
 BATCH_DIMS = 3
+PANELS = 4  # of A, packed side by side where its rows are neighbours
 
 # The slots of the block kernel, in order; the epilogue's follow. Strides are in bytes.
 SLOTS = ("a", "b", "c", "scratch", "rows", "columns", "depth", "a_row", "a_k", "b_k", "b_column", "c_row",
@@ -247,11 +248,24 @@ class _Block:
             return
         tile_bytes = b.mul(chunks, self.tile_rows * numbers.chunk * numbers.word.bytes)
 
-        def tile(r, _):
-            target = b.offset(self.scratch, b.mul(b.div(r, self.tile_rows), tile_bytes))
-            pack.write_panel(b, self.tile_rows, elements.moved(r, 0), target, b.sub(self.block_rows, r), count)
+        def target(r):
+            return b.offset(self.scratch, b.mul(b.div(r, self.tile_rows), tile_bytes))
 
-        b.loop(0, self.block_rows, self.tile_rows, [], tile)
+        def tile(r, _):
+            pack.write_panel(b, self.tile_rows, elements.moved(r, 0), target(r), b.sub(self.block_rows, r), count)
+
+        def tiles(r, _):
+            first = target(r)
+            pack.write_panels(b, self.tile_rows, elements.moved(r, 0),
+                              [b.offset(first, b.mul(tile_bytes, j)) for j in range(PANELS)], count,
+                              b.mul(chunks, numbers.chunk))
+
+        together, whole = PANELS * self.tile_rows, constant(i64, 0)
+        if numbers.per_word == 1 and self.tile_rows <= numbers.lanes:
+            # a vector is left, of which the last panel's load may read some
+            whole = b.mul(b.div(b.maximum(b.sub(self.block_rows, numbers.lanes), 0), together), together)
+            b.loop(0, whole, together, [], tiles)
+        b.loop(whole, self.block_rows, self.tile_rows, [], tile)
 
     def b_panel(self, at, n, k, count):
         """The address of the packed panel at column `at` of the block, packing it now unless that was done before."""

@@ -68,8 +68,9 @@ class _Direct:
         starts = [b.offset(self.a, b.mul(b.minimum(b.add(row, r), last), s.a_row)) for r in range(self.rows)]
         gap = s.b_column
         right = b.offset(self.right, b.mul(column, gap))
-        self.store.fetch(b, self.args, b.offset(b.offset(self.c, b.mul(row, s.c_row)), column, self.out), s.c_row,
-                         b.minimum(b.sub(s.rows, row), self.rows), self.vectors)
+        if self.buffer is not None:  # else what is stored is near, as the operands are
+            self.store.fetch(b, self.args, b.offset(b.offset(self.c, b.mul(row, s.c_row)), column, self.out), s.c_row,
+                             b.minimum(b.sub(s.rows, row), self.rows), self.vectors)
         a_k, b_k = constant(i64, element.bytes) if self.along else s.a_k, s.b_k
 
         def step(k, values):

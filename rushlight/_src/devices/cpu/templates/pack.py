@@ -6,8 +6,8 @@ zeros along k to a multiple of 4. Where tile registers multiply there are 16 wor
 Elements are converted to words on the way; `elements` says where they come from (elements.py).
 """
 
-from ..llvm.builder import zero
-from ..llvm.types import vector
+from ..llvm.builder import constant, zero
+from ..llvm.types import i64, vector
 
 
 def transpose(b, rows):
@@ -92,6 +92,24 @@ def write_panel(b, width, elements, target, lanes_left, k_count):
             b.store(zero(numbers.words), b.offset(to, j * numbers.lanes * word_bytes), align=4)
 
     b.loop(words, padded, 1, [], blank)
+
+
+def write_panels(b, width, elements, targets, k_count, padded):
+    """Packs several whole panels side by side, each narrower than a vector: a line of memory serves all of them before
+    the next one is read.  There are `k_count` elements along k, and zeros up to `padded`; lanes up to a vector past the
+    last panel may be read."""
+    numbers = elements.numbers
+    mask = b.lane_mask(constant(i64, width), numbers.lanes) if width < numbers.lanes else None
+
+    def row(words):
+        def body(k, places):
+            for j, place in enumerate(places):
+                b.store(words(j * width, k), place, align=4, mask=mask)
+            return [b.offset(place, width * numbers.word.bytes) for place in places]
+        return body
+
+    ends = b.loop(0, k_count, 1, targets, row(lambda lane, k: elements.across(lane, k, None, None)))
+    b.loop(k_count, padded, 1, ends, row(lambda lane, k: zero(numbers.words)))
 
 
 def write_transposed_panel(b, width, elements, target, lanes_left, k_count, fetch=True):
