@@ -4,14 +4,9 @@
 
 Figures are those of ``benchmarks.compile``.  It needs the extra ``rushlight[plot]``.
 """
+import argparse
 import json
 import pathlib
-import sys
-
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402 - after the choice of what draws
 
 OURS, THEIRS = "#d95f02", "#9aa5b1"
 LEFT_OUT = ("lstm-train",)  # torch.compile compiles no LSTM
@@ -22,7 +17,7 @@ def panel(axes, title, unit, names, theirs, ours):
     places = range(len(names))
     for values, offset, color, label in ((theirs, -0.2, THEIRS, "torch.compile"), (ours, 0.2, OURS, "rushlight")):
         bars = axes.barh([k + offset for k in places], values, 0.38, color=color, label=label)
-        axes.bar_label(bars, [f"{value:.0f}" if value >= 100 else f"{value:.1f}" for value in values], padding=2, fontsize=7)
+        axes.bar_label(bars, [f"{value:.{int(value < 100)}f}" for value in values], padding=2, fontsize=7)
     axes.set_yticks(list(places), names)
     axes.invert_yaxis()
     axes.set_title(f"{title}, {unit}", loc="left", fontsize=10)
@@ -33,6 +28,11 @@ def panel(axes, title, unit, names, theirs, ours):
 
 def draw(found: dict, path):
     """Writes the picture of figures as they stand in ``benchmarks/results/``."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
     rows = {name: row for name, row in found["figures"].items()
             if name not in LEFT_OUT and {"step_ms", "start_s"} <= set(row)}
     matplotlib.rcParams.update({"svg.hashsalt": "rushlight", "svg.fonttype": "none"})
@@ -48,5 +48,13 @@ def draw(found: dict, path):
     figure.savefig(path, metadata={"Date": None})
 
 
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=pathlib.Path, help="a file of benchmarks/results/")
+    parser.add_argument("picture", help="the file that is written")
+    options = parser.parse_args()
+    draw(json.loads(options.results.read_text())["compile"], options.picture)
+
+
 if __name__ == "__main__":
-    draw(json.loads(pathlib.Path(sys.argv[1]).read_text())["compile"], sys.argv[2])
+    main()
