@@ -10,7 +10,8 @@ from ...core.meta import product
 from ...compiler.kernel import Kernel
 from ...compiler.program import CompiledKernel
 from .llvm import jit
-from .llvm.emit import emit, lanes_of, parts, unrolling
+from .llvm.emit import emit
+from .llvm.lanes import lanes_of, parts, unrolling
 from .llvm.features import host
 
 kernels_log = logging.getLogger("rushlight.kernels")
