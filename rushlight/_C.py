@@ -18,6 +18,17 @@ _TensorBase, _TensorMeta = TensorBase, type(TensorBase)
 _has_cuda = _has_xpu = _has_mps = _has_mtia = _has_cudnn = _has_mkldnn = _has_magma = False  # what it was built with
 
 
+class _CPU:
+    """What ``torch.cpu`` says of the processor, at another path."""
+
+    def __getattr__(self, name):
+        from . import cpu
+        return getattr(cpu, name)
+
+
+_cpu = _CPU()
+
+
 def _get_tracing_state():
     """The state of ``jit.trace``: None, since tracing there runs the program as it is."""
     return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from ._src.core.meta import Meta
 from ._src.core.native import Tensor
 from ._src.core.op import OPS
 from ._src.core.overriding import NOBODY, answered
 
 PLACES = ("", "nn.functional.", "linalg.", "special.", "fft.", "prims.")
 PREFIXES = ("linalg", "special", "fft")
+LIBRARIES = ("_c10d_functional", "quantized_decomposed")
 OTHER_NAMES = {"_to_copy": "_to_dtype", "_unsafe_view": "reshape", "_local_scalar_dense": "item", "_softmax": "softmax",
                "_log_softmax": "log_softmax",
                "embedding": "nn.functional.embedding", "lift_fresh": "alias", "convert": "_to_dtype",
@@ -25,10 +27,18 @@ OVERLOADS = frozenset((
     "reduce", "src", "vec", "padding", "indices", "sections", "ScalarOpt_dim", "ScalarOpt_dim_dtype", "p", "sizes",
     "size", "generator", "from", "to", "float",
     "dim_max", "dim_min", "all", "any", "copy", "input", "list", "names_dim", "dim_dtype", "grad_input", "ListTensor",
-    "List", "Sequence", "Storage", "mode", "half_to_float"))
+    "tensor", "tensor2", "no_fuse", "List", "Sequence", "Storage", "mode", "half_to_float"))
 # other libraries use them as keys
-NAMES_ONLY = frozenset(("_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl", "_sparse_mm", "_values", "_indices",
-                        "_coalesced_"))
+NAMES_ONLY = {
+    "aten": frozenset(("_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl", "_sparse_mm", "_values", "_indices",
+                       "_coalesced_")),
+    "c10d": frozenset(("allgather_", "_allgather_base_", "allreduce_", "alltoall_", "alltoall_base_", "barrier",
+                       "broadcast_", "gather_", "recv_", "reduce_", "_reduce_scatter_base_", "reduce_scatter_",
+                       "scatter_", "send")),
+    "_c10d_functional": frozenset(("_wrap_tensor_autograd",)),
+    "c10d_functional": frozenset((  # what _c10d_functional took the place of
+        "all_gather_into_tensor", "all_reduce", "all_to_all_single", "broadcast", "reduce_scatter_tensor",
+        "wait_tensor"))}
 SCALARS = {"pow": "Tensor_Scalar"}
 BY_DIM = {"sum": "dim_IntList", "prod": "dim_int", "mean": "dim", "max": "dim", "min": "dim", "any": "dim",
           "all": "dim", "median": "dim", "nanmedian": "dim",
@@ -195,17 +205,17 @@ class Namespace:
         if self.name == "profiler":
             entering = import_module(f"{__package__}.profiler.entering")
             return OpOverloadPacket(self.name, name, None, vars(entering)[name]) if name in vars(entering) else None
-        if self.name == "_c10d_functional" and f"{self.name}.{name}" in OPS:
+        if self.name in LIBRARIES and f"{self.name}.{name}" in OPS:
             return OpOverloadPacket(self.name, name, OPS[f"{self.name}.{name}"])
         if self.name == "quantized":
             from ._src.ops.quantized_library import LIBRARY
             return OpOverloadPacket(self.name, name, None, LIBRARY[name]) if name in LIBRARY else None
+        if name in NAMES_ONLY.get(self.name, ()) and (self.name != "aten" or operator_named(name) is None):
+            return OpOverloadPacket(self.name, name, None, named_only(f"{self.name}::{name}"))
         if self.name not in ("aten", "prims", "prim"):
             return None
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")
         method = getattr(Tensor, OTHER_NAMES.get(name, name), None) if found is None else None
-        if found is None and name in NAMES_ONLY:
-            return OpOverloadPacket(self.name, name, None, named_only(f"{self.name}::{name}"))
         if found is None and not callable(method):
             return None
         return OpOverloadPacket(self.name, name, found, found or method)
@@ -271,9 +281,21 @@ def overload_of(op, args, kwargs) -> OpOverload:
         if op.kind.name != "elementwise" or last not in OPS or not isinstance(args[0], Tensor):
             return ops.prims.packet(last, op).overload("default")
         op = OPS[last]
+    if where in LIBRARIES:
+        return getattr(ops, where).packet(last, op).overload(decomposed_overload(last, args))
     last = f"{where}_{last}" if where in PREFIXES else last
     last = {"_to_dtype": "_to_copy", "item": "_local_scalar_dense"}.get(last, last)
     return ops.aten.packet(last, op).overload(overload_name(last.rstrip("_"), op, args, kwargs))
+
+
+def decomposed_overload(name, args) -> str:
+    """The name of the overload that takes these arguments, where scales and bounds are numbers or tensors."""
+    if name in ("choose_qparams", "choose_qparams_symmetric"):
+        return "tensor"
+    if name == "convert_element_type":
+        return "no_fuse"
+    tensors = sum(isinstance(a, (Tensor, Meta)) for a in args) if name.endswith("quantize_per_tensor") else 1
+    return {1: "default", 3: "tensor"}.get(tensors, "tensor2")
 
 
 def overload_name(stem: str, op, args, kwargs) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ._src.core.native import Tensor
 from ._src.core.op import OPS
+from ._src.restored import attributes as _get_obj_state, with_state as _set_obj_state  # noqa: F401
 from .serialization import ALLOWED
 
 

@@ -59,6 +59,41 @@ def get_capabilities() -> types.MappingProxyType:
     return types.MappingProxyType(found)
 
 
+def has(name: str) -> bool:
+    """Whether ``get_capabilities`` says that the processor has an instruction set."""
+    return bool(get_capabilities().get(name))
+
+
+def _is_avx2_supported() -> bool:
+    """Whether the processor has AVX2."""
+    return has("avx2")
+
+
+def _is_avx512_supported() -> bool:
+    """Whether the processor has AVX-512 with what compilers expect of it."""
+    return all(has(f"avx512_{part}") for part in ("f", "cd", "dq", "bw", "vl"))
+
+
+def _is_avx512_bf16_supported() -> bool:
+    """Whether the processor multiplies bfloat16 in vectors."""
+    return has("avx512_bf16")
+
+
+def _is_vnni_supported() -> bool:
+    """Whether the processor multiplies bytes in vectors."""
+    return has("avx512_vnni")
+
+
+def _is_amx_tile_supported() -> bool:
+    """Whether the processor has tile registers."""
+    return has("amx_tile")
+
+
+def _is_amx_fp16_supported() -> bool:
+    """Whether the processor multiplies tiles of float16."""
+    return has("amx_fp16")
+
+
 class _Autocast(autocast):
     """``autocast("cpu")``, as it was called before."""
 

@@ -18,7 +18,7 @@ from types import FunctionType
 
 from ._src.core.convert import InProcess, UntypedStorage, layout
 from ._src.core.devices import device as Device
-from ._src.core.dtypes import BY_NAME, BYTES, NAMES, UNSIGNED, dtype as Dtype, type_name, uint8
+from ._src.core.dtypes import BY_NAME, BYTES, NAMED, NAMES, UNSIGNED, dtype as Dtype, type_name, uint8
 from ._src.core.errors import CorruptFileError
 from ._src.core.exchange import to_numpy
 from ._src.core.files import replaced
@@ -242,7 +242,7 @@ ALLOWED = {**{("torch._utils", name): function for name, function in BUILDERS.it
            ("torch", "Tensor"): Tensor,
            ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,
            **{("torch", name): dtype for name, dtype in STORAGES.items()},
-           **{("torch", name): dtype for name, dtype in BY_NAME.items()},
+           **{("torch", name): dtype for name, dtype in (*((d.name, d) for d in NAMED), *BY_NAME.items())},
            **{("torch", name): dtype for name, dtype in QUANTIZED.items()},
            **{("torch", one.name): one for one in QSCHEMES}}
 

@@ -9,6 +9,7 @@ from .core.convert import InProcess
 from .core.meta import Meta
 from .core.native import Tensor, wrap
 from .core.op import OPS, forget
+from .core.overriding import NOBODY, answered, kind_of
 from .ops.promotion import result_dtype
 
 __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
@@ -17,7 +18,7 @@ __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mod
            "result_type", "promote_types", "can_cast",
            "is_nonzero", "is_storage", "pi", "e", "inf", "nan", "broadcast_shapes", "is_same_size", "typename",
            "is_conj", "is_neg",
-           "is_signed", "is_inference", "get_device", "newaxis"]
+           "is_signed", "is_inference", "get_device", "newaxis", "_has_compatible_shallow_copy_type"]
 from math import e, inf, nan, pi  # noqa: E402
 
 
@@ -83,6 +84,12 @@ def is_nonzero(input) -> bool:
 def is_same_size(input, other) -> bool:
     """Whether two tensors have the same shape."""
     return tuple(input.shape) == tuple(other.shape)
+
+
+def _has_compatible_shallow_copy_type(input, from_) -> bool:
+    """Whether ``input.data`` can become another tensor's: both are plain tensors, or a class that answers says so."""
+    found = answered(_has_compatible_shallow_copy_type, (input, from_), {})
+    return found if found is not NOBODY else kind_of(type(input)) == kind_of(type(from_))
 
 
 def typename(obj) -> str:

@@ -22,14 +22,14 @@ from .eager import activation as _activation
 
 _activation.activate()
 
-from .ops import library as _library
+from .ops import library as _operators
 from .layouts import (sparse_bsc_tensor, sparse_bsr_tensor, sparse_compressed_tensor, sparse_coo_tensor,
                       sparse_csc_tensor, sparse_csr_tensor)
 from .autograd import backward as _backward, dispatching as _dispatching
 
 _backward.activate()
 _dispatching.activate()
-globals().update(_library.namespace(""))
+globals().update(_operators.namespace(""))
 globals().update({d.name: d for d in (*_ALL, *_dtypes.NAMED)})
 globals().update(_ALIASES)
 from .api import *  # noqa: F401,F403,E402

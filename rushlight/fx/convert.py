@@ -15,7 +15,7 @@ from .._src.core.random import default_generator
 from .._src.core.tensor import empty
 from .._src.graph import graph as house
 from ..nn.modules.module import Module
-from .._ops import ops
+from .._ops import LIBRARIES, ops, overload_of
 from .code import base_name, public_path, snake_case
 from .graph import Graph
 from .graph_module import GraphModule
@@ -87,7 +87,7 @@ class View:
         elif node.op.name == "prims.item" and isinstance(node.args[0].meta, tuple):
             made = self.graph.call_function(operator.getitem, (self.value(node.args[0]), node.params["index"]))
         else:
-            target = self.targets.get(node) or users_target(node.op)
+            target = self.targets.get(node) or users_target(node.op, (*node.args, *node.params.values()))
             kwargs = {k: self.value(v) for k, v in node.params.items()}
             made = self.graph.call_function(target, self.value(tuple(node.args)), kwargs,
                                             name=snake_case(base_name(node.op)))
@@ -208,8 +208,10 @@ def recorded_module(recorded, named, name="GraphModule") -> GraphModule:
     return GraphModule(view.attributes, view.graph, name)
 
 
-def users_target(op):
+def users_target(op, args=()):
     """How users call an operator: by itself where it has a public name, else as an overload of ``torch.ops``."""
+    if op.name.rpartition(".")[0] in LIBRARIES:
+        return overload_of(op, [a.meta if isinstance(a, house.Node) else a for a in args], {})
     if OPS.get(op.name) is not op or public_path(op) is not None:
         return op
     where, _, last = op.name.rpartition(".")

@@ -138,8 +138,8 @@ def name_of(hint, name) -> str:
     if hint in NAMES:
         return NAMES[hint]
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is not None and type(None) in inner and len(inner) == 2:
-        return name_of(next(i for i in inner if i is not type(None)), name) + "?"
+    if origin is not None and type(None) in inner and len(inner) > 1:
+        return name_of(typing.Union[tuple(i for i in inner if i is not type(None))], name) + "?"
     if origin in (list, typing.get_origin(typing.Sequence[int])) and inner:
         return name_of(inner[0], name) + "[]"
     if origin is typing.Union and set(inner) <= {int, float, bool, complex}:

@@ -232,8 +232,10 @@ def member(own, name):
         def write(self, value):
             offered(own.__set__, (self, value), {}, lambda: own.fset(self, value))
         return property(read, write if own.fset else None, doc=own.__doc__)
-    if not callable(own):
-        return property(lambda self: offered(getattr(Tensor, name), (self,), {}, lambda: own))
+    if not callable(own):  # the same for all tensors
+        def __get__(self, *_):
+            return own
+        return property(lambda self: offered(__get__, (self,), {}, lambda: own))
 
     def call(self, *args, **kwargs):
         return offered(own, (self, *args), kwargs, lambda: own(self, *args, **kwargs))
