@@ -22,8 +22,8 @@ def list_options() -> list:
 
 
 def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _deprecated_unused_kwargs=None, *,
-                             package_path=None, inductor_configs=None) -> str:
-    """Compiles an exported program into a package that runs without Python, for the processor of this machine.
+                             package_path=None, inductor_configs=None, target=None) -> str:
+    """Compiles an exported program into a package that runs without Python.
 
     Args:
         exported_program: what ``torch.export.export`` gave; where sizes vary (``dynamic_shapes``), the package takes
@@ -31,6 +31,9 @@ def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _de
         package_path: the file to write, ending in ``.pt2``, or an open file; default a new file beside the system's
           temporary ones.
         inductor_configs: options of ``list_options()``, in force while it is compiled.
+        target: the processors that it is for: default that of this machine; names of ``x86-64-v2``, ``x86-64-v3``
+          (AVX2), ``x86-64-v4`` (AVX-512) and ``x86-64-amx``, of which a package may have several, and the best one that
+          a processor can run is taken when the model is created; or ``aarch64-linux-gnu``.
 
     Returns the path.  RuntimeError for a program that cannot run without Python (random numbers, what only NumPy
     computes), or whose sizes vary.  The package is a zip with a shared object in it, whose interface is the C header
@@ -49,6 +52,7 @@ def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _de
     from .._src.capture.modes import chosen
     from .._src.core.settings import settings
     from .._src.packages import archive
+    from .._src.devices.cpu.llvm.features import levels
     from .._src.packages.model import Model
 
     if package_path is None:
@@ -57,7 +61,7 @@ def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _de
         raise ValueError(f"package_path must end in .pt2, not {package_path}")
     options = chosen("inductor", None, inductor_configs)
     with settings.set(**{name: value for name, value in options.items() if name == "max_autotune"}):
-        return archive.write(package_path, {"model": Model(exported_program, "model")})
+        return archive.write(package_path, {"model": Model(exported_program, "model", levels(target))})
 
 
 def aoti_load_package(path, run_single_threaded=False, device_index=-1):

@@ -160,7 +160,8 @@ def check_manifest(name: str, manifest):
 
     if not isinstance(manifest, dict):
         refuse("no object")
-    for key, kind in (("version", int), ("target", str), ("sha256", str), ("instructions", list), ("inputs", list),
+    for key, kind in (("version", int), ("target", str), ("sha256", str), ("instructions", list), ("levels", list),
+                      ("inputs", list),
                       ("outputs", list), ("constants", list), ("varying", list), ("threads", int)):
         if not isinstance(manifest.get(key), kind):
             refuse(f"{key} is {manifest.get(key)!r}")

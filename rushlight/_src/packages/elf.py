@@ -1,20 +1,19 @@
-"""Shared objects of ELF for x86-64 Linux, written without a linker: object files of our code generator, and data that
+"""Shared objects of ELF for Linux, written without a linker: object files of our code generator, and data that
 may point into them.
 
 Layout: the tables that the dynamic loader reads; code and constants; stubs that jump to outside functions; then, on
 pages that may be written, addresses and data; then read-only data on pages of its own, which are mapped and never
-copied.  Addresses are places in the file.  Source: System V ABI, chapters 4 and 5, and its AMD64 supplement, section
-4.4 (relocations).
+copied.  Addresses are places in the file.  Source: System V ABI, chapters 4 and 5.  ``machines.py`` has what kinds of
+machines differ in.
 """
 from __future__ import annotations
 
 import struct
 
-from ..core.native.loader import (ABSOLUTE, GOT64, GOT_LOAD, GOTOFF64, GOTPC64, PC32, PLT32, RELOCATIONS, SYMBOLS,
-                                  ZEROED, Section, Unknown)
+from ..core.native.loader import ABSOLUTE, RELOCATIONS, SYMBOLS, ZEROED, Section, Unknown
+from ..devices.cpu.llvm.features import LINUX
+from .machines import MACHINES
 
-PAGE = 4096
-ABSOLUTE64, GLOBAL_ADDRESS, RELATIVE = 1, 6, 8  # kinds of relocations
 LOAD, DYNAMIC, STACK = 1, 2, 0x6474E551  # kinds of program headers
 NEEDED, HASH, STRINGS, SYMBOL_TABLE, RELA, RELA_BYTES, RELA_ENTRY, STRINGS_BYTES, SYMBOL_ENTRY, SONAME, RELA_COUNT = (
     1, 4, 5, 6, 7, 8, 9, 10, 11, 14, 0x6FFFFFF9)
@@ -39,9 +38,9 @@ class ObjectFile:
     """One object file: its sections as Pieces, its symbols, its relocations.  Unknown for what the code generator does
     not write."""
 
-    def __init__(self, image: bytes, renamed: dict):
-        if image[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", image, 18)[0] != 62:
-            raise Unknown("not an object file for x86-64 ELF")
+    def __init__(self, image: bytes, renamed: dict, machine):
+        if image[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", image, 18)[0] != machine.number:
+            raise Unknown(f"not an object file of ELF for the machine {machine.number}")
         start, = struct.unpack_from("<Q", image, 40)
         count, = struct.unpack_from("<H", image, 60)
         self.sections = [Section(row, image)
@@ -69,13 +68,13 @@ class ObjectFile:
 class SharedObject:
     """A shared object being written: ``add_object`` and ``add_data``, then ``image``."""
 
-    def __init__(self):
-        self.objects, self.data, self.defined = [], [], {}
+    def __init__(self, target=LINUX):
+        self.machine, self.objects, self.data, self.defined = MACHINES[target], [], [], {}
 
     def add_object(self, image: bytes, renamed=None):
         """Adds an object file.  ``renamed``: {its symbol: the name by which others find it}; with it, all its other
         symbols are its own."""
-        made = ObjectFile(image, renamed or {})
+        made = ObjectFile(image, renamed or {}, self.machine)
         self.objects.append(made)
         self.define(made.defined)
 
@@ -106,6 +105,7 @@ class Image:
         self.outside = list(dict.fromkeys(n for o in made.objects for n, index, _, _ in o.symbols if n and index == 0
                                           and n not in made.defined and n != "_GLOBAL_OFFSET_TABLE_"))
         self.slots: dict = {}  # symbol of an object, or outside name -> its place in the table of addresses
+        self.page = made.machine.page
         self.lay_out()
 
     def lay_out(self):
@@ -126,16 +126,16 @@ class Image:
         self.strings_at = at = at + 24 * symbols
         self.relocations_at = at = rounded(at + len(strings), 8)
         self.tables_end = at = at + 24 * (entries + pointers + len(self.starts) + len(self.ends))
-        self.code_at = at = rounded(at, PAGE)
+        self.code_at = at = rounded(at, self.page)
         at = placed((p for p in pieces if not p.writable), at)
         self.stubs_at = at = rounded(at, 16)
         self.code_end = at = at + 16 * len(self.outside)
-        self.slots_at = self.writable_at = at = rounded(at, PAGE)
+        self.slots_at = self.writable_at = at = rounded(at, self.page)
         self.calls_at = at = at + 8 * entries
         self.dynamic_at = at = rounded(at + 8 * (len(self.starts) + len(self.ends)), 16)
         at = placed([p for p in (*pieces, *self.made.data) if p.writable], at + 16 * 24)
         self.writable_end = at
-        self.constants_at = at = rounded(at, PAGE)
+        self.constants_at = at = rounded(at, self.page)
         self.end = placed((p for p in self.made.data if not p.writable), at)
         self.out = bytearray(self.end)
         self.relocated: list = []
@@ -145,7 +145,8 @@ class Image:
             self.out[piece.place:piece.place + len(piece.data)] = piece.data
         for k, name in enumerate(self.outside):
             at = self.stubs_at + 16 * k
-            self.out[at:at + 6] = b"\xff\x25" + struct.pack("<i", self.outside_slot(name) - at - 6)
+            jump = self.made.machine.jump(at, self.outside_slot(name))
+            self.out[at:at + len(jump)] = jump
         for o in self.made.objects:
             for relocation in o.relocations():
                 self.relocate(o, *relocation)
@@ -165,13 +166,13 @@ class Image:
     def relative(self, place: int, address: int):
         """Eight bytes that hold an address within the object, wherever it is loaded."""
         struct.pack_into("<Q", self.out, place, address)
-        self.relocated.append((place, RELATIVE, address))
+        self.relocated.append((place, self.made.machine.relative, address))
 
     def outside_slot(self, name: str) -> int:
         """The place of eight bytes with the address of an outside symbol."""
         if name not in self.slots:
             self.slots[name] = place = self.slots_at + 8 * len(self.slots)
-            self.relocated.append((place, (1 + self.outside.index(name)) << 32 | GLOBAL_ADDRESS, 0))
+            self.relocated.append((place, (1 + self.outside.index(name)) << 32 | self.made.machine.global_address, 0))
         return self.slots[name]
 
     def slot(self, o: ObjectFile, k: int) -> int:
@@ -195,23 +196,11 @@ class Image:
         return self.stubs_at + 16 * self.outside.index(name)
 
     def relocate(self, o, piece, offset, kind, k, addend):
-        place, table = piece.place + offset, self.slots_at
-        if kind in (PC32, PLT32):
-            value, form = self.target(o, k) + addend - place, "<i"
-        elif kind == GOT_LOAD:
-            value, form = self.slot(o, k) + addend - place, "<i"
-        elif kind == GOTOFF64:
-            value, form = self.target(o, k) + addend - table, "<q"
-        elif kind == GOT64:
-            value, form = self.slot(o, k) - table + addend, "<q"
-        elif kind == GOTPC64:
-            value, form = table + addend - place, "<q"
-        elif kind == ABSOLUTE64 and piece.writable:
+        place, machine = piece.place + offset, self.made.machine
+        if kind == machine.absolute and piece.writable:
             self.relative(place, self.target(o, k) + addend)
-            return
         else:
-            raise Unknown(f"relocation {kind}")
-        struct.pack_into(form, self.out, place, value)
+            machine.apply(self, place, kind, Found(self, o, k), addend)
 
     def write_tables(self):
         symbols = [struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)]
@@ -222,13 +211,13 @@ class Image:
         count, first = len(symbols), 1 + len(self.outside)  # one bucket: a chain of the public symbols
         chain = [0] * first + [k + 1 if k + 1 < count else 0 for k in range(first, count)]
         self.put(self.hash_at, struct.pack(f"<{3 + count}I", 1, count, first if self.public else 0, *chain))
-        ordered = sorted(self.relocated, key=lambda row: row[1] != RELATIVE)
+        ordered = sorted(self.relocated, key=lambda row: row[1] != self.made.machine.relative)
         self.put(self.relocations_at, b"".join(struct.pack("<QQq", *row) for row in ordered))
         rows = [(NEEDED, self.strings[library]) for library in LIBRARIES] + [
             (SONAME, self.strings[self.name]), (HASH, self.hash_at), (STRINGS, self.strings_at),
             (SYMBOL_TABLE, self.symbols_at), (STRINGS_BYTES, len(self.string_table)),
             (SYMBOL_ENTRY, 24), (RELA, self.relocations_at), (RELA_BYTES, 24 * len(ordered)), (RELA_ENTRY, 24),
-            (RELA_COUNT, sum(row[1] == RELATIVE for row in ordered)), (INIT_ARRAY, self.calls_at),
+            (RELA_COUNT, sum(row[1] == self.made.machine.relative for row in ordered)), (INIT_ARRAY, self.calls_at),
             (INIT_BYTES, 8 * len(self.starts)),
             (FINI_ARRAY, self.calls_at + 8 * len(self.starts)), (FINI_BYTES, 8 * len(self.ends)), (FLAGS, 8), (0, 0)]
         rows = [row for row in rows if not (row[0] in (INIT_ARRAY, INIT_BYTES) and not self.starts
@@ -238,13 +227,14 @@ class Image:
 
     def write_headers(self):
         R, W, X = 4, 2, 1
-        segments = [(LOAD, R, 0, self.tables_end, PAGE), (LOAD, R | X, self.code_at, self.code_end, PAGE),
-                    (LOAD, R | W, self.writable_at, self.writable_end, PAGE),
-                    (LOAD, R, self.constants_at, self.end, PAGE),
+        segments = [(LOAD, R, 0, self.tables_end, self.page), (LOAD, R | X, self.code_at, self.code_end, self.page),
+                    (LOAD, R | W, self.writable_at, self.writable_end, self.page),
+                    (LOAD, R, self.constants_at, self.end, self.page),
                     (DYNAMIC, R | W, self.dynamic_at, self.dynamic_at + self.dynamic_bytes, 8),
                     (STACK, R | W, 0, 0, 16)]
         segments = [s for s in segments if s[3] > s[2] or s[0] == STACK]
-        self.put(0, struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 64, 0, 0, 64, 56,
+        self.put(0, struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, self.made.machine.number, 1, 0, 64, 0,
+                                0, 64, 56,
                                 len(segments), 64, 0, 0))
         self.put(64, b"".join(struct.pack("<IIQQQQQQ", kind, flags, begin, begin, begin, end - begin, end - begin,
                                           alignment)
@@ -252,6 +242,20 @@ class Image:
 
     def put(self, place: int, data: bytes):
         self.out[place:place + len(data)] = data
+
+
+class Found:
+    """A symbol of an object file in an Image."""
+
+    def __init__(self, image: Image, o: ObjectFile, k: int):
+        self.image, self.o, self.k = image, o, k
+
+    def address(self) -> int:
+        return self.image.target(self.o, self.k)
+
+    def slot(self) -> int:
+        """The place of eight bytes with its address."""
+        return self.image.slot(self.o, self.k)
 
 
 def placed(pieces, at: int) -> int:

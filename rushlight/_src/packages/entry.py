@@ -8,7 +8,7 @@ from .interface import ERRORS, HEADER_BYTES, NO_MEMORY, UNPLANNED, VERSION, WRON
 PUBLIC = ("rl_version", "rl_manifest", "rl_input_count", "rl_output_count", "rl_constant_count", "rl_size_count",
           "rl_input", "rl_output", "rl_constant", "rl_size", "rl_supported", "rl_create", "rl_create_with",
           "rl_create_from", "rl_verify", "rl_run", "rl_run_sized", "rl_output_sizes", "rl_error", "rl_set_constant",
-          "rl_threads", "rl_destroy", "rl_launch")
+          "rl_threads", "rl_level", "rl_destroy", "rl_launch")
 TENSOR_BYTES, SIZE_BYTES = 48, 24  # of an rl_tensor, of an rl_size_range
 PROCESSORS = 84    # _SC_NPROCESSORS_ONLN
 ASKED, TILES = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -17,27 +17,28 @@ LANES = 8  # sums of the checksum
 HUGE_PAGE, IN_HUGE_PAGES = 2 << 20, 14  # bytes, MADV_HUGEPAGE
 
 # A model: its arena, whether a call uses that now, the file that is mapped and its bytes, the weights, the words of its
-# program where sizes vary, the room of both, whether they are filled, and for which sizes; then where constants lie.
-ARENA, BUSY, MAPPED, MAPPED_BYTES, WEIGHTS, WORDS, ROOM, WORD_ROOM, FILLED, SIZES = range(0, 80, 8)
+# program where sizes vary, the room of both, whether they are filled, which build runs, and for which sizes the words
+# are; then where constants lie.
+ARENA, BUSY, MAPPED, MAPPED_BYTES, WEIGHTS, WORDS, ROOM, WORD_ROOM, FILLED, LEVEL, SIZES = range(0, 88, 8)
 
 
 class Interface:
     """``given``: for each value of the program that is given, ("input", k) or ("constant", k); ``threads``: most that
     its scratch is made for; ``sizes``: how many sizes vary;
-    ``required``: (leaf, register 0 to 3 of eax ebx ecx edx, bits) of what ``cpuid`` has to answer; ``tiles``: whether
-      tile registers must be asked for; ``weights``: (bytes, place in the package) of those that lie beside, with their
-      header, or None."""
+    ``required``: for each build what ``Build.required`` gives; ``weights``: (bytes, place in the package) of those that
+      lie beside, with their header, or None."""
 
     def __init__(self, given, inputs: int, outputs: int, constants: int, arena: int, threads: int, required,
-                 tiles: bool, sizes=0, weights=None):
+                 sizes=0, weights=None):
         self.given, self.inputs, self.outputs, self.constants = given, inputs, outputs, constants
-        self.arena, self.threads, self.required, self.tiles = arena, threads, required, tiles
+        self.arena, self.threads, self.required = arena, threads, required
         self.sizes, self.weights, self.own_constants = sizes, weights, SIZES + 8 * sizes
         self.module = Module()
 
     def text(self) -> str:
         for name in ("manifest", "inputs", "outputs", "constants", "sizes_told", "default_constants", "constant_places",
-                     "errors", "weights_header", "input_shapes" if self.sizes else "words"):
+                     "errors", "weights_header", "arena_of",
+                     *(("input_shapes", "need_of", "fill_of") if self.sizes else ("words_of",))):
             self.module.outside(f"model_{name}")
         for name, value in (("version", VERSION), ("input_count", self.inputs), ("output_count", self.outputs),
                             ("constant_count", self.constants), ("size_count", self.sizes)):
@@ -48,9 +49,10 @@ class Interface:
         self.lookup("rl_size", "@model_sizes_told", self.sizes, SIZE_BYTES)
         self.lookup("rl_error_text", "@model_errors", len(ERRORS), 256)
         write_checksum(self.module)
-        for write in (self.rooms, self.supported, self.begin, self.end, self.thread_count, self.create_with,
+        for write in (self.rooms, self.level, self.supported, self.begin, self.end, self.thread_count, self.create_with,
                       self.create,
-                      self.create_from, self.verify, self.destroy, self.set_constant, self.output_sizes, self.error):
+                      self.create_from, self.told_level, self.verify, self.destroy, self.set_constant,
+                      self.output_sizes, self.error):
             write()
         (self.run_for_sizes if self.sizes else self.run)()
         self.launch()
@@ -65,24 +67,45 @@ class Interface:
     def supported(self):
         """Whether the processor has the instructions, and the system their registers."""
         f = self.module.function("rl_supported", [], i64)
-        fine = constant(i64, 1)
-        for (leaf, sub), register, bits in self.required:
-            quad = "{ i32, i32, i32, i32 }"
-            answer = f.value(
-                quad, f'call {quad} asm sideeffect "cpuid", "={{ax}},={{bx}},={{cx}},={{dx}},{{ax}},{{cx}}"(i32 '
-                      f'{leaf}, i32 {sub})')
-            found = f.value(i32, f"extractvalue {quad} {answer.text}, {register}")
-            has = f.compare("==", f.and_(found, constant(i32, bits)), constant(i32, bits))
-            fine = f.and_(fine, f.cast("zext", has, i64))
-        f.ret(fine)
+        f.ret(f.cast("zext", f.compare(">=", f.call("model_level", [], i64), 0), i64))
+
+    def level(self):
+        """model_level(): the number of the build that runs on this processor: the last one whose instructions it has;
+        -1 where there is none."""
+        f = self.module.function("model_level", [], i64, internal=True)
+        level, answers = constant(i64, -1), {}
+        kept = self.kept_registers(f) if any(states for _, states, _ in self.required) else None
+        for number, (rows, states, tiles) in enumerate(self.required):
+            fine = constant(i64, 1)
+            for leaf, register, bits in rows:
+                if leaf not in answers:
+                    answers[leaf] = asked(f, leaf)
+                fine = f.and_(fine, has(f, answers[leaf], register, bits))
+            if states:
+                fine = f.and_(fine, f.cast("zext", f.compare("==", f.and_(kept, states), states), i64))
+            if tiles:
+                allowed = f.call("syscall", [constant(i64, 158), constant(i64, ASKED), constant(i64, TILES)], i64,
+                                 variadic=1)
+                fine = f.and_(fine, f.cast("zext", f.compare("==", allowed, 0), i64))
+            level = f.select(f.compare("!=", fine, 0), constant(i64, number), level)
+        f.ret(level)
+
+    def kept_registers(self, f) -> Value:
+        """The registers that the system keeps for a thread, as bits; 0 where it does not tell."""
+        def told():
+            pair = "{ i32, i32 }"
+            answer = f.value(pair, f'call {pair} asm sideeffect "xgetbv", "={{ax}},={{dx}},{{cx}}"(i32 0)')
+            return [f.cast("zext", f.value(i32, f"extractvalue {pair} {answer.text}, 0"), i64)]
+
+        tells = f.compare("!=", has(f, asked(f, (1, 0)), 2, 1 << 27), 0)
+        found, = f.when(tells, told, lambda: [constant(i64, 0)])
+        return found
 
     def begin(self):
         """Readies the pool of threads; runs when the library is loaded."""
         f = self.module.function("model_begin", [])
         f.call("pool_forget", [])
         f.call("rl_threads", [f.call("sysconf", [constant(i32, PROCESSORS)], i64)])
-        if self.tiles:
-            f.call("syscall", [constant(i64, 158), constant(i64, ASKED), constant(i64, TILES)], i64, variadic=1)
         f.ret()
 
     def end(self):
@@ -123,7 +146,8 @@ class Interface:
         f = self.module.function("rl_create_with", [("weights", ptr)], ptr)
         weights = f.parameters[0]
         refused, fine, failed, made = (f.new_block(n) for n in ("refused", "fine", "failed", "made"))
-        ready = f.compare("!=", f.call("rl_supported", [], i64), 0)
+        level = f.call("model_level", [], i64)
+        ready = f.compare(">=", level, 0)
         if self.weights is not None:
             ready = f.and_(ready, there(f, weights))
         f.branch_if(ready, fine, refused)
@@ -141,6 +165,7 @@ class Interface:
         f.fill_bytes(model, 0, nbytes)
         f.store(arena, f.offset(model, ARENA))
         f.store(weights, f.offset(model, WEIGHTS))
+        f.store(level, f.offset(model, LEVEL))
 
         def place(k, _):
             at = f.load(i64, f.offset(Value("@model_constant_places", ptr), k, i64))
@@ -225,6 +250,11 @@ class Interface:
         f.when(there(f, model), release)
         f.ret()
 
+    def told_level(self):
+        """The number of the build that a model runs."""
+        f = self.module.function("rl_level", [("model", ptr)], i64)
+        f.ret(f.load(i64, f.offset(f.parameters[0], LEVEL)))
+
     def set_constant(self):
         """Has a model read a constant elsewhere."""
         f = self.module.function("rl_set_constant", [("model", ptr), ("k", i64), ("data", ptr)])
@@ -256,11 +286,12 @@ class Interface:
         arena, = f.when(own, lambda: [f.load(ptr, f.offset(model, ARENA))],
                         lambda: [self.room(f, constant(i64, self.arena))])
         self.leave(f, f.not_(there(f, arena)), constant(i64, NO_MEMORY))
-        if self.arena:
-            f.store(arena, f.offset(values, 8 * at))
-            at += 1
-        f.store(flag, f.offset(values, 8 * at))
-        f.call("program_run", [Value("@model_words", ptr), values])
+        level = f.load(i64, f.offset(model, LEVEL))
+        # a build without temporaries has its flag where others have these
+        some = f.compare("!=", f.load(i64, f.offset(Value("@model_arena_of", ptr), level, i64)), 0)
+        f.store(f.select(some, arena, flag), f.offset(values, 8 * at))
+        f.store(flag, f.offset(values, 8 * at + 8))
+        f.call("program_run", [f.load(ptr, f.offset(Value("@model_words_of", ptr), level, i64)), values])
         f.when(own, lambda: [f.atomic_store(constant(i64, 0), f.offset(model, BUSY), "seq_cst")] and None,
                lambda: [f.call("free", [arena])] and None)
         f.ret(f.load(i64, flag))
@@ -296,7 +327,8 @@ class Interface:
         for k in range(self.sizes):
             filled = f.and_(filled, f.compare("==", f.load(i64, f.offset(sizes, 8 * k)),
                                               f.load(i64, f.offset(state, SIZES + 8 * k))))
-        code, = f.when(filled, lambda: [constant(i64, 0)], lambda: [f.call("model_ready", [state, sizes, need], i64)])
+        code, = f.when(filled, lambda: [constant(i64, 0)], lambda: [f.call("model_ready", [state, sizes, need,
+                                                       f.load(i64, f.offset(model, LEVEL))], i64)])
 
         def compute():
             f.store(f.load(ptr, f.offset(state, ARENA)), f.offset(values, 8 * at))
@@ -337,16 +369,19 @@ class Interface:
         return state
 
     def ready(self):
-        """model_ready(state, sizes, need): has words and arena filled for these sizes; 0 or an error."""
-        f = self.module.function("model_ready", [("state", ptr), ("sizes", ptr), ("need", ptr)], i64, internal=True)
-        state, sizes, need = f.parameters
+        """model_ready(state, sizes, need, level): has words and arena filled for these sizes by the build of this
+        number; 0 or an error."""
+        f = self.module.function("model_ready", [("state", ptr), ("sizes", ptr), ("need", ptr), ("level", i64)], i64,
+                                 internal=True)
+        state, sizes, need, level = f.parameters
+        needs, fills = (f.load(ptr, f.offset(Value(f"@model_{name}_of", ptr), level, i64)) for name in ("need", "fill"))
         f.store(constant(i64, 0), f.offset(state, FILLED))
-        code = f.call("sizes_need", [sizes, need], i64)
+        code = f.call_pointer(needs, [sizes, need], i64)
         self.leave(f, f.compare("!=", code, 0), code)
         words = f.mul(f.load(i64, f.offset(need, 8)), 8)
         for place, room, nbytes in ((ARENA, ROOM, f.load(i64, need)), (WORDS, WORD_ROOM, words)):
             self.grow(f, f.offset(state, place), f.offset(state, room), nbytes)
-        f.call("sizes_fill", [sizes, f.load(ptr, f.offset(state, WORDS))])
+        f.call_pointer(fills, [sizes, f.load(ptr, f.offset(state, WORDS))])
         f.copy_bytes(f.offset(state, SIZES), sizes, 8 * self.sizes)
         f.store(constant(i64, 1), f.offset(state, FILLED))
         f.ret(constant(i64, 0))
@@ -386,6 +421,19 @@ class Interface:
         for number, value in ((5, UNPLANNED), (2, NO_MEMORY), (1, 1), (0, 0)):
             kind = f.select(f.compare("==", code, value), constant(i64, number), kind)
         f.ret(f.call("rl_error_text", [kind], ptr))
+
+
+def asked(f, leaf) -> str:
+    """What ``cpuid`` answers: the name of four numbers."""
+    quad = "{ i32, i32, i32, i32 }"
+    return f.value(quad, f'call {quad} asm sideeffect "cpuid", "={{ax}},={{bx}},={{cx}},={{dx}},{{ax}},{{cx}}"(i32 '
+                         f'{leaf[0]}, i32 {leaf[1]})').text
+
+
+def has(f, answer: str, register: int, bits: int) -> Value:
+    """1 where a register of an answer has all these bits, else 0."""
+    found = f.value(i32, f"extractvalue {{ i32, i32, i32, i32 }} {answer}, {register}")
+    return f.cast("zext", f.compare("==", f.and_(found, constant(i32, bits)), constant(i32, bits)), i64)
 
 
 def there(f, pointer) -> Value:

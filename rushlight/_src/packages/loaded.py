@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import platform
 import tempfile
 import weakref
 
@@ -30,7 +31,7 @@ SIGNATURES = {"rl_create": (WORD,), "rl_create_from": (WORD, ctypes.c_char_p), "
               "rl_verify": (NUMBER, WORD), "rl_manifest": (ctypes.c_char_p,), "rl_output_sizes": (NUMBER, WORD, WORD),
               "rl_error": (ctypes.c_char_p, NUMBER),
               "rl_set_constant": (None, WORD, NUMBER, WORD),
-              "rl_threads": (None, NUMBER), "rl_destroy": (None, WORD)}
+              "rl_threads": (None, NUMBER), "rl_level": (NUMBER, WORD), "rl_destroy": (None, WORD)}
 
 
 class Loaded:
@@ -47,7 +48,7 @@ class Loaded:
         image = package.image(name)
         self.manifest = manifest = package.manifests[name]
         missing = [one for one in manifest["instructions"] if f"+{one}" not in host().text.split(",")]
-        if missing or manifest["target"] != "x86_64-linux-gnu" or not host().is_x86 or manifest["version"] != VERSION:
+        if missing or manifest["target"] != f"{platform.machine()}-linux-gnu" or manifest["version"] != VERSION:
             raise BadPackage(
                 f"the model {name!r} was compiled for {manifest['target']} with "
                 f"{', '.join(missing) or 'another interface'}, which is not to be had here")
@@ -161,6 +162,11 @@ class Loaded:
             if not one["low"] <= size <= one["high"]:
                 raise ValueError(f"{one['name']} is {size} (dimension {dim} of input {number}); the model was packaged "
                                  f"for {one['low']} to {one['high']}")
+
+    @property
+    def level(self) -> str:
+        """The kind of processor whose code runs: of ``levels`` in the manifest the last that this one can."""
+        return self.manifest["levels"][self.library.rl_level(self.model)]
 
     def get_metadata(self) -> dict:
         """The manifest."""

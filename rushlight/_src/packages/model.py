@@ -4,39 +4,23 @@ from __future__ import annotations
 import json
 import struct
 
-from ..compiler.launch import encode, starts
-from ..compiler.pipeline import code_of
 from ..core.expr import Expr
 from ..core.meta import Meta, settled
 from ..core.native import Tensor
 from ..core.tensor import address
-from ..devices.cpu.llvm import jit, pool
+from ..devices.cpu.llvm import pool
 from ..devices.cpu.llvm.features import host
 from . import entry, interface
+from .builds import Build, add_kernels
 from .elf import SharedObject
 from .sizes import Sized
-from .tracing import Domain, NotPackable, programs
+from .tracing import Domain, NotPackable
 from .weights import Weights
 
 NUMBERS = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4, "int8": 5, "uint8": 6, "int16": 7, "int32": 8,
            "int64": 9, "bool": 10, "complex64": 11, "complex128": 12}
-LEVELS = (("avx2", (7, 0), 1, 1 << 5), ("fma", (1, 0), 2, 1 << 12), ("f16c", (1, 0), 2, 1 << 29),
-          ("avx512f", (7, 0), 1, 1 << 16), ("avx512dq", (7, 0), 1, 1 << 17),
-          ("avx512bw", (7, 0), 1, 1 << 30), ("avx512vl", (7, 0), 1, 1 << 31), ("avx512vnni", (7, 0), 2, 1 << 11),
-          ("amx-bf16", (7, 0), 3, 1 << 22), ("amx-tile", (7, 0), 3, 1 << 24),
-          ("amx-int8", (7, 0), 3, 1 << 25), ("avx512fp16", (7, 0), 3, 1 << 23), ("avx512bf16", (7, 1), 0, 1 << 5))
-"""Instructions: where ``cpuid`` tells of them (leaf, register, bits)."""
-
 
 BESIDE = 1 << 20  # bytes of constants from which on they lie beside the shared object
-
-
-def found_object(digest) -> bytes:
-    """The object file of something that was compiled."""
-    image = digest and jit.object_of(digest)
-    if not image:
-        raise NotPackable("the disk cache has lost the object of a kernel that another process compiled: compile anew")
-    return image
 
 
 class Model:
@@ -44,21 +28,19 @@ class Model:
 
     ``inputs``, ``outputs``: (name, Meta) each, with symbols for sizes that vary; ``constants``: (name, tensor, whether
     the program writes into it); ``given``: what each input of the program is, as ``entry.Interface`` takes it;
-    ``code``: its launches, compiled for this processor, where no size varies; ``weights``: the constants that may lie
-    beside the shared object, None where they lie in it.
+    ``builds``: what it is for each kind of processor; ``weights``: the constants that may lie beside the shared object,
+    None where they lie in it.  ``targets``: Features of processors, in ascending order; default: those of this one.
     """
 
-    def __init__(self, program, name: str):
+    def __init__(self, program, name: str, targets=()):
         self.name = name
         found = [(value, varying) for value, (_, _, varying) in program.given()]
         self.domain = Domain(found)
-        self.programs = programs(program, found, self.domain, name)
-        first = self.programs[0]
-        self.code = None if self.domain.varying else code_of(first.outline)
-        jit.settle()
-        self.check_kernels()
+        self.builds = [Build(features, k, program, found, self.domain, name)
+                       for k, features in enumerate(targets or (host(),))]
+        first = self.builds[0]
         self.inputs, self.constants, self.given = [], [], []
-        written = [any(flags) for flags in zip(*(one.written for one in self.programs))]
+        written = [any(flags) for flags in zip(*(one.written for one in first.programs))]
         numbers = {}
         for k, (spec, (value, _), writes) in enumerate(zip(program.graph_signature.input_specs, found, written)):
             if not isinstance(value, Tensor):
@@ -73,18 +55,14 @@ class Model:
                 self.constants.append((spec.target, value.detach(), writes))
         self.varying = [v._replace(source=(numbers[v.source[0]], *v.source[1:])) for v in self.domain.varying]
         self.example = {s: v.example for v in self.varying for s in (v.symbol, v.wide)}
-        self.outputs = list(zip(first.kept, first.outline.outputs))
+        self.outputs = first.outputs
+        if any(build.target != first.target for build in self.builds):
+            raise ValueError("a package is for one kind of machine: processors of one architecture")
+        if any(settled(meta, self.example) != settled(other, self.example) for build in self.builds
+               for (_, meta), (_, other) in zip(build.outputs, self.outputs, strict=True)):
+            raise NotPackable("results lie in other orders on other processors: package for one at a time")
         kept = [(k, value) for k, (_, value, writes) in enumerate(self.constants) if not writes]
         self.weights = Weights(kept) if sum(v._meta.nbytes for _, v in kept) >= BESIDE else None
-
-    def check_kernels(self):
-        """NotPackable where a step would be computed by NumPy."""
-        for one in self.programs:
-            for item in one.outline.items:
-                part = getattr(item, "part", None)
-                if part is not None:
-                    raise NotPackable(f"{', '.join(dict.fromkeys(n.op.name for n in part.nodes))} has no kernel: it "
-                                      "would be computed by NumPy")
 
     def manifest(self) -> dict:
         """What the model is, for people and programs: nothing in it is executed.  Shapes that vary are those of the
@@ -96,14 +74,16 @@ class Model:
                 row["sizes"] = [n if type(n) is int else self.spelled(n) for n in meta.shape]
             return row
 
-        made = {"name": self.name, "version": interface.VERSION, "target": "x86_64-linux-gnu", "processor": host().cpu,
-                "instructions": self.required(), "threads": pool.get_num_threads(), "arena": self.arena(),
+        first = self.builds[0]
+        made = {"name": self.name, "version": interface.VERSION, "target": first.target,
+                "processor": first.features.cpu, "levels": [build.features.level for build in self.builds],
+                "instructions": first.instructions(), "threads": pool.get_num_threads(), "arena": self.arena(),
                 "varying": [{"name": v.name, "low": v.low, "high": v.high, "source": list(v.source)}
                             for v in self.varying],
                 "inputs": [told(*x) for x in self.inputs], "outputs": [told(*x) for x in self.outputs],
                 "constants": [told(name, value._meta) for name, value, _ in self.constants],
-                "steps": list(self.code.labels) if self.code
-                else [item.label for item in self.programs[0].outline.items]}
+                "steps": list(first.code.labels) if first.code
+                else [item.label for item in first.programs[0].outline.items]}
         if self.weights is not None:
             made["weights"] = {"bytes": self.weights.nbytes, "sha256": self.weights.sha256}
         return made
@@ -114,67 +94,50 @@ class Model:
         return Printer({v.symbol: v.name for v in self.varying}).text(e)
 
     def arena(self) -> int:
-        return sum(self.code.temporaries) if self.code else 0
-
-    def required(self) -> list[str]:
-        had = host().text.split(",")
-        return [name for name, *_ in LEVELS if f"+{name}" in had]
+        """Bytes of temporaries where no size varies: as many as any build takes."""
+        return max(build.arena for build in self.builds)
 
     def shared_object(self, weights_at=0) -> bytes:
         """The file: kernels, pool, program, constants and interface.  ``weights_at``: where in the package the weights
         lie that are beside it."""
-        out, names = SharedObject(), {}
-        for name in ("program_run",):
-            digest, _ = jit.origin(pool.addresses()[name])
-            out.add_object(found_object(digest))
+        least = self.builds[0]
+        out, names = SharedObject(least.target), {}
+        out.add_object(least.pool())
 
         def kernel(address_of) -> str:
             return names.setdefault(address_of, f"kernel{len(names)}")
 
-        sized = Sized(out, self.varying, kernel)
-        if self.code:
-            self.add_program(out, self.code.launches, kernel)
-            sized.settled(meta for _, meta in self.outputs)
-        else:
-            for one in self.programs:
-                sized.add(one.outline, one.conditions)
-        # runs once for new sizes
-        out.add_object(jit.compile_object(sized.finish([meta for _, meta in self.inputs]), 0))
-        self.add_kernels(out, names)
-        wanted = self.required()
-        required = [(leaf, register, bits - (1 << 32) if bits >> 31 else bits) for name, leaf, register, bits in LEVELS
-                    if name in wanted]
+        for build in self.builds:
+            sized = Sized(out, self.varying, kernel, build.number)
+            if build.code:
+                build.add_words(out, kernel)
+                sized.settled(meta for _, meta in self.outputs)
+            else:
+                with build.targeted():
+                    for one in build.programs:
+                        sized.add(one.outline, one.conditions)
+            if not build.number or self.varying:
+                # it runs once for new sizes
+                out.add_object(least.compiled(sized.finish([meta for _, meta in self.inputs]), 0))
+        add_kernels(out, names)
         beside = None if self.weights is None else (interface.HEADER_BYTES + self.weights.nbytes, weights_at)
-        face = entry.Interface(self.given, len(self.inputs), len(self.outputs), len(self.constants), self.arena(),
-                               pool.get_num_threads(), required, host().tiles == "amx", len(self.varying), beside)
-        out.add_object(jit.compile_object(face.text()))
+        with least.targeted():
+            face = entry.Interface(self.given, len(self.inputs), len(self.outputs), len(self.constants), self.arena(),
+                                   pool.get_num_threads(), [build.required() for build in self.builds],
+                                   len(self.varying), beside)
+            text = face.text()
+        out.add_object(least.compiled(text))
         self.add_tables(out)
         return out.image(entry.PUBLIC, f"{self.name}.so", ["model_begin"], ["model_end"])
 
-    def add_kernels(self, out: SharedObject, names: dict):
-        """The objects of kernels, by the names that they have here."""
-        groups: dict = {}
-        for address_of, name in names.items():
-            digest, symbol = jit.origin(address_of) or (None, None)
-            groups.setdefault(digest, (found_object(digest), {}))[1][symbol] = name
-        for image, renamed in groups.values():
-            out.add_object(image, renamed)
-
-    def add_program(self, out: SharedObject, launches, kernel):
-        """The words, in which kernels and tables are addresses."""
-        words = encode(launches)
-        pointers = {}
-        for at, launch in zip(starts(words), launches):
-            pointers[8 * at] = kernel(launch.kernel), 0
-            words[at] = 0
-        for number, (place, array) in enumerate(self.code.tables.items()):
-            out.add_data(f"table{number}", array.tobytes())
-            pointers[8 * place] = f"table{number}", 0
-            words[place] = 0
-        out.add_data("model_words", struct.pack(f"<{len(words)}q", *words), pointers=pointers)
-
     def add_tables(self, out: SharedObject):
         """What the interface tells: the manifest, names, shapes; and the constants themselves."""
+        count = range(len(self.builds))
+        for name in ("need", "fill") if self.varying else ("words",):
+            out.add_data(f"model_{name}_of", bytes(8 * len(count)),
+                         pointers={8 * k: (f"sizes_{name}{k}" if self.varying else f"model_words{k}", 0)
+                                   for k in count})
+        out.add_data("model_arena_of", struct.pack(f"<{len(count)}q", *(build.arena for build in self.builds)))
         out.add_data("model_manifest", json.dumps(self.manifest()).encode() + b"\0")
         out.add_data("model_errors", b"".join(text.encode().ljust(256, b"\0") for text in interface.ERRORS))
         for kind, rows in (("inputs", self.inputs), ("outputs", self.outputs),

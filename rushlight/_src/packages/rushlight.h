@@ -49,6 +49,7 @@ int64_t rl_output_sizes(const int64_t *const *shapes, int64_t *sizes); /* of eac
 const char *rl_error(int64_t code);       /* -100 - k: the sizes of input k are not among those that the model was packaged for */
 void rl_set_constant(rl_model *model, int64_t k, const void *data); /* the model reads it there from now on; NULL is not allowed */
 void rl_threads(int64_t count);           /* that kernels run on, from 1 to what the manifest says */
+int64_t rl_level(const rl_model *model);   /* which of the levels that the manifest names runs: the last one whose instructions this processor has */
 void rl_destroy(rl_model *model);
 void rl_launch(void *const *slots, int64_t begin, int64_t end, int64_t worker); /* a run as a kernel of a program: slots are where a code goes that is not 0, the model, shapes, inputs, outputs */
 

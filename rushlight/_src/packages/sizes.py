@@ -90,11 +90,11 @@ class Sized:
     """The code of programs for all sizes within bounds; ``out``: the SharedObject, which gets tables and kernels.
 
     ``symbols``: the sizes that vary (``tracing.Varying``), in the order in which they are given.  ``kernel``: (address)
-    -> the kernel's name in ``out``.
+    -> the kernel's name in ``out``; ``number``: of the build that it belongs to.
     """
 
-    def __init__(self, out, symbols, kernel):
-        self.out, self.symbols, self.kernel = out, list(symbols), kernel
+    def __init__(self, out, symbols, kernel, number=0):
+        self.number, self.out, self.symbols, self.kernel = number, out, list(symbols), kernel
         self.region = Region({v.symbol: (max(2, v.low), max(2, v.high)) for v in self.symbols})
         self.module, self.forms, self.structures, self.tables, self.held = Module(), {}, {}, {}, []
         self.programs = []
@@ -111,7 +111,7 @@ class Sized:
         """The name of a table of words; ``pointers``: {place: name} of the addresses among them."""
         key = tuple(words), tuple(sorted(pointers.items()))
         if key not in self.tables:
-            name = self.tables[key] = f"sized_table{len(self.tables)}"
+            name = self.tables[key] = f"sized{self.number}_table{len(self.tables)}"
             self.module.outside(name)
             self.out.add_data(name, b"".join(int(w).to_bytes(8, "little", signed=True) for w in words),
                               pointers={8 * at: (target, 0) for at, target in pointers.items()})
@@ -121,7 +121,7 @@ class Sized:
         """The name of an array that kernels read."""
         key = array.tobytes()
         if key not in self.tables:
-            self.tables[key] = f"sized_array{len(self.tables)}"
+            self.tables[key] = f"sized{self.number}_array{len(self.tables)}"
             self.out.add_data(self.tables[key], key)
         return self.tables[key]
 
@@ -356,12 +356,12 @@ class Sized:
         self.programs.append(((), None, None, list(outputs)))
 
     def finish(self, inputs) -> str:
-        """The module's text: sizes_of(shapes, sizes), sizes_need(sizes, to), sizes_fill(sizes, program) and
-        sizes_outputs(sizes, to).  ``inputs``: Metas with symbols."""
-        need = self.module.function("sizes_need", [("sizes", ptr), ("to", ptr)], i64)
-        fill = self.module.function("sizes_fill", [("sizes", ptr), ("program", ptr)])
-        told = self.module.function("sizes_outputs", [("sizes", ptr), ("to", ptr)], i64)
-        for f in (need, fill, told):
+        """The module's text: sizes_need(sizes, to) and sizes_fill(sizes, program) with the number of the build, and of
+        the first one sizes_of(shapes, sizes) and sizes_outputs(sizes, to).  ``inputs``: Metas with symbols."""
+        need = self.module.function(f"sizes_need{self.number}", [("sizes", ptr), ("to", ptr)], i64)
+        fill = self.module.function(f"sizes_fill{self.number}", [("sizes", ptr), ("program", ptr)])
+        told = None if self.number else self.module.function("sizes_outputs", [("sizes", ptr), ("to", ptr)], i64)
+        for f in filter(None, (need, fill, told)):
             if f is not told and not self.symbols:
                 del self.module.functions[f.name]
                 continue
@@ -382,7 +382,8 @@ class Sized:
                     f.ret(constant(i64, 0))
                 f.at(beyond)
             f.ret(None if f is fill else constant(i64, UNPLANNED))
-        self.solve(inputs)
+        if not self.number:
+            self.solve(inputs)
         return self.module.text()
 
     def solve(self, inputs):

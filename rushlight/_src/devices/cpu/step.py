@@ -12,7 +12,7 @@ from ...compiler.program import CompiledKernel
 from .llvm import jit
 from .llvm.emit import emit
 from .llvm.lanes import lanes_of, parts, unrolling
-from .llvm.features import host
+from .llvm.features import targeted
 
 kernels_log = logging.getLogger("rushlight.kernels")
 CHUNK_BYTES = 1 << 16   # work that is worth a chunk of its own
@@ -48,7 +48,7 @@ class NativeKernel(CompiledKernel):
     @functools.cached_property
     def tile(self) -> int:
         """Elements of a vector."""
-        return lanes_of(self.kernel, host())
+        return lanes_of(self.kernel, targeted())
 
     @functools.cached_property
     def itemsize(self) -> int:

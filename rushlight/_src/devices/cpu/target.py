@@ -14,7 +14,7 @@ from ...compiler.reference import address_of, callback
 from ...compiler.target import Target
 from ...compiler.tile import arrange, split
 from .llvm import jit, pool
-from .llvm.features import host
+from .llvm.features import targeted
 from .step import NativeKernel
 
 
@@ -86,7 +86,7 @@ class Processor(Target):
         return jit.fetch(*reference)
 
     def fingerprint(self) -> str:
-        return f"{host().fingerprint} {host().second_cache} {pool.get_num_threads()}"
+        return f"{targeted().fingerprint} {targeted().second_cache} {pool.get_num_threads()}"
 
 
 target = provider.compiler = Processor()

@@ -43,11 +43,11 @@ def factors(node) -> bool:
     if not node.args[0].dtype.is_complex:
         return suits(node)
     from ..templates.linear import MOST_PAIRED
-    from ..llvm.features import host
+    from ..llvm.features import targeted
 
     a = node.args[0]
     return all(0 not in n.shape
-               for n in node.used) and 2 * a.shape[-1] <= MOST_PAIRED * host().lanes(a.dtype.itemsize // 2)
+               for n in node.used) and 2 * a.shape[-1] <= MOST_PAIRED * targeted().lanes(a.dtype.itemsize // 2)
 
 
 def substitutes(node) -> bool:

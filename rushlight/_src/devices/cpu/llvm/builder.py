@@ -6,7 +6,7 @@ type of the other operand.
 """
 
 from . import halves
-from .features import host
+from .features import targeted
 from .types import bf16, f16, f32, f64, i1, i8, i16, i32, i64, literal, ptr, vector, void
 
 
@@ -105,7 +105,7 @@ class Module:
     """
 
     def __init__(self, features=None, many_streams=False):
-        self.features, self.many_streams = features or host(), many_streams
+        self.features, self.many_streams = features or targeted(), many_streams
         self.functions = {}
         self._declarations = {}
         self._globals = {}

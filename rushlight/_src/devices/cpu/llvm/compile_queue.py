@@ -10,6 +10,7 @@ from collections import deque
 from queue import SimpleQueue
 
 from ....core.apart import Completion, begin
+from .features import targeted
 from .generate import generate, tools, wants_search
 
 SWITCH = 1e-4  # seconds after which the thread that plans lets the other one hand its next text to LLVM
@@ -18,13 +19,13 @@ SWITCH = 1e-4  # seconds after which the thread that plans lets the other one ha
 class Compilation:
     """One object file being made: ``image()`` waits for its bytes, and raises what LLVM had against the text."""
 
-    def __init__(self, text, level):
-        self.text, self.level, self.completion = text, level, Completion()
+    def __init__(self, text, level, features):
+        self.text, self.level, self.features, self.completion = text, level, features, Completion()
         self.made = self.error = None
 
     def run(self, context, machines):
         try:
-            self.made = generate(self.text, self.level, context, machines)
+            self.made = generate(self.text, self.level, context, machines, self.features)
         except Exception as error:  # whoever waits for it raises it
             self.error = error
         self.completion.set()
@@ -47,7 +48,7 @@ class CompileQueue:
         begin(self.run)
 
     def add(self, text, level):
-        compilation = Compilation(text, level)
+        compilation = Compilation(text, level, targeted())
         self.put(compilation)
         return compilation
 

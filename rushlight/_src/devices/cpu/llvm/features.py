@@ -1,16 +1,20 @@
-"""What the CPU can do, as far as code generation cares.
+"""What the CPU can do, as far as code generation cares: this machine's (``host``), or that of another one for which
+code is generated (``level``, within ``targeting``).  Whoever plans or writes code asks ``targeted``, and keeps what
+depends on it by ``remembered``.
 
 `RUSHLIGHT_CPU` restricts it: `generic` (baseline instructions), `avx2`, `avx512` (no bfloat or integer dot products),
 `amx-model` (everything but tile registers, which a model in vectors stands for), or `native` (the default: everything
 the machine has).
 """
 
+import contextlib
 import ctypes
 import functools
 import hashlib
 import pathlib
 import platform
 import sys
+import threading
 from dataclasses import dataclass
 
 from ....core.native.compiler import processor
@@ -20,6 +24,12 @@ _AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "
          "movbe")
 _TILES = {"amx-tile", "amx-bf16", "amx-int8"}
 _AVX512 = _AVX2 + ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+
+_LEVELS = {"x86-64-v2": _AVX2[:6], "x86-64-v3": _AVX2, "x86-64-v4": _AVX512,
+           "x86-64-amx": _AVX512 + ("avx512vnni", "avx512bf16", *sorted(_TILES))}
+LINUX, ARM = "x86_64-linux-gnu", "aarch64-linux-gnu"
+_planning = threading.local()  # ``features``: what this thread generates code for, where that is not this machine
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,7 @@ class Features:
     vnni: bool
     tiles: str = ""     # tile registers and their products (tiles.py): "amx", "model", or none
     second_cache: int = 1 << 20  # bytes of a core's second cache
+    triple: str = ""    # of another machine, as LLVM spells it; "" for this one
 
     def lanes(self, itemsize):
         """Lanes of the widest vector with elements of `itemsize` bytes.
@@ -48,10 +59,14 @@ class Features:
         """
         return self.width // (8 * itemsize)
 
+    def __hash__(self):
+        return hash(self.fingerprint)
+
     @functools.cached_property
     def fingerprint(self):
         """A short digest for cache keys: objects compiled for one fingerprint run on any machine that has it."""
-        return hashlib.sha256(f"{self.level} {self.cpu} {self.text} {self.tiles}".encode()).hexdigest()[:12]
+        return hashlib.sha256(f"{self.level} {self.cpu} {self.text} {self.tiles} {self.triple}".encode()).hexdigest()[
+            :12]
 
 
 def _x86(level, found):
@@ -111,3 +126,73 @@ def host():
     return Features(level, cpu if level in ("native", "amx-model") else "", text, width=128, registers=32, is_x86=False,
                     fma=True, f16c=False,
                     bf16=False, vnni=False, tiles="model" if level == "amx-model" else "", second_cache=_second_cache())
+
+
+def level(name):
+    """The Features of machines other than this one: ``x86-64-v2``, ``x86-64-v3`` (AVX2), ``x86-64-v4`` (AVX-512),
+    ``x86-64-amx`` (tile registers, too), or ``aarch64-linux-gnu`` (NEON).  ValueError for another name.
+
+    Example:
+        >>> level("x86-64-v3").width, level("aarch64-linux-gnu").registers
+        (256, 32)
+    """
+    if name == ARM:
+        return Features(name, "generic", "+neon,+fp-armv8", width=128, registers=32, is_x86=False, fma=True, f16c=False,
+                        bf16=False, vnni=False, triple=ARM)
+    have = _LEVELS.get(name)
+    if have is None:
+        raise ValueError(f"there is no target {name!r}; there are {', '.join((*_LEVELS, ARM))}")
+    wide = "avx512vl" in have
+    text = ",".join(f"+{one}" for one in have) + (",-prefer-256-bit" if wide else "")
+    return Features(name, "x86-64-v4" if name == "x86-64-amx" else name, text,
+                    width=512 if wide else 256 if "avx2" in have else 128, registers=32 if wide else 16, is_x86=True,
+                    fma="fma" in have, f16c="f16c" in have, bf16="avx512bf16" in have, vnni="avx512vnni" in have,
+                    tiles="amx" if "amx-tile" in have else "", triple=LINUX)
+
+
+def levels(names) -> tuple:
+    """The Features of one name or several, the simplest processor first; none for None."""
+    names = [names] if isinstance(names, str) else list(names or ())
+    return tuple(sorted((level(name) for name in dict.fromkeys(names)),
+                        key=lambda one: [*_LEVELS, ARM].index(one.level)))
+
+
+def targeted():
+    """The Features that this thread generates code for: this machine's, but within ``targeting``."""
+    return getattr(_planning, "features", None) or host()
+
+
+@contextlib.contextmanager
+def targeting(features):
+    """Within the block this thread plans and generates code for a machine with these Features, which need not be able
+    to run here."""
+    before, _planning.features = getattr(_planning, "features", None), features
+    try:
+        yield
+    finally:
+        _planning.features = before
+
+
+def remembered(maxsize=None):
+    """``functools.lru_cache`` for functions whose results depend on what code is generated for.
+
+    Example:
+        >>> width = remembered()(lambda: targeted().width)
+        >>> with targeting(level("x86-64-v3")):
+        ...     width()
+        256
+        >>> width() == host().width
+        True
+    """
+    def decorate(function):
+        @functools.lru_cache(maxsize=maxsize)
+        def known(features, *args, **names):
+            return function(*args, **names)
+
+        @functools.wraps(function)
+        def found(*args, **names):
+            return known(targeted(), *args, **names)
+
+        found.cache_clear = known.cache_clear
+        return found
+    return decorate

@@ -34,30 +34,40 @@ def tools():
         _idle.append(own)
 
 
-def generate(text, level, context, machines):
+def generate(text, level, context, machines, features):
     """The bytes of an object file.  RuntimeError, with LLVM's words, for malformed IR."""
     llvm = bindings()
     started = time.perf_counter()
     with llvm.parse_assembly(text, context) as module, loops.agreed(wants_search(text)):
-        image = emitted(machine_of(level, machines), module)
+        machine = machine_of(level, machines, features)
+        if features.triple:
+            module.triple, module.data_layout = features.triple, str(machine.target_data)
+        image = emitted(machine, module)
     log.debug("compiled %d bytes of IR to %d in %.1f ms", len(text), len(image), 1e3 * (time.perf_counter() - started))
     return image
 
 
-def machine_of(level, machines):
+def machine_of(level, machines, features):
     """A target machine that generates code at an optimisation level (0 to 3); ``machines`` are those of the thread."""
-    machine = machines.get(level)
+    machine = machines.get((level, features))
     if machine is None:
-        machine = machines[level] = new_machine(level)
+        machine = machines[level, features] = new_machine(level, features)
     return machine
 
 
-def new_machine(level):
-    llvm = bindings()
+def new_machine(level, features=None):
+    """A target machine of these Features; default those of this machine."""
+    llvm, features = bindings(), features or host()
+    if features.triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        llvm.initialize_native_asmparser()
+        kind = {"codemodel": "jitdefault", "jit": True} if features.is_x86 else {"codemodel": "small"}
+        return llvm.Target.from_triple(features.triple).create_target_machine(
+            cpu=features.cpu, features=features.text, opt=level, reloc="pic", **kind)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
-    features = host()
     # position-independent: objects and the process may lie more than 2 GB apart
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=features.cpu, features=features.text, opt=level, reloc="pic", codemodel="jitdefault", jit=True)

@@ -24,7 +24,7 @@ from ....core.forking import guarded
 from . import stubs
 from .bindings import bindings
 from .compile_queue import CompileQueue
-from .features import host
+from .features import host, targeted, targeting
 from .generate import generate, machine_of, new_machine, tools
 
 assembly_log = logging.getLogger("rushlight.asm")
@@ -34,7 +34,8 @@ _lock = guarded("machine code", threading.RLock())
 _numbers = itertools.count()
 _built = {}
 _folders = {}  # digest of a compilation: the folder of the cache where its object lies
-_recipes = {}  # digest of a compilation that no folder has: what writes its text, and the level
+_recipes = {}  # digest of a compilation that no folder has: what writes its text, the level, its Features
+_elsewhere = itertools.count(1 << 60)  # stand for addresses of functions that other machines run
 _loaded = {}  # digest of an object -> {name: address}
 _origins = {}  # address of a function -> (digest of its object, name)
 _engine = None
@@ -64,19 +65,19 @@ def compile_object(text, level=1, passes=None):
     Raises RuntimeError, with LLVM's words, for malformed IR.
     """
     with _lock:
-        image, assembly = apart(_compiled, text, level, passes)
+        image, assembly = apart(_compiled, text, level, passes, targeted())
     if assembly is not None:
         assembly_log.debug("%s", assembly)  # by the thread whose program it is: tools ask for its line
     return image
 
 
-def _compiled(text, level, passes):
+def _compiled(text, level, passes, features):
     """(object file, its assembly where that is logged)."""
     llvm = bindings()
     with tools() as (context, machines):
         if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
-            return generate(text, level, context, machines), None
-        machine = machine_of(level, machines)
+            return generate(text, level, context, machines, features), None
+        machine = machine_of(level, machines, features)
         with llvm.parse_assembly(text, context) as module:
             if passes is not None:
                 tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
@@ -115,6 +116,8 @@ def _link_by_llvm(image, exports, imports):
 def build(key, make_text, exports, imports=None, level=1):
     """Addresses of compiled functions, from memory, from the disk cache, or from `make_text()`, which writes the IR.
 
+    Within ``targeting`` what comes out are numbers that stand for addresses (``origin``): other machines run it.
+
     `key` is text that names the IR completely, given this version of the package; the CPU is added here. Pass the IR
     itself as the key when nothing shorter says it. Symbols of `imports` must mean the same for one key.
 
@@ -130,6 +133,9 @@ def build(key, make_text, exports, imports=None, level=1):
         >>> ctypes.CFUNCTYPE(ctypes.c_int64)(address)()
         42
     """
+    features = targeted()
+    if features.triple:
+        key = features, key
     found = _built.get(key)
     if found is not None:
         return found
@@ -164,7 +170,8 @@ def _begin(key, digest, text, exports, level):
     global _line
     _line = _line or CompileQueue()
     _pending[key] = one = _line.add(text, level)
-    one.digest, one.stubs = digest, {name: stubs.new() for name in exports}
+    one.digest = digest
+    one.stubs = {name: next(_elsewhere) if one.features.triple else stubs.new() for name in exports}
     return one.stubs
 
 
@@ -194,8 +201,9 @@ def settle():
 def _settled(one):
     image = one.image()
     cache.put("object", one.digest, image)
-    for name, address in link(image, list(one.stubs)).items():
-        stubs.lead(one.stubs[name], address)
+    if not one.features.triple:
+        for name, address in link(image, list(one.stubs)).items():
+            stubs.lead(one.stubs[name], address)
     return _remember(one.digest, one.stubs, None)
 
 
@@ -210,19 +218,23 @@ def compiler_stamp():
 
 
 def _load(key, make_text, exports, imports, level):
-    digest = hashlib.sha256(f"{compiler_stamp()} {host().fingerprint} {level} {key}".encode()).hexdigest()
+    features, name = targeted(), key[1] if type(key) is tuple else key
+    digest = hashlib.sha256(f"{compiler_stamp()} {features.fingerprint} {level} {name}".encode()).hexdigest()
     if cache.current() is None:
-        _recipes.setdefault(digest, (make_text, level))
+        _recipes.setdefault(digest, (make_text, level, features))
     found = _loaded.get(digest, {})
     if not all(name in found for name in exports):
         image = cache.get("object", digest)
-        if (image is None and _is_ahead() and not sys.is_finalizing() and not imports and stubs.possible()
+        if (image is None and _is_ahead() and not sys.is_finalizing() and not imports
+            and (features.triple or stubs.possible())
             and not assembly_log.isEnabledFor(logging.DEBUG)):
             return _begin(key, digest, make_text(), exports, level)
         if image is None:
             image = compile_object(make_text(), level)
             cache.put("object", digest, image)
-        found = _remember(digest, link(image, exports, imports), imports)
+        addresses = ({one: next(_elsewhere) for one in exports} if features.triple
+                     else link(image, exports, imports))
+        found = _remember(digest, addresses, imports)
     _built[key] = found
     return found
 
@@ -234,8 +246,9 @@ def object_of(digest):
     if found is None:
         found = cache.get("object", digest, _folders.get(digest))
     if found is None and digest in _recipes:
-        make_text, level = _recipes[digest]
-        found = compile_object(make_text(), level)
+        make_text, level, features = _recipes[digest]
+        with targeting(features):
+            found = compile_object(make_text(), level)
         cache.put("object", digest, found)
     return found
 

@@ -20,6 +20,7 @@ from ....core.forking import guarded
 from ....core.settings import settings
 from . import jit
 from .builder import Module, Value, constant
+from .features import targeted
 from .types import i32, i64, ptr
 
 SPIN = 6000          # pauses before a worker sleeps: some 100 us
@@ -49,7 +50,9 @@ def _has_threads():
 
 
 def _futex_number():
-    return _FUTEX.get(platform.machine()) if sys.platform == "linux" else None
+    features = targeted()
+    machine = features.triple.partition("-")[0] or platform.machine()
+    return _FUTEX.get(machine) if features.triple or sys.platform == "linux" else None
 
 
 def _futex(b, word, operation, value):
@@ -360,6 +363,11 @@ def default_num_threads():
     return max(1, min(len(cores), MAX_THREADS))
 
 
+def built():
+    """Addresses of the pool's functions, for what code is generated for (``features.targeting``), not yet in use."""
+    return jit.build(f"pool {SPIN} {_futex_number()} {sys.platform}", _text, _EXPORTS)
+
+
 @functools.lru_cache(maxsize=None)
 def addresses():
     """Addresses of `pool_run` and `program_run` (and of the pool's own upkeep) as ints, to import or to call.
@@ -369,7 +377,7 @@ def addresses():
         True
     """
     global _threads
-    found = jit.build(f"pool {SPIN} {platform.machine()} {sys.platform}", _text, _EXPORTS)
+    found = built()
     with _lock:
         ctypes.CFUNCTYPE(None)(found["pool_forget"])()
         _threads = default_num_threads() if _has_threads() else 1

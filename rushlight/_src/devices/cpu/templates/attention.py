@@ -1,12 +1,12 @@
 """Planning attention: softmax(q k^T * scale + mask) v and its gradients, without writing the scores down."""
 
-import functools
 import struct
 from dataclasses import dataclass
 
 from ....ops import dropping
 from ....ops.flash import AttentionSpec
 from ..llvm import pool
+from ..llvm.features import remembered
 from . import dropout, few, flash, flash_backward
 from .contraction import Contraction, KernelCall, numbers, tile_numbers
 from .scores import numbers_of, tile_of
@@ -99,7 +99,7 @@ def _check(p):
                 f"attention wants unit stride in the last dimension of {name}; its strides are {getattr(p, name)}")
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered(1024)
 def _forward(p, threads):
     if not p.batch * p.heads * p.queries * p.value_size:
         return Contraction((), {})
@@ -138,7 +138,7 @@ def _forward(p, threads):
     return Contraction((step,), {"scratch": layout.bytes * threads})
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered(1024)
 def _backward(p, threads):
     shared_heads = p.heads // p.sharing
     if not p.batch * shared_heads * (p.queries + p.keys) * (p.size + p.value_size):

@@ -4,9 +4,9 @@ One unit of parallel work is a block of C. Its loop along k packs a block of A (
 all of B for everybody), then runs every tile: the panel of B stays in the first cache while tiles of A pass by.
 """
 
-import functools
 
 from ..llvm import jit, tiles
+from ..llvm.features import remembered
 from ..llvm.builder import Module, constant
 from ..llvm.types import i64
 from . import pack, tiled
@@ -89,7 +89,7 @@ def elements_of(b, numbers, s, operand, lane, layout, computed, batch):
                    else getattr(s, f"{operand}_k"), sum)
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def pack_kernel(numbers, layout, vectors, computed=None):
     """The kernel that packs all of B, a panel a unit; returns its address."""
     width = vectors * numbers.lanes
@@ -112,7 +112,7 @@ def _pack_text(numbers, layout, width, computed):
     return kernel.text(panel)
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def block_kernel(numbers, out, layouts, computed, rows, vectors, epilogue, ahead=False, lying=False):
     """The kernel that computes blocks of C, for one register tile, how A and B lie, and what they are computed by;
     returns its address.

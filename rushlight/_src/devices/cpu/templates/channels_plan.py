@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from ..llvm.features import host
+from ..llvm.features import targeted
 from . import channels
 from .blocked import ALONG, APART
 from .channels_image import MOST_MIXED, SLACK, image_of
@@ -38,7 +38,7 @@ class ChannelTile:
 
 def channel_tile(width, columns, lanes):
     """The tile for rows of so many outputs of so many channels that wastes least."""
-    registers = host().registers
+    registers = targeted().registers
     most = -(-columns // lanes)
     options = [ChannelTile(rows, min(most, (registers - 1) // (rows + 1)))
                for rows in range(2, min(lanes, registers // 2 - 2, width) + 1)]

@@ -11,7 +11,7 @@ from itertools import product
 
 from ..llvm import jit
 from ..llvm.builder import Module
-from ..llvm.features import host
+from ..llvm.features import targeted
 from ..llvm.types import i64, ptr
 from . import pack
 from .channels_image import MOST_MIXED, SLACK, ChannelImage, image_of
@@ -200,7 +200,7 @@ class ChannelWeights:
         self.x = image_of(c, geometry, geometry.taps, "x", c.x, self.inputs)
         self.y = ChannelImage(c, "y", c.y, self.outputs, c.out, (0, 0, 0), c.out)
         self.kind = self.x.kind
-        lanes, wide = self.kind.lanes, host().registers == 32
+        lanes, wide = self.kind.lanes, targeted().registers == 32
         self.rows = min(lanes, 8 if wide else 4)
         # more vectors of channels at once, or fewer that are not there
         self.vectors = min((2, 3) if wide else (2,),

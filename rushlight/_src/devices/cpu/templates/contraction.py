@@ -1,6 +1,5 @@
 """What the contraction templates share: numbers, epilogues, and the plan they return."""
 
-import functools
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
@@ -9,7 +8,7 @@ import numpy as np
 from ....compiler.launch import CONSTANT, Launch, Table
 from ..llvm import tiles
 from ..llvm.builder import constant
-from ..llvm.features import host
+from ..llvm.features import remembered, targeted
 from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
 
 ELEMENTS = {"float32": f32, "float64": f64, "float16": f16, "bfloat16": bf16, "int8": i8, "uint8": i8,
@@ -97,7 +96,7 @@ def unpaired(kind):
     return kind
 
 
-@functools.cache
+@remembered()
 def numbers(dtype, b_dtype=""):
     """The Numbers of a dtype name on this CPU; bytes may differ in sign between A and B. Raises ValueError for dtypes
     that have no products.
@@ -109,7 +108,7 @@ def numbers(dtype, b_dtype=""):
     element = ELEMENTS.get(dtype)
     if element is None or b_dtype not in ("", dtype) and {dtype, b_dtype} != {"uint8", "int8"}:
         raise ValueError(f"no contraction for {dtype} and {b_dtype or dtype}; there is one for {', '.join(ELEMENTS)}")
-    features = host()
+    features = targeted()
     if element is bf16 and features.bf16:
         return Numbers(dtype, bf16, i32, 2, f32, features.lanes(4), part=i16)
     if element in (f16, bf16):
@@ -120,7 +119,7 @@ def numbers(dtype, b_dtype=""):
     return Numbers(dtype, element, element, 1, element, max(CHUNK, features.lanes(element.bytes)))
 
 
-@functools.cache
+@remembered()
 def tile_numbers(dtype, b_dtype=""):
     """The Numbers of products by tile registers; None where this CPU or the dtype has none.
 
@@ -129,7 +128,7 @@ def tile_numbers(dtype, b_dtype=""):
         True
     """
     element = ELEMENTS.get(dtype)
-    if not host().tiles or element not in (bf16, i8):
+    if not targeted().tiles or element not in (bf16, i8):
         return None
     if element is bf16:
         return Numbers(dtype, bf16, i32, 2, f32, tiles.WORDS, part=i16, tiles="bf16ps")

@@ -5,7 +5,6 @@ estimated to take least time is planned; docs/programs.md compares them. Convolu
 large images are plain matrix products.
 """
 
-import functools
 import math
 from dataclasses import dataclass, replace
 from itertools import product
@@ -13,6 +12,7 @@ from itertools import product
 import numpy as np
 
 from ..llvm import pool
+from ..llvm.features import remembered
 from .channels_plan import ChannelPlan
 from .channels_weight import ChannelWeights
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers, tile_numbers
@@ -116,7 +116,7 @@ def plan_pixels_input_grad(convolution, epilogue=NO_EPILOGUE):
     return planned(_pixels_plan, (c, epilogue, pool.get_num_threads(), _input_pixels), Operands(c, epilogue))
 
 
-@functools.lru_cache(maxsize=4096)
+@remembered(4096)
 def _pixels_plan(c, epilogue, threads, direction):
     if not c.batch:
         return Contraction((), {})
@@ -227,7 +227,7 @@ def _three_dimensional(c):
                    y_parts=tuple(strides(part, c.out_channels, c.out) for part in c.y_parts))
 
 
-@functools.lru_cache(maxsize=4096)
+@remembered(4096)
 def _plan(direction, c, epilogue, threads, x_from=None, y_from=None):
     if not c.batch:
         return Contraction((), {})

@@ -1,6 +1,6 @@
 """The step of a depthwise convolution, forward or of a gradient."""
 
-from ..llvm.features import host
+from ..llvm.features import targeted
 from . import depthwise, depthwise_last
 from .contraction import ELEMENTS, Contraction, KernelCall, numbers, written_slots
 
@@ -38,7 +38,7 @@ class Depthwise:
         return self.turned and max(self.stride) > 1
 
     def window(self):
-        return depthwise.Window(self.kernel, self.dilation, self.stride, 4 if host().registers == 32 else 2)
+        return depthwise.Window(self.kernel, self.dilation, self.stride, 4 if targeted().registers == 32 else 2)
 
     def slots(self):
         c, size = self.c, self.element.bytes
@@ -85,7 +85,8 @@ class Depthwise:
 
 def pays_with_channels_last(dtype, channels):
     """Whether images of so many channels are read with channels last rather than in front."""
-    return dtype in ("float32", "bfloat16", "float16") and host().registers == 32 and channels >= host().lanes(4)
+    features = targeted()
+    return dtype in ("float32", "bfloat16", "float16") and features.registers == 32 and channels >= features.lanes(4)
 
 
 class DepthwiseLast:

@@ -5,9 +5,9 @@ A unit is one matrix of a batch.  A lies as it likes; columns of B are neighbour
 goes along all of k, so that no sums wait.
 """
 
-import functools
 
 from ..llvm import jit
+from ..llvm.features import remembered
 from ..llvm.builder import Module, constant, zero
 from ..llvm.types import i64
 from .blocked import batch_offsets
@@ -21,7 +21,7 @@ SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "a_k", "b_k", "b_co
          "c_batch_2")
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def direct_kernel(numbers, out, rows, vectors, along, apart, epilogue):
     """The kernel that computes small products by tiles of rows x vectors; returns its address. `along`: elements of A
     are neighbours along k; `apart`: the columns of B are no neighbours."""

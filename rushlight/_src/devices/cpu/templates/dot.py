@@ -5,9 +5,9 @@ straight from memory, several streams at once, which is what few rows (or column
 with few channels want.
 """
 
-import functools
 
 from ..llvm import jit
+from ..llvm.features import remembered
 from ..llvm.builder import constant, zero
 from ..llvm.types import i64
 from .elements import LINE
@@ -24,7 +24,7 @@ MOST_ROWS = 2   # of a tile that waits for the columns
 PAGE, FAR = 4096, 1024  # bytes: beyond a page the processor guesses nothing
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def dot_kernel(numbers, out, rows, columns, table, epilogue, computed=None):
     """The kernel that computes blocks of C by tiles of rows x columns dot products; returns its address.
 

@@ -6,14 +6,13 @@ transforms as a vector has lanes run side by side. Real numbers of even count be
 with a large prime factor becomes a convolution (Bluestein 1970).
 """
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..llvm import jit, pool
 from ..llvm.builder import Module, constant, zero
-from ..llvm.features import host
+from ..llvm.features import remembered, targeted
 from ..llvm.scalars import STORED
 from ..llvm.types import i64, vector
 from .butterfly import alternating, minus, parted, plus, reversed_lanes, times
@@ -58,10 +57,10 @@ def held(kind, size):
     return size // 2 + 1 if kind == HALF else size
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def _planned(p, threads):
     element = STORED[p.dtype]
-    lanes, beside = host().lanes(element.bytes), 1 if p.inner == 1 else host().lanes(element.bytes)
+    lanes, beside = targeted().lanes(element.bytes), 1 if p.inner == 1 else targeted().lanes(element.bytes)
     packed = p.size % 2 == 0 and REAL in (p.given, p.made)
     length = p.size // 2 if packed else p.size
     turned = factors(length) is None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..llvm.features import host
+from ..llvm.features import targeted
 from . import image, image_turned, implicit
 from .contraction import ELEMENTS, Contraction, KernelCall, numbers, table, written_slots
 from .image import SLACK, is_contiguous
@@ -232,7 +232,7 @@ class Builder:
         """The step that multiplies, for the images that were padded last."""
         # only AVX-512 compresses a vector in one instruction
         dense = is_contiguous(product.strides, product.out)
-        compressed = host().width == 512 and dense and self.geometry.images == 1
+        compressed = targeted().width == 512 and dense and self.geometry.images == 1
         kernel = implicit.conv_kernel(self.kind, self.element, blocks.tile_rows, blocks.vectors, dense, compressed,
                                       epilogue, self.tile)
         place = (product.first + start * product.strides[0]) * self.size
@@ -279,7 +279,7 @@ def _image_numbers(dtype, channels):
     """The Numbers of an image: pairs of channels where the machine multiplies pairs, else the type that is computed in,
     so that padding converts once."""
     kind = numbers(dtype)
-    if kind.per_word == 2 and channels >= 4 and host().tiles != "amx":  # where those of pairs are slow in vectors
+    if kind.per_word == 2 and channels >= 4 and targeted().tiles != "amx":  # where those of pairs are slow in vectors
         return kind
     return numbers(wide_dtype(kind))
 

@@ -3,11 +3,10 @@
 Operands are batches of matrices in rows; "flag" is the error flag of the program.
 """
 
-import functools
 from dataclasses import dataclass, replace
 
 from ..llvm import pool
-from ..llvm.features import host
+from ..llvm.features import remembered, targeted
 from ..llvm.scalars import STORED
 from . import columns, eigen, elimination, exchange, reflection, singular, substitution
 from .contraction import NO_EPILOGUE
@@ -126,7 +125,7 @@ def plan_system(problem):
     return _system(problem, pool.get_num_threads())
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def plan_order(problem):
     """Plans an order of rows; operands are "pivots", "order" and "flag"."""
     made = Sequence(problem.count, "int64", 8)
@@ -140,14 +139,14 @@ def _sequence(p):
     return Sequence(p.count, p.dtype, STORED[p.dtype].bytes)
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def _factors(p, threads):
     made = _sequence(p)
     _eliminate(made, p, ("pointer", "packed", 0), ("pointer", "pivots", 0), threads)
     return made.contraction()
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def _triangle(p, threads):
     made = _sequence(p)
     whole = Part("pointer", "a", 0, *(p.parts * stride for stride in p.a))
@@ -158,7 +157,7 @@ def _triangle(p, threads):
     return made.contraction()
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def _system(p, threads):
     made = _sequence(p)
     n, columns = p.size, p.parts * (p.columns or p.size)
@@ -192,7 +191,7 @@ def _copy(made, source, target, rows, columns, pivots, steps=0, ones=None, step=
 def _eliminate(made, p, packed, pivots, threads):
     """The factors of "a" in `packed`: in one piece, or some columns at a time."""
     m, n, least = p.rows, p.columns, min(p.rows, p.columns)
-    lanes = host().lanes(made.size)
+    lanes = targeted().lanes(made.size)
     vectors = -(-n * p.parts // lanes)
     if vectors <= WHOLE or p.parts > 1:
         vectors = 1 << (vectors - 1).bit_length()
@@ -218,7 +217,7 @@ def _eliminate(made, p, packed, pivots, threads):
 def _columns(made, p, source, target, pivots, first, width, vectors, threads):
     """The elimination of some columns."""
     steps = min(width, p.rows - first)
-    room = columns.scratch_bytes(p.rows, vectors, host().lanes(made.size), made.size)
+    room = columns.scratch_bytes(p.rows, vectors, targeted().lanes(made.size), made.size)
     scratch = made.temporary("columns", room * threads)
     numbers = {"rows": p.rows, "columns": p.columns, "first": first, "width": width, "count": steps,
                "row": p.columns * p.parts * made.size,
@@ -233,7 +232,7 @@ def _columns(made, p, source, target, pivots, first, width, vectors, threads):
 
 def _substitute(made, a, x, size, columns, upper, unit, threads, parts=1):
     """x = a^-1 x in place, some rows of the triangle at a time."""
-    lanes = host().lanes(made.size)
+    lanes = targeted().lanes(made.size)
     vectors = min(4, -(-columns // lanes))
     vectors = 4 if vectors == 3 else vectors
     while vectors > 1 and made.count * -(-columns // (vectors * lanes)) < threads:
@@ -264,11 +263,11 @@ def plan_orthogonal(problem):
     return _orthogonal(problem, pool.get_num_threads())
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def _orthogonal(p, threads):
     made = _sequence(p)
     m, n, least = p.rows, p.columns, min(p.rows, p.columns)
-    lanes = host().lanes(made.size)
+    lanes = targeted().lanes(made.size)
     raw = p.mode == "raw"
     packed = ("pointer", "packed", 0) if raw else made.temporary("packed", p.count * m * n * made.size)
     scales = ("pointer", "scales", 0) if raw else made.temporary("scales", p.count * least * made.size)
@@ -305,7 +304,7 @@ class _Reflections:
     def __init__(self, made, p, packed, scales, vectors, threads):
         self.made, self.p, self.packed, self.scales, self.vectors, self.threads = (made, p, packed, scales, vectors,
                                                                                    threads)
-        self.least, self.width = min(p.rows, p.columns), vectors * host().lanes(made.size)
+        self.least, self.width = min(p.rows, p.columns), vectors * targeted().lanes(made.size)
         self.whole = Part(*packed[:2], 0, p.rows * p.columns, p.columns)
         found = made.temporary("vectors", p.count * p.rows * self.least * made.size)
         self.found = Part(*found[:2], 0, p.rows * self.least, self.least)
@@ -318,7 +317,7 @@ class _Reflections:
         """Reflects some columns."""
         made, p, size = self.made, self.p, self.made.size
         steps = min(width, p.rows - first)
-        along = columns.scratch_bytes(p.rows, self.vectors, host().lanes(size), size)
+        along = columns.scratch_bytes(p.rows, self.vectors, targeted().lanes(size), size)
         room = along + 64 + self.width * size
         scratch = made.temporary("columns", room * self.threads)
         numbers = {"rows": p.rows, "first": first, "width": width, "count": steps, "row": p.columns * size,
@@ -371,10 +370,10 @@ def plan_eigen(problem):
     return _eigen(problem, pool.get_num_threads())
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def _eigen(p, threads):
     made, n = _sequence(p), p.size
-    lanes = host().lanes(made.size)
+    lanes = targeted().lanes(made.size)
     group = min(4, 1 << (-(-n // lanes) - 1).bit_length())
     wide = -(-n // (group * lanes)) * group * lanes
     matrix = n * wide * made.size
@@ -399,10 +398,10 @@ def plan_singular(problem):
     return _singular(problem, pool.get_num_threads())
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def _singular(p, threads):
     made = _sequence(p)
-    lanes, tall = host().lanes(made.size), p.rows >= p.columns
+    lanes, tall = targeted().lanes(made.size), p.rows >= p.columns
     count, length = (p.columns, p.rows) if tall else (p.rows, p.columns)
     group = min(4, 1 << (-(-count // lanes) - 1).bit_length())
     wide, turned_wide = (-(-n // (group * lanes)) * group * lanes for n in (length, count))

@@ -3,13 +3,12 @@
 Kernels know dtypes, layouts and register tiles but no sizes, so a new shape costs a plan, not a compilation.
 """
 
-import functools
 from dataclasses import dataclass, replace
 
 from ....compiler.launch import Table
 from ....core.shape_env import guess
 from ..llvm import pool
-from ..llvm.features import host
+from ..llvm.features import remembered, targeted
 from . import blocked, combine, dot, unpacked
 from .habits import habits
 from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, renamed, round_up, work
@@ -147,7 +146,7 @@ def _goes_on(dim, rows, a, c, a_parts):
                                                    (a[0], c[0], *(part[0] for part in a_parts))))
 
 
-@functools.lru_cache(maxsize=4096)
+@remembered(4096)
 def _plan(p, epilogue, threads, a_from=None, b_from=None):
     if not p.rows or not p.columns or 0 in p.batch:
         return Contraction((), {})
@@ -275,7 +274,7 @@ def choose(p, kind, threads, gathered=False):
     word = kind.word.bytes
     batches = product(p.batch)
     words = -(-p.depth // kind.per_word) or 1
-    second = host().second_cache
+    second = targeted().second_cache
     if kind.tiles:
         # short sums stay in tiles
         limit = pick("words along k", (512 if words <= 512 else 320, 128, 256))
@@ -323,7 +322,7 @@ def _parts(count, most, multiple):
 
 def _block_rows(rows, row_bytes):
     """Rows of A that are packed at a time, of so many bytes each."""
-    own, second = habits(), host().second_cache
+    own, second = habits(), targeted().second_cache
     if not own.block_rows:
         # in the second cache: three eighths of it, or all but 1 MB
         return min(448 * second >> 20, max(3 * second >> 3, second - (1 << 20)) // row_bytes)
@@ -496,7 +495,7 @@ def dot_plan(p, kind, epilogue, threads, b_offsets=None, computed=None):
 def _dot_tile(rows, columns, lanes):
     """Rows and columns of a tile of dot products."""
     rows, columns = guess(rows), guess(columns)
-    if host().registers == 16:
+    if targeted().registers == 16:
         options = ((1, 8), (8, 1), (2, 4), (4, 2))
     else:
         options = ((1, 8), (8, 1), (2, 8), (8, 2), (4, 6), (6, 4))

@@ -6,12 +6,11 @@ A unit of work is a block; of each group along k the sums of x * (q - 8) are sca
 as the group's elements of x say.
 """
 
-import functools
 from dataclasses import dataclass
 
 from ..llvm import jit, pool
 from ..llvm.builder import zero
-from ..llvm.features import host
+from ..llvm.features import remembered, targeted
 from ..llvm.scalars import STORED
 from ..llvm.types import f32, i8, i32, vector
 from . import nibbles_digits, nibbles_tiled
@@ -45,7 +44,7 @@ def plan_nibbles(problem):
     return _plan(problem, pool.get_num_threads())
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def _plan(p, threads):
     rows = min(p.rows, ROWS)
     slots = {"scratch_bytes": rows * p.depth * 4, "first": 0, "rows": p.rows, "columns": p.columns, "depth": p.depth,
@@ -54,7 +53,8 @@ def _plan(p, threads):
     blocks, whole, steps = -(-p.columns // BLOCK), p.columns // BLOCK, []
     temporaries = {"scratch": slots["scratch_bytes"] * threads}
     grain = max(1, min(blocks // (4 * threads), -(-200_000 // (p.rows * p.depth * BLOCK))))
-    if whole and p.dtype == "bfloat16" and p.rows <= nibbles_digits.ROWS and host().vnni and host().width == 512:
+    fast = targeted().vnni and targeted().width == 512
+    if fast and whole and p.dtype == "bfloat16" and p.rows <= nibbles_digits.ROWS:
         row = nibbles_digits.row_bytes(p.depth, slots["groups"])
         own = {name: slots[name] for name in ("depth", "group", "groups")} | {"row_bytes": row}
         places = {"x": sources["x"], "digits": ("temp", "digits", 0)}

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from ..llvm.features import host
+from ..llvm.features import targeted
 from . import depthwise_plan, pixels, pixels_blocks, pixels_image, pixels_weights, tiled
 from .contraction import ELEMENTS, Contraction, KernelCall, numbers, table, tile_numbers, written_slots
 from .portions import round_up
@@ -81,7 +81,7 @@ def pays(dtype, channels, lanes, groups=1):
     in front."""
     if channels == lanes == 1 < groups:
         return depthwise_plan.pays_with_channels_last(dtype, groups)
-    fast = tile_numbers(dtype) is not None or dtype == "float32" and host().registers == 32
+    fast = tile_numbers(dtype) is not None or dtype == "float32" and targeted().registers == 32
     return fast and (groups == 1 or min(channels, lanes) >= 4)
 
 
@@ -226,7 +226,7 @@ class PixelPlan:
         batch, _, depth, height, width = (stride * size for stride in self.strides)
         near = self.part.bytes == size and width == self.channels * size and self.skips == 1
         whole = near and self.padded == self.channels
-        spread = near and not whole and self.padded * size <= host().width // 8
+        spread = near and not whole and self.padded * size <= targeted().width // 8
         slots = {"groups": self.groups, "x_batch": batch, "x_group": self.channels * size, "x_width": width,
                  "x_pixel": self.skips, "width": g.size[2], "pad_width": g.pad[2],
                  "pixels": self.shape[2], "channels": self.channels, "padded": self.padded,
@@ -249,7 +249,7 @@ class PixelPlan:
     def tile(self):
         count, vectors = max(self._count(*self.numbering, one.out)
                              for one in self.products), -(-self.lanes // self.kind.lanes)
-        if not self.kind.tiles and host().registers < 32:
+        if not self.kind.tiles and targeted().registers < 32:
             return register_tile(count, self.lanes, self.kind)
         known = _TILES if self.kind.tiles else _VECTORS
         costs = sorted((-(-count // rows) * rows * -(-vectors // across) * across * cost, rows, across)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..llvm import jit
 from ..llvm.builder import Module
-from ..llvm.features import host
+from ..llvm.features import targeted
 from ..llvm.types import i64, ptr
 from . import pixels_gradient, pixels_image
 from .contraction import ELEMENTS, Contraction, KernelCall, numbers, table, written_slots
@@ -147,7 +147,7 @@ class PixelSums:
 
     @property
     def tile(self):
-        registers = host().registers
+        registers = targeted().registers
         options = [SumsTile(rows, vectors) for vectors in range(1, min(4, self.outputs // self.kind.lanes) + 1)
                    for rows in range(1, min(self.run, (registers - 1) // vectors - 1) + 1)]
         return pick("sums tile", sorted(options, key=lambda tile: tile.cycles(self.run, self.outputs,

@@ -1,9 +1,8 @@
 """Register tiles of products: which there are, and which suits given sizes."""
 
-import functools
 
 from ....core.shape_env import guess
-from ..llvm.features import host
+from ..llvm.features import remembered, targeted
 from . import tiled
 from .habits import habits
 from .portions import round_up
@@ -17,9 +16,9 @@ def register_tile(rows, columns, kind, packed=False):
     """The register tile for a count of rows: as many sums as the registers hold, few of them wasted.  `packed`: B lies
     there packed, so that few rows wait for it, and read it once."""
     rows, columns = guess(rows), guess(columns)  # any tile suits any sizes
-    if packed and FEW < rows <= host().registers - 4 and not kind.flips and not kind.tiles:
+    if packed and FEW < rows <= targeted().registers - 4 and not kind.flips and not kind.tiles:
         tile_rows = round_up(rows, 2)
-        return tile_rows, min(3, (host().registers - 1) // (tile_rows + 1))
+        return tile_rows, min(3, (targeted().registers - 1) // (tile_rows + 1))
     vectors_there = -(-columns // kind.lanes)
     tiles = [(tile, tiled.cycles(*tile)) for tile in tiled.SHAPES] if kind.tiles else register_tiles(kind.flips)
     costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile)
@@ -27,16 +26,16 @@ def register_tile(rows, columns, kind, packed=False):
     return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
 
 
-@functools.cache
+@remembered()
 def register_tiles(flips):
     """((rows, vectors), cycles of a step along k) of the register tiles that there are."""
-    if host().registers == 16:
+    if targeted().registers == 16:
         options = ((6, 2), (4, 2), (2, 4), (1, 4))
     else:
         options = ((14, 2), (12, 2), (8, 3), (6, 4), (5, 5), (4, 4), (2, 6), (1, 8))
         if flips:  # registers for what is subtracted
             options = options[1:2] + options[5:]
     # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back
-    rate, bytes_ = habits().second_rate, host().width // 8
+    rate, bytes_ = habits().second_rate, targeted().width // 8
     waits = {(rows, vectors): (vectors * bytes_ + 4 * rows) / rate if rate else 0 for rows, vectors in options}
     return [(tile, max((tile[0] + flips) * tile[1] / 2, 4, sum(tile) / 2 + 1, waits[tile])) for tile in options]

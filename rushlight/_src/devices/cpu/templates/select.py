@@ -5,12 +5,11 @@ that is wanted so far are kept. Elements of 64 bits are sorted by what they have
 that takes more than 32 bits, by its lower half first and then by the upper one.
 """
 
-import functools
 from dataclasses import dataclass
 
 from ..llvm import jit, pool
 from ..llvm.builder import Module, constant, poison
-from ..llvm.features import host
+from ..llvm.features import remembered, targeted
 from ..llvm.scalars import STORED
 from ..llvm.types import i32, i64, vector
 from . import radix
@@ -50,10 +49,10 @@ def plan_selection(problem):
     return _planned(problem, pool.get_num_threads())
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered(1024)
 def _planned(p, threads):
     limited = not is_wide(p.dtype) and p.count * FEW <= p.size and p.size > radix.MOST_COUNTED
-    lanes = host().lanes(8)
+    lanes = targeted().lanes(8)
     held = min(p.size, 2 * p.count + radix.MOST_COUNTED // 2) if limited else p.size
     room = -(-8 * (held + (1 + UNROLL) * padding(lanes)) // 64) * 64
     slots = {"size": p.size, "count": p.count, "most": held, "room_at": room, "order_at": 2 * room,

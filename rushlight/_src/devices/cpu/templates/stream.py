@@ -6,9 +6,9 @@ beginning to their end, which is the order that memory likes; a tile that kept i
 page with each step along k.
 """
 
-import functools
 
 from ..llvm import jit
+from ..llvm.features import remembered
 from ..llvm.builder import constant, zero
 from ..llvm.types import i64
 from .blocked import batch_offsets
@@ -23,7 +23,7 @@ SLOTS = ("a", "b", "c", "columns", "depth", "a_row", "a_k", "b_k", "c_row", "blo
 VECTORS = 2  # vectors of each row in a round of the inner loop
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def stream_kernel(numbers, rows, streams, epilogue):
     """The kernel that computes blocks of columns of C, `rows` rows high, from `streams` rows of B at a time; returns
     its address.

@@ -4,9 +4,9 @@ The roles are exchanged: columns of B are the rows of tiles, and A, packed befor
 Sums are turned on their way out.
 """
 
-import functools
 
 from ..llvm import jit, tiles
+from ..llvm.features import remembered
 from ..llvm.builder import constant
 from ..llvm.types import i64
 from . import tiled
@@ -28,7 +28,7 @@ def grid(rows):
     return vectors, max(1, 4 // vectors) * tiles.ROWS
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def stream_kernel(numbers, out, vectors, down, epilogue):
     """The kernel for panels of so many vectors of rows of A, and `down` columns of B at a time; `numbers` are those of
     B times A.  Returns its address."""

@@ -6,7 +6,6 @@ memory of the right size, and keeps what was fastest.
 """
 
 import ctypes
-import functools
 import json
 import time
 
@@ -15,7 +14,7 @@ from ....core.log import logger
 from ....core.settings import settings
 from ....compiler.launch import encode
 from ..llvm import jit, pool
-from ..llvm.features import host
+from ..llvm.features import remembered, targeted
 
 log = logger("autotune")
 LEAST_GAIN = 0.97  # a choice must be this much faster to be believed
@@ -55,23 +54,23 @@ class Trial:
 def planned(planner, problem, operands):
     """``planner(*problem)``, cached; under ``max_autotune`` with the picks that are fastest.
 
-    ``operands()`` gives the bytes of each operand by name. ``planner`` is an lru_cache'd function.
+    ``operands()`` gives the bytes of each operand by name. ``planner`` is a function that is ``remembered``.
     """
-    if not settings.max_autotune:
+    if not settings.max_autotune or targeted().triple:  # what other machines run cannot be measured
         return planner(*problem)
     if _active:  # a part of a problem that is measured as a whole, under the names of its operands
         return planner.__wrapped__(*problem)
     return tuned(planner, problem, operands)
 
 
-@functools.lru_cache(maxsize=4096)
+@remembered(4096)
 def tuned(planner, problem, operands):
     plan = planner.__wrapped__
     with Trial({}) as first:
         best = plan(*problem)
     if not any(n > 1 for n in first.seen.values()) or not best.steps:
         return best
-    key = f"{host()} {plan.__module__}.{plan.__name__} {problem}"
+    key = f"{targeted()} {plan.__module__}.{plan.__name__} {problem}"
     stored = cache.get("autotune", key)
     if stored is not None:
         with Trial(json.loads(stored)):

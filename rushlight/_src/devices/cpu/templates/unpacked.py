@@ -3,7 +3,7 @@
 
 from ....core.shape_env import guess
 from ..llvm import tiles
-from ..llvm.features import host
+from ..llvm.features import targeted
 from . import blocked, direct, stream, stream_tiled
 from .contraction import ELEMENTS, Contraction, KernelCall, tile_numbers, written_slots
 from .portions import ALONE, NO_BATCH, batch_slots, grain, product, round_up, work
@@ -44,7 +44,7 @@ def stream_plan(p, kind, epilogue, threads):
              "block_columns": block_columns, "column_blocks": blocks,
              **batch_slots(p, {"a": size, "b": size, "c": out}),
              "scratch_bytes": round_up(p.rows * block_columns * out, 64)}
-    streams = min(8, (host().registers - 8) // p.rows)
+    streams = min(8, (targeted().registers - 8) // p.rows)
     kernel = stream.stream_kernel(kind, p.rows, streams, epilogue)
     sources = {name: ("pointer", name, 0) for name in "abc"} | {"scratch": ("temp", "scratch", 0)}
     if epilogue.emit is None:  # sums wait in C
@@ -70,7 +70,7 @@ def direct_plan(p, kind, epilogue, threads):
     """The plan of a product of small matrices, read where they lie."""
     size, out = kind.element.bytes, ELEMENTS[p.out_dtype]
     options = [tile for tile, _ in register_tiles(False)] + [(8, 1), (4, 1), (2, 2), (1, 2),
-                                                             (1, 1)] + [(16, 1), (8, 2)] * (host().registers > 16)
+                                                             (1, 1)] + [(16, 1), (8, 2)] * (targeted().registers > 16)
     high, across, depth = guess(p.rows), -(-guess(p.columns) // kind.lanes), guess(p.depth)
 
     def cycles(tile):

@@ -1,0 +1,128 @@
+"""What a package has for one kind of processor: its kernels, and the programs that launch them."""
+from __future__ import annotations
+
+import struct
+
+from ..compiler.launch import encode, starts
+from ..compiler.pipeline import code_of
+from ..devices.cpu.llvm import jit, pool
+from ..devices.cpu.llvm.features import ARM, LINUX, host, targeting
+from .tracing import NotPackable, programs
+
+BASIC, MORE = (1, 0), (7, 0)  # leaves of cpuid
+INSTRUCTIONS = (("sse3", BASIC, 2, 0), ("ssse3", BASIC, 2, 9), ("sse4.1", BASIC, 2, 19), ("sse4.2", BASIC, 2, 20),
+                ("popcnt", BASIC, 2, 23), ("cx16", BASIC, 2, 13), ("movbe", BASIC, 2, 22), ("avx", BASIC, 2, 28),
+                ("bmi", MORE, 1, 3), ("bmi2", MORE, 1, 8), ("lzcnt", (0x80000001 - (1 << 32), 0), 2, 5),
+                ("avx2", MORE, 1, 5), ("fma", BASIC, 2, 12), ("f16c", BASIC, 2, 29), ("avx512f", MORE, 1, 16),
+                ("avx512cd", MORE, 1, 28), ("avx512dq", MORE, 1, 17), ("avx512bw", MORE, 1, 30),
+                ("avx512vl", MORE, 1, 31), ("avx512vnni", MORE, 2, 11), ("amx-bf16", MORE, 3, 22),
+                ("amx-tile", MORE, 3, 24), ("amx-int8", MORE, 3, 25), ("avx512fp16", MORE, 3, 23),
+                ("avx512bf16", (7, 1), 0, 5))
+"""Instructions: where ``cpuid`` tells of them (leaf, register of eax ebx ecx edx, bit)."""
+STATES = (("avx", 6), ("avx512f", 0xE6), ("amx-tile", 0x600E6))
+"""Registers that the system has to keep, as ``xgetbv`` tells: bits."""
+
+
+def found_object(digest) -> bytes:
+    """The object file of something that was compiled."""
+    image = digest and jit.object_of(digest)
+    if not image:
+        raise NotPackable("the disk cache has lost the object of a kernel that another process compiled: compile anew")
+    return image
+
+
+class Build:
+    """An exported program for one kind of processor.
+
+    ``programs``: what was traced; ``code``: its launches where no size varies; ``number``: which build of the package
+    it is: the last one whose instructions a processor has runs there.
+    """
+
+    def __init__(self, features, number: int, program, found, domain, name: str):
+        self.features, self.number = features, number
+        if features.is_x86 and not host().is_x86:
+            raise NotPackable("packages for x86-64 are made on x86-64: LLVM has the assembler of its own machine only")
+        with self.targeted():
+            self.programs = programs(program, found, domain, name)
+            self.code = None if domain.varying else code_of(self.programs[0].outline)
+            jit.settle()
+        self.check_kernels()
+
+    def targeted(self):
+        """A block in which code is generated for this build's processors."""
+        return targeting(self.features if self.features.triple else None)
+
+    def check_kernels(self):
+        """NotPackable where a step would be computed by NumPy."""
+        for one in self.programs:
+            for item in one.outline.items:
+                part = getattr(item, "part", None)
+                if part is not None:
+                    raise NotPackable(f"{', '.join(dict.fromkeys(n.op.name for n in part.nodes))} has no kernel: it "
+                                      "would be computed by NumPy")
+
+    @property
+    def outputs(self) -> list:
+        return list(zip(self.programs[0].kept, self.programs[0].outline.outputs))
+
+    @property
+    def arena(self) -> int:
+        """Bytes of its temporaries, where no size varies."""
+        return sum(self.code.temporaries) if self.code else 0
+
+    @property
+    def target(self) -> str:
+        """The kind of machine, as LLVM spells it."""
+        return self.features.triple or (LINUX if self.features.is_x86 else ARM)
+
+    def instructions(self) -> list[str]:
+        had = self.features.text.split(",")
+        return [name for name, *_ in INSTRUCTIONS if f"+{name}" in had] if self.features.is_x86 else []
+
+    def required(self) -> tuple:
+        """(rows of leaf, register, bits that ``cpuid`` answers; bits of ``xgetbv``; whether tile registers must be
+        asked for)."""
+        names = self.instructions()
+        rows = [(leaf, register, word(1 << bit)) for name, leaf, register, bit in INSTRUCTIONS if name in names]
+        states = 0
+        for name, bits in STATES:
+            states |= bits if name in names else 0
+        return rows, states, self.features.tiles == "amx"
+
+    def pool(self) -> bytes:
+        """The object of the thread pool and of the runner of programs."""
+        with self.targeted():
+            return found_object(jit.origin(pool.built()["program_run"])[0])
+
+    def compiled(self, text: str, level=1) -> bytes:
+        """The object of text."""
+        with self.targeted():
+            return jit.compile_object(text, level)
+
+    def add_words(self, out, kernel):
+        """The words of its program, in which kernels and tables are addresses."""
+        words, launches = encode(self.code.launches), self.code.launches
+        pointers = {}
+        for at, launch in zip(starts(words), launches):
+            pointers[8 * at] = kernel(launch.kernel), 0
+            words[at] = 0
+        for number, (place, array) in enumerate(self.code.tables.items()):
+            out.add_data(f"table{self.number}_{number}", array.tobytes())
+            pointers[8 * place] = f"table{self.number}_{number}", 0
+            words[place] = 0
+        out.add_data(f"model_words{self.number}", struct.pack(f"<{len(words)}q", *words), pointers=pointers)
+
+
+def word(bits: int) -> int:
+    """Bits as a signed number of 32."""
+    return bits - (1 << 32) if bits >> 31 else bits
+
+
+def add_kernels(out, names: dict):
+    """Adds the objects of kernels.  ``names``: those that they have here, by address."""
+    groups: dict = {}
+    for address_of, name in names.items():
+        digest, symbol = jit.origin(address_of) or (None, None)
+        groups.setdefault(digest, (found_object(digest), {}))[1][symbol] = name
+    for image, renamed in groups.values():
+        out.add_object(image, renamed)

@@ -1,0 +1,100 @@
+"""What shared objects of a kind of machine look like: numbers of its ELF, jumps to outside functions, and relocations.
+
+Source: System V ABI, AMD64 supplement, section 4.4; ELF for the Arm 64-bit Architecture, section 5.7.
+"""
+from __future__ import annotations
+
+import struct
+
+from ..core.native.loader import GOT64, GOT_LOAD, GOTOFF64, GOTPC64, PC32, PLT32, Unknown
+from ..devices.cpu.llvm.features import ARM, LINUX
+
+
+class Machine:
+    """``number``: of the machine in ELF headers; ``page``: the largest pages that its systems have; ``absolute``,
+    ``global_address``, ``relative``: kinds of relocation that hold eight bytes: a symbol's address, one that the
+    dynamic loader looks up, and one within the object.
+
+    ``apply(image, place, kind, found, addend)`` fills in a relocation of an object file at a place of the ``Image``;
+    ``found``: what has the ``address`` of the symbol and the place of its ``slot`` in the table of addresses.  Unknown
+    for a kind that the code generator does not write.
+    """
+
+    number = page = absolute = global_address = relative = 0
+
+    def jump(self, place: int, slot: int) -> bytes:
+        """16 bytes at most: a jump to the address that a slot holds."""
+        raise NotImplementedError
+
+    def apply(self, image, place: int, kind: int, found, addend: int):
+        raise NotImplementedError
+
+
+class X86(Machine):
+    number, page, absolute, global_address, relative = 62, 4096, 1, 6, 8
+
+    def jump(self, place, slot):
+        return b"\xff\x25" + struct.pack("<i", slot - place - 6)
+
+    def apply(self, image, place, kind, found, addend):
+        table = image.slots_at
+        if kind in (PC32, PLT32):
+            value, form = found.address() + addend - place, "<i"
+        elif kind == GOT_LOAD:
+            value, form = found.slot() + addend - place, "<i"
+        elif kind == GOTOFF64:
+            value, form = found.address() + addend - table, "<q"
+        elif kind == GOT64:
+            value, form = found.slot() - table + addend, "<q"
+        elif kind == GOTPC64:
+            value, form = table + addend - place, "<q"
+        else:
+            raise Unknown(f"relocation {kind}")
+        struct.pack_into(form, image.out, place, value)
+
+
+PREL64, PREL32, PAGE_OF, LOW_ADD, BRANCHES, GOT_PAGE, GOT_LOW = 260, 261, 275, 277, (282, 283), 311, 312
+LOW_LOADS = {278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # logarithms of the bytes loaded
+
+
+class Arm64(Machine):
+    number, page, absolute, global_address, relative = 183, 65536, 257, 1025, 1027
+
+    def jump(self, place, slot):
+        # adrp x16, page; ldr x17, [x16, #low]; br x17
+        words = pages(0x90000010, slot, place), 0xF9400211 | (slot & 0xFFF) >> 3 << 10, 0xD61F0220
+        return struct.pack("<3I", *words)
+
+    def apply(self, image, place, kind, found, addend):
+        out = image.out
+        if kind in (PREL32, PREL64):
+            struct.pack_into("<i" if kind == PREL32 else "<q", out, place, found.address() + addend - place)
+            return
+        word, = struct.unpack_from("<I", out, place)
+        if kind in BRANCHES:
+            distance = found.address() + addend - place
+            if not -(1 << 27) <= distance < 1 << 27:
+                raise Unknown("a branch over more than 128 MB")
+            word |= distance >> 2 & 0x3FFFFFF
+        elif kind in (PAGE_OF, GOT_PAGE):
+            word = pages(word, found.address() + addend if kind == PAGE_OF else found.slot(), place)
+        elif kind == LOW_ADD:
+            word |= (found.address() + addend & 0xFFF) << 10
+        elif kind == GOT_LOW:
+            word |= (found.slot() & 0xFFF) >> 3 << 10
+        elif kind in LOW_LOADS:
+            word |= (found.address() + addend & 0xFFF) >> LOW_LOADS[kind] << 10
+        else:
+            raise Unknown(f"relocation {kind}")
+        struct.pack_into("<I", out, place, word)
+
+
+def pages(word: int, address: int, place: int) -> int:
+    """An ``adrp`` that computes the page of an address."""
+    distance = (address >> 12) - (place >> 12)
+    if not -(1 << 20) <= distance < 1 << 20:
+        raise Unknown("an address that is more than 4 GB away")
+    return word | (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5
+
+
+MACHINES = {LINUX: X86(), ARM: Arm64()}
