@@ -34,7 +34,8 @@ def loaded(path: str) -> types.ModuleType:
     harness = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(harness)
     harness.torch_module()
-    importlib.import_module("tests.drawing").without_test_cases()
+    drawing = importlib.import_module("tests.drawing")
+    drawing.without_test_cases(), drawing.without_other_devices()
     importlib.import_module(PACKAGE)
     harness.database = functools.cache(harness.database)
     for kind in ("ops", "modules", "optimizers"):

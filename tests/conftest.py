@@ -1,20 +1,28 @@
 """Tests make plans anew, so that what they test is what runs; those of the store switch it on, and
 ``RUSHLIGHT_STORE=1 pytest ...`` runs any of them with plans from disk (a second time, when there are some; ``.ci/run``
 does so).  Those that need PyTorch are left out where it is not installed."""
+import atexit
 import gc
 import importlib.util
 import os
 import re
+import shutil
 import sys
+import tempfile
 import zlib
 
 import pytest
+
+from .drawing import without_other_devices
 
 # NumPy and the judge compute on one thread: threads that wait for each other took most of the time
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("RUSHLIGHT_STORE", "0")
 os.environ.setdefault("RUSHLIGHT_VERIFY", "1")  # what each stage of a compilation leaves is checked
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):  # or each process that a test starts compiles the package anew
+    os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp(prefix="bytecode")
+    atexit.register(shutil.rmtree, os.environ["PYTHONPYCACHEPREFIX"], ignore_errors=True)
 JUDGED = importlib.util.find_spec("torch") is not None
 NEEDS_JUDGE = re.compile(r"^(import torch\b|from torch\b|from \.+\w*judge import)", re.M)
 
@@ -39,5 +47,7 @@ def pytest_collection_finish():
     """What is there before the first test stays: a test that calls the collector need not look through all of it."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+        without_other_devices()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(7000)  # plans and graphs stay, and are many: to look through them as often took a twentieth

@@ -11,6 +11,14 @@ from rushlight._src.core.native import hooks, objects, state
 ROOT = pathlib.Path(torch.__file__).parent
 
 
+def trees(word: str):
+    """(path, syntax tree) of the package's files that have a word in them."""
+    for path in ROOT.rglob("*.py"):
+        text = path.read_text()
+        if word in text:
+            yield path, ast.parse(text)
+
+
 def fields() -> dict:
     """Field of the class State -> its type, as it is written."""
     tree = ast.parse(pathlib.Path(objects.__file__).read_text())
@@ -33,10 +41,10 @@ def test_a_hook_takes_what_the_table_says(name):
 
 def test_each_is_set_by_the_file_that_the_table_names():
     found = {}
-    for path in ROOT.rglob("*.py"):
+    for path, tree in trees("connect("):
         if path.parent.name == "native" and path.name == "hooks.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "connect" and node.keywords and node.args:
                 assert ast.literal_eval(node.args[0]) == path.relative_to(ROOT).as_posix()
                 for keyword in node.keywords:
@@ -47,8 +55,8 @@ def test_each_is_set_by_the_file_that_the_table_names():
 
 def test_no_file_sets_a_hook_past_the_table():
     wrong = []
-    for path in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, tree in trees("state."):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(
                     node.value) == "state" and node.attr in hooks.HOOKS:
                 wrong.append(f"{path}:{node.lineno}: state.{node.attr}")

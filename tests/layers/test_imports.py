@@ -5,6 +5,8 @@ import pathlib
 
 import pytest
 
+from .sources import imported
+
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "rushlight"
 HIDDEN = "rushlight._src"
 # from the ground up
@@ -30,16 +32,15 @@ def imports(module: str) -> tuple:
     """(modules of the package that a file imports when it loads, those that its functions import)."""
     path = modules()[module]
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    tree, found = ast.parse(path.read_text()), ([], [])
-    for node in ast.walk(tree):
-        targets = []
+    found = [], []
+    for node, at_once in imported(path):
         if isinstance(node, ast.Import):
             targets = [a.name for a in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = ".".join([*package[:len(package) - node.level + 1],
                              *filter(None, [node.module])]) if node.level else node.module
             targets = [f"{base}.{a.name}" if f"{base}.{a.name}" in modules() else base for a in node.names]
-        found[node not in tree.body].extend(t for t in targets if t in modules() and t != module)
+        found[not at_once].extend(t for t in targets if t in modules() and t != module)
     return found
 
 
@@ -103,7 +104,7 @@ def test_no_circle_is_large():
 @pytest.mark.parametrize("library", ["torch", "scipy"])
 def test_never_imported(library):
     for path in modules().values():
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = ([a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-                     if isinstance(node, ast.ImportFrom) and not node.level else [])
+        for node, _ in imported(path):
+            names = ([a.name for a in node.names] if isinstance(node, ast.Import)
+                     else [] if node.level else [node.module or ""])
             assert not any(n.partition(".")[0] == library for n in names), path

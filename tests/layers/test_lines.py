@@ -10,6 +10,8 @@ import pathlib
 
 import pytest
 
+from .sources import statements
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIST = pathlib.Path(__file__).with_name("not_yet.txt")
 WIDTH, FUNCTION, FILE = 120, 80, 600
@@ -38,7 +40,7 @@ def too_long(path: pathlib.Path) -> list:
     if wide or len(lines) > FUNCTION:
         tree = ast.parse(source)
         found += [f"lines {name}"] if wide - texts(tree) else []
-        found += [f"function {name} {node.name}" for node in ast.walk(tree)
+        found += [f"function {name} {node.name}" for node in statements(tree)
                   if isinstance(node, DOCUMENTED[2:]) and node.end_lineno - node.lineno >= FUNCTION]
     return found
 

@@ -4,6 +4,7 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "rushlight"
 NAMES = {"cpu", "meta", "cuda", "mps", "xpu", "mtia", "hpu", "xla", "privateuseone"}
+QUOTED = [quote + name + quote for name in NAMES for quote in "\"'"]
 OWN = "_src/devices/"  # the folder that may
 EXCEPTIONS = {"_subclasses/fake_tensor.py": "is_cuda asks for the name, of devices that nobody provides"}
 
@@ -22,7 +23,10 @@ def is_question(node) -> bool:
 
 def comparisons(path):
     """Lines of a file that compare the name of a device."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    if not any(name in text for name in QUOTED):
+        return
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
             if any(map(names_in, operands)) and any(map(is_question, operands)):
