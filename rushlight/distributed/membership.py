@@ -71,7 +71,8 @@ def store_at(parsed, host, port, rank, world_size, timeout):
     store = TCPStore(host, port, world_size, rank == 0 and not kept, timeout, multi_tenant=True,
                      wait_for_workers=not kept)
     if kept:
-        return PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        attempt = os.environ.get("TORCHELASTIC_ROUND") or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        return PrefixStore(f"/worker/attempt_{attempt}", store)
     return store
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
+import shutil
 import sys
-import tempfile
 import uuid
 
-from .agent import Agent, ChildFailedError, Nodes
-
-STREAMS = {"0": (), "1": ("stdout",), "2": ("stderr",), "3": ("stdout", "stderr")}
-
+from .elastic.multiprocessing.api import DefaultLogsSpecs, SignalException, Std
+from .elastic.multiprocessing.errors import ChildFailedError
+from .elastic.rendezvous.utils import parse_rendezvous_config
+from .launcher.api import LaunchConfig, elastic_launch
 
 def get_args_parser() -> argparse.ArgumentParser:
     """The command line; both ``--nproc-per-node`` and ``--nproc_per_node`` are read."""
@@ -27,7 +26,7 @@ def get_args_parser() -> argparse.ArgumentParser:
     add("--rdzv-backend", default="static", help="static (node ranks are given) or c10d (they are dealt out)")
     add("--rdzv-endpoint", default="", help="host[:port] where the machines meet")
     add("--rdzv-id", default="none", help="the name of the run")
-    add("--rdzv-conf", default="", help="key=value,...: join_timeout, timeout (seconds)")
+    add("--rdzv-conf", default="", help="key=value,...: timeout, join_timeout, last_call_timeout (seconds)")
     add("--standalone", action="store_true", help="one machine that meets nobody")
     add("--max-restarts", type=int, default=0, help="how often all processes are started again after one has failed")
     add("--monitor-interval", type=float, default=0.1, help="seconds between looks at the processes")
@@ -72,39 +71,27 @@ def determine_local_world_size(nproc_per_node: str) -> int:
     raise ValueError(f"Unsupported nproc_per_node value: {nproc_per_node}")
 
 
-def streams_by_rank(text: str, count: int) -> list:
-    """For each local rank the streams that a flag names.  ValueError for what does not read so."""
-    if text in STREAMS:
-        return [STREAMS[text]] * count
-    named = dict(part.split(":", 1) for part in text.split(",") if ":" in part)
-    if not named or any(value not in STREAMS for value in named.values()):
-        raise ValueError(f"{text!r} does not say which streams go to files: 0, 1, 2, 3, or rank:number,...")
-    return [STREAMS[named.get(str(rank), "0")] for rank in range(count)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def nodes_of(args) -> Nodes:
-    """Which machines take part, and where they meet."""
+def config_from_args(args):
+    """(configuration, what is started, its arguments) of a command line.  ValueError for what does not go together."""
     least, most = parse_min_max_nnodes(args.nnodes)
-    conf = dict(part.split("=", 1) for part in args.rdzv_conf.split(",") if "=" in part)
-    wait = float(conf.get("join_timeout", conf.get("timeout", 600)))
-    if args.standalone or (most == 1 and not args.rdzv_endpoint and args.rdzv_backend != "static"):
-        return Nodes("127.0.0.1", 0, 1, 1, 0, uuid.uuid4().hex if args.rdzv_id == "none" else args.rdzv_id, wait)
-    if args.rdzv_backend == "static":
-        host, port = (args.rdzv_endpoint.partition(":")[::2] if args.rdzv_endpoint
-                      else (args.master_addr, args.master_port))
-        return Nodes(host, int(port or 29500), most, most, int(conf.get("rank", args.node_rank)), args.rdzv_id, wait)
-    if args.rdzv_backend != "c10d":
-        raise ValueError(f"--rdzv-backend {args.rdzv_backend}: machines meet by static or c10d here")
-    host, _, port = args.rdzv_endpoint.partition(":")
-    if not host:
+    conf, backend, endpoint, run_id = (parse_rendezvous_config(args.rdzv_conf), args.rdzv_backend, args.rdzv_endpoint,
+                                       args.rdzv_id)
+    if args.standalone or (most == 1 and not endpoint and backend != "static"):
+        least = most = 1
+        backend, endpoint = "c10d", "127.0.0.1:0"
+        run_id = uuid.uuid4().hex if run_id == "none" else run_id
+    elif backend == "static":
+        endpoint = endpoint or f"{args.master_addr}:{args.master_port}"
+        least, conf = most, {"rank": args.node_rank, **conf}
+    elif not endpoint:
         raise ValueError("The rendezvous endpoint must be specified: --rdzv-endpoint host:port")
-    return Nodes(host, int(port or 29400), least, most, None, args.rdzv_id, wait)
+    shown = {int(rank) for rank in args.local_ranks_filter.split(",") if rank}
+    logs = DefaultLogsSpecs(args.log_dir, Std.from_str(args.redirects), Std.from_str(args.tee), shown or None)
+    config = LaunchConfig(least, most, determine_local_world_size(args.nproc_per_node), logs, run_id, args.role,
+                          endpoint, backend, conf, int(conf.get("timeout", 600)), args.max_restarts,
+                          args.monitor_interval, local_addr=args.local_addr)
+    command = command_of(args)
+    return config, command[0], command[1:]
 
 
 def command_of(args) -> list:
@@ -117,15 +104,10 @@ def command_of(args) -> list:
 
 def run(args):
     """Starts the processes and waits for them.  ChildFailedError where one fails once too often."""
-    count = determine_local_world_size(args.nproc_per_node)
-    folder = args.log_dir or tempfile.mkdtemp(prefix="rushlight_run_")
-    shown = {int(rank) for rank in args.local_ranks_filter.split(",") if rank}
-    agent = Agent(command_of(args), count, nodes_of(args), folder, streams_by_rank(args.redirects, count),
-                  streams_by_rank(args.tee, count), args.max_restarts, args.monitor_interval,
-                  args.role, shown)
-    agent.run()
+    config, entrypoint, arguments = config_from_args(args)
+    elastic_launch(config, entrypoint)(*arguments)
     if args.log_dir is None:
-        agent.sweep()  # of a run that failed the files stay
+        shutil.rmtree(config.logs_specs.root_log_dir, ignore_errors=True)  # of a run that failed the files stay
 
 
 def main(args=None):
@@ -135,6 +117,8 @@ def main(args=None):
     except ChildFailedError as error:
         print(error, file=sys.stderr)
         sys.exit(1)
+    except SignalException as error:
+        sys.exit(128 + error.sigval)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 
 from rushlight import multiprocessing
 from rushlight.distributed import run
+from rushlight.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
 FOLDER = Path(__file__).parents[2] / "examples" / "cluster"
 
@@ -52,8 +53,9 @@ def test_commands_are_read_by_the_launcher():
                                                        re.DOTALL).group(1)))
     for command, host in ((slurm, "node1"), (pods, "rushlight-0.rushlight")):
         args = run.parse_args(shlex.split(command))
-        nodes = run.nodes_of(args)
-        assert (nodes.host, nodes.port, nodes.least, nodes.most, nodes.rank) == (host, 29400, 2, 2, None)
+        config, _, _ = run.config_from_args(args)
+        assert (config.rdzv_backend, config.min_nodes, config.max_nodes) == ("c10d", 2, 2)
+        assert parse_rendezvous_endpoint(config.rdzv_endpoint, 0) == (host, 29400)
         assert args.nproc_per_node == "4" and args.max_restarts == 3 and args.training_script.endswith("train.py")
     assert subprocess.run(["bash", "-n", FOLDER / "slurm.sh"]).returncode == 0
 

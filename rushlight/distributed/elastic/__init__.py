@@ -1,0 +1,1 @@
+"""Programs of several processes that are started again, by as many machines as there are."""

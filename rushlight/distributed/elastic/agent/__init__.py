@@ -1,0 +1,1 @@
+"""Who watches the processes of one machine."""

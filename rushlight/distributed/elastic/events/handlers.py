@@ -1,0 +1,12 @@
+"""Where events go."""
+from __future__ import annotations
+
+import logging
+
+HANDLERS = {"console": logging.StreamHandler(), "null": logging.NullHandler()}
+HANDLERS["dynamic_rendezvous"] = HANDLERS["c10d"] = HANDLERS["null"]
+
+
+def get_logging_handler(destination: str = "null") -> logging.Handler:
+    """The handler of a destination: "console", "null", or what was put into ``HANDLERS``.  KeyError for others."""
+    return HANDLERS[destination]

@@ -1,0 +1,174 @@
+"""What a meeting of machines gives, and who arranges it."""
+from __future__ import annotations
+
+import abc
+import dataclasses
+import socket
+from collections.abc import Callable
+
+from ...stores import Store
+
+
+class RendezvousError(Exception):
+    """Machines have not met."""
+
+
+class RendezvousClosedError(RendezvousError):
+    """Nobody meets any more under this name."""
+
+
+class RendezvousTimeoutError(RendezvousError):
+    """Too few have come in time."""
+
+
+class RendezvousConnectionError(RendezvousError):
+    """Where the machines meet cannot be reached."""
+
+
+class RendezvousStateError(RendezvousError):
+    """What is written at the meeting point cannot be read."""
+
+
+class RendezvousGracefulExitError(RendezvousError):
+    """This machine was not taken, and need not stay."""
+
+
+@dataclasses.dataclass
+class RendezvousStoreInfo:
+    """The address at which workers find one another's store."""
+
+    master_addr: str
+    master_port: int
+
+    @staticmethod
+    def build(rank: int, store: Store, local_addr: str | None = None, server_port: int | None = None):
+        """The address of the first machine, which tells the others by ``store``; port None: a free one of its."""
+        if rank == 0:
+            from ..utils.distributed import get_free_port
+            store.set("MASTER_ADDR", local_addr or socket.getfqdn())
+            store.set("MASTER_PORT", str(get_free_port() if server_port is None else server_port))
+        return RendezvousStoreInfo(store.get("MASTER_ADDR").decode(), int(store.get("MASTER_PORT")))
+
+
+class RendezvousInfo:
+    """What a machine knows after a meeting: a store that only those of this meeting use, its rank, how many they
+    are, and where workers find one another."""
+
+    def __init__(self, store: Store, rank: int, world_size: int, bootstrap_store_info: RendezvousStoreInfo):
+        self._store, self._rank, self._size, self._bootstrap = store, rank, world_size, bootstrap_store_info
+
+    store = property(lambda self: self._store)
+    rank = property(lambda self: self._rank)
+    world_size = property(lambda self: self._size)
+    bootstrap_store_info = property(lambda self: self._bootstrap)
+
+
+class RendezvousHandler(abc.ABC):
+    """Arranges meetings."""
+
+    @abc.abstractmethod
+    def get_backend(self) -> str:
+        """The name under which it was registered."""
+
+    @property
+    def use_agent_store(self) -> bool:
+        """Whether workers use the store at which the machines meet."""
+        return False
+
+    @abc.abstractmethod
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Waits until the machines have met.  RendezvousClosedError, RendezvousTimeoutError, RendezvousError."""
+
+    @abc.abstractmethod
+    def is_closed(self) -> bool:
+        """Whether nobody meets any more."""
+
+    @abc.abstractmethod
+    def set_closed(self):
+        """Says that nobody meets any more."""
+
+    @abc.abstractmethod
+    def num_nodes_waiting(self) -> int:
+        """How many machines wait for the next meeting, for which there is room."""
+
+    @abc.abstractmethod
+    def get_run_id(self) -> str:
+        """The name of the run."""
+
+    @abc.abstractmethod
+    def shutdown(self) -> bool:
+        """Closes what it has open; whether that went well."""
+
+
+class RendezvousParameters:
+    """What a handler is made from.  ValueError without a backend, or for numbers of machines that there cannot be."""
+
+    def __init__(self, backend: str, endpoint: str, run_id: str, min_nodes: int, max_nodes: int,
+                 local_addr: str | None = None, **kwargs):
+        if not backend:
+            raise ValueError("The rendezvous backend name must be a non-empty string.")
+        if min_nodes < 1:
+            raise ValueError(f"The minimum number of rendezvous nodes ({min_nodes}) must be greater than zero.")
+        if max_nodes < min_nodes:
+            raise ValueError(
+                f"The maximum number of rendezvous nodes ({max_nodes}) must be greater than or equal to the minimum "
+                f"number of rendezvous nodes ({min_nodes}).")
+        self.backend, self.endpoint, self.run_id, self.local_addr = backend, endpoint, run_id, local_addr
+        self.min_nodes, self.max_nodes, self.config = min_nodes, max_nodes, kwargs
+
+    def get(self, key: str, default=None):
+        return self.config.get(key, default)
+
+    def get_as_bool(self, key: str, default: bool | None = None) -> bool | None:
+        """ValueError for what is neither true nor false."""
+        value = self.get(key, default)
+        if value is None or isinstance(value, bool):
+            return value
+        text = str(value).lower()
+        if isinstance(value, (int, str)) and text in ("1", "true", "t", "yes", "y", "0", "false", "f", "no", "n"):
+            return text in ("1", "true", "t", "yes", "y")
+        raise ValueError(f"The rendezvous configuration option '{key}' does not represent a valid boolean value.")
+
+    def get_as_int(self, key: str, default: int | None = None) -> int | None:
+        """ValueError for what is no whole number."""
+        value = self.get(key, default)
+        try:
+            return None if value is None else int(value)
+        except ValueError:
+            raise ValueError(
+                f"The rendezvous configuration option '{key}' does not represent a valid integer value.") from None
+
+
+RendezvousHandlerCreator = Callable[[RendezvousParameters], RendezvousHandler]
+
+
+class RendezvousHandlerRegistry:
+    """Makers of handlers by name."""
+
+    def __init__(self):
+        self.makers: dict = {}
+
+    def register(self, backend: str, creator: RendezvousHandlerCreator):
+        """ValueError for a name that another maker has."""
+        if not backend:
+            raise ValueError("The rendezvous backend name must be a non-empty string.")
+        if self.makers.get(backend, creator) is not creator:
+            raise ValueError(
+                f"The rendezvous backend '{backend}' cannot be registered with '{creator}' as it is already registered "
+                f"with '{self.makers[backend]}'.")
+        self.makers[backend] = creator
+
+    def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
+        """ValueError for a name that nobody has registered; RuntimeError where the handler calls itself otherwise."""
+        if params.backend not in self.makers:
+            raise ValueError(
+                f"The rendezvous backend '{params.backend}' is not registered. Did you forget to call `register`?")
+        handler = self.makers[params.backend](params)
+        if handler.get_backend() != params.backend:
+            raise RuntimeError(
+                f"The rendezvous backend '{handler.get_backend()}' does not match the requested backend "
+                f"'{params.backend}'.")
+        return handler
+
+
+rendezvous_handler_registry = RendezvousHandlerRegistry()

@@ -1,0 +1,31 @@
+"""Handlers by name: "c10d" and "static"."""
+from __future__ import annotations
+
+from .api import RendezvousHandler, RendezvousParameters, rendezvous_handler_registry
+
+
+def c10d(params: RendezvousParameters) -> RendezvousHandler:
+    from .c10d_rendezvous_backend import create_backend
+    from .dynamic_rendezvous import create_handler
+    backend, store = create_backend(params)
+    return create_handler(store, backend, params)
+
+
+def static(params: RendezvousParameters) -> RendezvousHandler:
+    from .static_tcp_rendezvous import create_rdzv_handler
+    return create_rdzv_handler(params)
+
+
+def etcd(params: RendezvousParameters) -> RendezvousHandler:
+    raise NotImplementedError(f"the rendezvous backend {params.backend} wants a server of etcd, to which there is no "
+                              "client here: use c10d, whose store one of the machines keeps")
+
+
+def register_default_handlers():
+    for name, maker in (("c10d", c10d), ("static", static), ("etcd", etcd), ("etcd-v2", etcd)):
+        rendezvous_handler_registry.register(name, maker)
+
+
+def get_rendezvous_handler(params: RendezvousParameters) -> RendezvousHandler:
+    """The handler of a backend.  ValueError for one that nobody has registered; NotImplementedError for etcd."""
+    return rendezvous_handler_registry.create_handler(params)
