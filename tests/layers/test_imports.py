@@ -11,7 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2] / "rushlight"
 HIDDEN = "rushlight._src"
 # from the ground up
 ROOMS = ["core", "devices", "graph", "ops", "transforms", "aot", "compiler", "machines", "eager", "autograd", "capture"]
-MACHINES = "devices.cpu", "devices.webgpu"  # folders of what such a room has: code for one type of device
+# folders of what such a room has: code for one type of device, or several
+MACHINES = "devices.cpu", "devices.shared", "devices.triton", "devices.webgpu"
 ALLOWED = {("core", "machines"): "the typed subset is compiled by the LLVM layer",
            ("ops", "autograd"): "only inside functions"}
 LARGEST = 3  # files in a circle

@@ -9,7 +9,7 @@ import sys
 import warnings
 
 import rushlight as rl
-from rushlight._src.devices.webgpu.host import HostStep
+from rushlight._src.devices.shared.host import HostStep
 from rushlight._src.devices.webgpu.provider import provider
 
 from ..conformance import loaded

@@ -12,7 +12,7 @@ import numpy as np
 import rushlight as rl
 from rushlight._src.core.op import OPS
 from rushlight._src.devices.webgpu.provider import provider
-from rushlight._src.devices.webgpu.host import HostStep
+from rushlight._src.devices.shared.host import HostStep
 
 from ..ops.test_samples import SAMPLED, arguments, build, energy, flat
 

@@ -9,7 +9,7 @@ import pytest
 import rushlight as rl
 from rushlight._src.devices.webgpu.provider import provider
 from rushlight._src.devices.webgpu.aliases import belongs
-from rushlight._src.devices.webgpu.board import GRAIN, SMALL
+from rushlight._src.devices.shared.memory import GRAIN, SMALL
 
 
 def test_copies():

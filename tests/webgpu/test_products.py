@@ -4,7 +4,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
-from rushlight._src.devices.webgpu.host import HostStep
+from rushlight._src.devices.shared.host import HostStep
 
 CASES = {
     "small": (lambda a, b: a @ b, (5, 7), (7, 3)),

@@ -19,7 +19,8 @@ class Registry:
     one under ``provider``."""
 
     providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta", "webgpu": f"{ROOM}.webgpu.provider"}
-    aliases = dict.fromkeys(("mps", "xpu"), f"{ROOM}.webgpu.aliases")  # modules that know who has such a name
+    # modules that know who has such a name
+    aliases = dict.fromkeys(("mps", "xpu"), f"{ROOM}.webgpu.aliases") | {"cuda": f"{ROOM}.triton.provider"}
     private = PRIVATE  # the name that an extension has given to this type
     accelerator = None  # the type of the first provider that is neither the processor nor without data
 

@@ -5,26 +5,23 @@ from __future__ import annotations
 import array
 import ctypes
 import os
-import threading
 
 import numpy as np
 
-from ...compiler.launch import CONSTANT, HEAD, decode
+from ...compiler.launch import CONSTANT, decode
 from ...core.errors import OutOfMemoryError
-from ...core.forking import guarded
-from .host import HostStep
+from ..shared.host import HostStep
+from ..shared.code import taken_apart
+from ..shared.memory import GRAIN, Blocks
 from .step import Modules
 
 PLACES = 40  # bits of an address that count bytes within a buffer
 INSIDE = (1 << PLACES) - 1
-GRAIN = 256  # bytes of memory are given in steps of these, and bindings begin at multiples
 ACROSS = 65535  # workgroups of one dimension
-SLAB = 1 << 20  # bytes of a buffer in which small blocks lie
-SMALL = 1 << 15  # bytes of the largest of these
 BINDINGS = "max-storage-buffers-per-shader-stage"
 
 
-class Board:
+class Board(Blocks):
     """A device.  An address is the number of a buffer, shifted, and the bytes within it."""
 
     def __init__(self, adapter):
@@ -44,10 +41,8 @@ class Board:
         self.name = adapter.info["device"]
         self.device = adapter.request_device_sync(required_features=wanted, required_limits=self.limits)
         self.queue, self.usage = self.device.queue, wgpu.BufferUsage
-        self.lock, self.buffers, self.free, self.next = guarded("devices", threading.RLock()), {}, {}, 1
-        self.pipelines, self.groups, self.programs = {}, {}, {}
-        self.allocated = self.most = self.reserved = self.most_reserved = 0
-        self.slab = self.slab_end = 0
+        super().__init__()
+        self.buffers, self.next, self.pipelines, self.groups, self.programs = {}, 1, {}, {}, {}
         self.flag = self.buffer(16)
         if self.fuses():
             self.features |= {"fma"}
@@ -86,29 +81,13 @@ class Board:
 
     def take(self, nbytes: int) -> int:
         """The address of a block.  OutOfMemoryError for more than can be bound at once, or than there is."""
-        size, most = max(nbytes + GRAIN - 1 & -GRAIN, GRAIN), self.largest
-        if size > most:
+        if self.rounded(nbytes) > self.largest:
             raise OutOfMemoryError(
-                f"a block of WebGPU has at most {most} bytes on this device, not {nbytes}",
+                f"a block of WebGPU has at most {self.largest} bytes on this device, not {nbytes}",
                 "smaller tensors",
                 "split what is computed",
             )
-        with self.lock:
-            kept = self.free.get(size)
-            address = kept.pop() if kept else self.fresh(size)
-            self.allocated += size
-            self.most = max(self.most, self.allocated)
-            return address
-
-    def fresh(self, size: int) -> int:
-        """The address of a block that nobody has had: small ones lie in a buffer together."""
-        if size > SMALL:
-            return self.enter(size)
-        if self.slab_end - self.slab < size:
-            self.slab = self.enter(SLAB)
-            self.slab_end = self.slab + SLAB
-        self.slab += size
-        return self.slab - size
+        return super().take(nbytes)
 
     def enter(self, size: int) -> int:
         """The address of a buffer of its own."""
@@ -128,37 +107,14 @@ class Board:
                 ) from None
         number, self.next = self.next, self.next + 1
         self.buffers[number] = made
-        self.reserved += size
-        self.most_reserved = max(self.most_reserved, self.reserved)
         return number << PLACES
 
-    def give(self, address: int, nbytes: int):
-        """Takes a block back; the queue keeps work in order, so that it may be taken again at once."""
-        size = max(nbytes + GRAIN - 1 & -GRAIN, GRAIN)
-        with self.lock:
-            self.allocated -= size
-            self.free.setdefault(size, []).append(address)
+    def leave(self, address: int):
+        self.buffers.pop(address >> PLACES).destroy()
 
     def trim(self):
-        """Gives buffers of which nobody has a block back to the system; those of small blocks stay."""
-        with self.lock:
-            for size in [size for size in self.free if size > SMALL]:
-                for address in self.free.pop(size):
-                    self.buffers.pop(address >> PLACES).destroy()
-                    self.reserved -= size
-            self.groups.clear()
-
-    def statistics(self) -> dict:
-        """Bytes by name."""
-        return {
-            "allocated": self.allocated,
-            "most_allocated": self.most,
-            "reserved": self.reserved,
-            "most_reserved": self.most_reserved,
-        }
-
-    def reset_statistics(self):
-        self.most, self.most_reserved = self.allocated, self.reserved
+        super().trim()
+        self.groups.clear()
 
     def wait(self):
         """Returns when the queue has done all that it was given."""
@@ -222,21 +178,14 @@ class Board:
             program.run(self, given)
 
     def program(self, code: int) -> "DecodedProgram":
-        """The program at an address, taken apart once."""
-        found = self.programs.get(code)
-        if found is not None and ctypes.string_at(code, len(found.words)) == found.words:
-            return found
-        if len(self.programs) >= 4096:
-            self.programs.clear()
-        found = self.programs[code] = DecodedProgram(self, code)
-        return found
+        return taken_apart(self.programs, code, lambda words: DecodedProgram(self, words))
 
 
 class DecodedProgram:
     """A program taken apart: its launches, with memory for their words, and the steps of the host between them."""
 
-    def __init__(self, board: Board, code: int):
-        self.words = words_at(code)
+    def __init__(self, board: Board, words: bytes):
+        self.words = words
         self.parts, self.flag, self.count, size = [], None, 0, 0
         for launch in decode(array.array("q", self.words)):
             self.count = max(self.count, 1 + max((value for value, _ in launch.slots), default=-1))
@@ -343,14 +292,6 @@ class DecodedProgram:
             board.groups[key] = found, self
             return found
         return found[0]
-
-
-def words_at(code: int) -> bytes:
-    """The words of a program at an address."""
-    at = 1
-    for _ in range((ctypes.c_int64 * 1).from_address(code)[0]):
-        at += HEAD + 2 * (ctypes.c_int64 * 1).from_address(code + 8 * (at + 3))[0]
-    return ctypes.string_at(code, 8 * at)
 
 
 def adapters() -> list:

@@ -15,6 +15,7 @@ from ...compiler.kernel import Kernel, KernelStage, scalar_inputs, walk
 from ...core.dtypes import float32
 from ...core.expr import Expr, const, extent_of
 from ...core.failures import DIVIDED_BY_ZERO, OUT_OF_RANGE
+from ..shared.writer import Refused, Writer, form
 from .functions import called_in
 from .scalars import BUILTINS, TYPES, convert, literal, operation, wrapped
 
@@ -35,29 +36,7 @@ STORE = """fn store_b{k}(at: i32, value: u32) {{
 }}"""
 
 
-class Refused(NotImplementedError):
-    """What the device has no instructions for."""
-
-
-def form(kernel: Kernel) -> str:
-    """How the units of a kernel are spread."""
-    if kernel.serial:
-        return "order"
-    loops = any(s.loops for s in kernel.stages)
-    return "group" if kernel.lane is None and loops and not kernel.running else "thread"
-
-
-class Scope:
-    """Lines of a block: what is computed there, and which leaves are known in it.
-
-    ``branch``: nothing but what is wanted there is computed before it.
-    """
-
-    def __init__(self, leaves=(), branch=False):
-        self.lines, self.values, self.leaves, self.branch = [], {}, set(leaves), branch
-
-
-class Emitter:
+class Emitter(Writer):
     """Writes one parametrised kernel.
 
     ``features``: the words "f64" and "i64" where the device has these types, and "fma" where its multiply-add rounds
@@ -65,11 +44,10 @@ class Emitter:
     """
 
     def __init__(self, kernel: Kernel, count: int, features):
+        super().__init__()
         self.kernel, self.features, self.form = kernel, features, form(kernel)
-        self.buffers, self.names, self.head, self.fresh = kernel.buffers(), {}, [], 0
+        self.buffers, self.head, self.constants = kernel.buffers(), [], {}
         self.written = {s.buffer for stage in kernel.stages for s in stage.stores}
-        self.scopes, self.owners = [Scope()], {}  # by a name: the scope where it is known
-        self.constants: dict = {}
         self.line("let none = words[0] >> 31u;")  # 0, which no compiler knows
         at = 1
         for k, buffer in enumerate(self.buffers):
@@ -124,32 +102,20 @@ class Emitter:
         return self.let(f"bitcast<{self.type(s.dtype)}>((u64({high}) << 32u) | (u64({low}) & 0xfffffffflu))")
 
     # --- text --------------------------------------------------
-    def line(self, text: str):
-        self.scopes[-1].lines.append(text)
+    def let_line(self, name: str, text: str) -> str:
+        return f"let {name} = {text};"
 
-    def let(self, text: str, scope=None) -> str:
-        """Names a value in a scope."""
-        name, self.fresh = f"v{self.fresh}", self.fresh + 1
-        self.owners[name] = scope or self.scopes[-1]
-        self.owners[name].lines.append(f"let {name} = {text};")
-        return name
+    def enclosed(self, head: str, lines: list) -> list:
+        return [f"{head} {{", *(f"  {line}" for line in lines), "}"]
 
-    def name(self) -> str:
-        """A name for a variable of this scope."""
-        name, self.fresh = f"v{self.fresh}", self.fresh + 1
-        self.owners[name] = self.scopes[-1]
-        return name
+    def literal(self, number, dtype) -> str:
+        return literal(number, self.type(dtype))
 
-    def block(self, head: str, body, leaves=None, branch=False):
-        """``head { body }``; ``leaves``: the texts of leaves that are known inside."""
-        scope = Scope(leaves or (), branch)
-        scope.values.update(leaves or {})
-        self.scopes.append(scope)
-        body()
-        self.scopes.pop()
-        self.line(f"{head} {{")
-        self.scopes[-1].lines += [f"  {line}" for line in scope.lines]
-        self.line("}")
+    def whole_literal(self, number) -> str:
+        return literal(number, "i32")
+
+    def opaque(self, text: str, dtype) -> str:
+        return self.hidden(text, self.type(dtype))
 
     # --- the kernel --------------------------------------------------
     def text(self) -> str:
@@ -383,53 +349,6 @@ class Emitter:
         return found
 
     # --- expressions --------------------------------------------------
-    def found(self, e):
-        return next((scope.values[e] for scope in reversed(self.scopes) if e in scope.values), None)
-
-    def home(self, e, x) -> Scope:
-        """The outermost scope in which all that e depends on is known, its operands ``x`` among it.
-
-        Memory that the kernel writes may have changed: such values stay where they are wanted.
-        """
-        if "load" in e.operations and any(load.arg in self.written for load in walk(e, "load")):
-            return self.scopes[-1]
-        own = {leaf for loop in walk(e, "repeat") for leaf in loop.arg[:2]}  # of loops within it
-        missing, place, waiting = e.free - own, None, {self.owners[name] for name in x if name in self.owners}
-        for scope in self.scopes:
-            missing -= scope.leaves
-            waiting.discard(scope)
-            place = None if scope.branch else place  # inside a branch nothing goes before it
-            if not missing and not waiting and place is None:
-                place = scope
-        if missing:
-            raise AssertionError(f"nothing says what {missing} is")
-        return place
-
-    def value(self, e) -> str:
-        """The name, or the literal, of a value."""
-        if not isinstance(e, Expr):
-            return literal(e, "i32")
-        found = self.found(e)
-        if found is not None:
-            return found
-        if e.op == "const":
-            return literal(e.arg, "i32")
-        if e.op == "number":
-            return literal(e.arg, self.type(e.dtype))
-        expansion = self.expanded(e)
-        if expansion is not e:
-            return self.value(expansion)
-        if e.op == "rarely":
-            return self.rarely(e)
-        if e.op == "repeat":
-            return self.repeat(e)
-        x = [self.value(a) for a in e.args]
-        if x and all(a.op == "number" for a in e.args):  # the driver's compiler would compute it, of all types alike
-            x[0] = self.hidden(x[0], self.type(e.args[0].dtype))
-        home = self.home(e, x)
-        found = home.values[e] = self.let(self.compute(e, x), home)
-        return found
-
     def expanded(self, e):
         """The operation in simpler terms; where there is no float64 to compute in, by WGSL's own functions."""
         if (
@@ -521,14 +440,6 @@ class Emitter:
         values = f"array<{kind}, {len(e.arg)}>({', '.join(literal(n, kind) for n in e.arg)})"
         name = self.constants.setdefault(values, f"table{len(self.constants)}")
         return f"{name}[i32({x[0]})]"
-
-    def polynomial(self, e, x) -> str:
-        coefficients, offset = e.arg
-        out = "" if offset == 0 else literal(offset, "i32")
-        for value, c in zip(x, coefficients):
-            term = value if abs(c) == 1 else f"{value} * {literal(abs(c), 'i32')}"
-            out += (" - " if c < 0 else " + " if out else "") + term
-        return out.strip() if not out.startswith(" - ") else f"-{out[3:]}"
 
     def from_memory(self, buffer, place) -> str:
         name, k = buffer.dtype.name, self.names[buffer][1:]

@@ -19,7 +19,7 @@ from ...core.log import logger
 from ...core.random import stream_of
 from ..base import Properties, Provider, Streams
 from .board import BINDINGS, Board, adapters
-from .host import HostStep
+from ..shared.host import HostStep
 from .target import Shaders
 
 log = logger("kernels")

@@ -10,7 +10,8 @@ from ...compiler.kernel import scalar_inputs
 from ...compiler.lower import NotLowerable
 from ...compiler.program import CompiledKernel
 from ...core.meta import product
-from .emit import GROUP, THREADS, Refused, emit, form
+from ..shared.writer import Named, Refused, form, numbers_of
+from .emit import THREADS, emit
 
 kernels_log = logging.getLogger("rushlight.kernels")
 
@@ -49,13 +50,6 @@ class Modules:
             found = cls.numbers[module] = len(cls.made)
             cls.made.append(module)
         return found
-
-
-class Named:
-    """What a refusal names: a kernel rather than a node."""
-
-    def __init__(self, name):
-        self.op, self.name = None, name
 
 
 class ShaderKernel(CompiledKernel):
@@ -114,18 +108,3 @@ class ShaderKernel(CompiledKernel):
             + [(-1, value) for value in self.parameters]
         )
         return found + [(number_of(None), 0)] if self.kernel.flag else found
-
-
-def numbers_of(kernel) -> str:
-    """The dtypes of a kernel's constants, which its text does not show."""
-    seen, found = set(), []
-    stack = [e for stage in kernel.stages for e in stage.exprs()]
-    while stack:
-        e = stack.pop()
-        if e in seen or not hasattr(e, "op"):
-            continue
-        seen.add(e)
-        if e.op == "number":
-            found.append(e.dtype.name)
-        stack.extend(e.args)
-    return " ".join(found)

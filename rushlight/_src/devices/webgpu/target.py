@@ -8,7 +8,8 @@ from ...compiler.target import Target
 from ...compiler.tile import arrange, split
 from ..cpu.code import Code
 from .claims import claims
-from .host import HostStep
+from ..shared.host import HostStep
+from ..shared.writer import untiled
 from .step import Module, Modules, ShaderKernel
 from .templates.tiled import Epilogue, Prologue
 
@@ -57,10 +58,3 @@ class Shaders(Target):
 
     def fingerprint(self) -> str:
         return f"wgsl {' '.join(sorted(self.features))} {self.bindings}"
-
-
-def untiled(kernel: Kernel) -> Kernel:
-    """Tiles are for vectors; threads take their axis as one of their own."""
-    if kernel.across is None:
-        return kernel
-    return Kernel((*kernel.outer, kernel.across), kernel.lane, kernel.stages, kernel.serial, kernel.flag)

@@ -16,7 +16,8 @@ from ....compiler.target import leaf
 from ....core import dtypes
 from ....core.dtypes import int32
 from ....core.expr import Expr
-from ..emit import Emitter, Scope
+from ...shared.writer import Writer
+from ..emit import Emitter
 from ..scalars import TYPES, convert
 from ..step import Module
 
@@ -75,8 +76,9 @@ class Tiled(Emitter):
     """
 
     def __init__(self, shape, left, right, epilogue: Epilogue, tile: Tile, features):
-        self.features, self.names, self.head, self.fresh, self.constants = features, {}, [], 0, {}
-        self.scopes, self.owners, self.shape, self.tile, self.epilogue = [Scope()], {}, shape, tile, epilogue
+        Writer.__init__(self)
+        self.features, self.head, self.constants = features, [], {}
+        self.shape, self.tile, self.epilogue = shape, tile, epilogue
         self.sides = [self.parts_of(name, given) for name, given in (("a", left), ("b", right))]
         self.given = left, right
         self.out = Buffer("out", epilogue.out)

@@ -1,0 +1,160 @@
+"""Kernels as texts in a language of devices: lines in nested blocks, and which values are known where."""
+
+from __future__ import annotations
+
+from ...compiler import math
+from ...compiler.kernel import Kernel, walk
+from ...core.expr import Expr
+
+
+class Refused(NotImplementedError):
+    """What the device has no instructions for."""
+
+
+def form(kernel: Kernel) -> str:
+    """How the units of a kernel are spread.
+
+    "thread": each runs one index of the outer axes and of the lanes, with loops in order; "group": a group of threads
+    shares the loops of one outer index, and reductions meet; "order": one thread runs it all.
+    """
+    if kernel.serial:
+        return "order"
+    loops = any(s.loops for s in kernel.stages)
+    return "group" if kernel.lane is None and loops and not kernel.running else "thread"
+
+
+def untiled(kernel: Kernel) -> Kernel:
+    """Tiles are for vectors; threads take their axis as one of their own."""
+    if kernel.across is None:
+        return kernel
+    return Kernel((*kernel.outer, kernel.across), kernel.lane, kernel.stages, kernel.serial, kernel.flag)
+
+
+def numbers_of(kernel: Kernel) -> str:
+    """The dtypes of a kernel's constants, which its text does not show."""
+    seen, found = set(), []
+    stack = [e for stage in kernel.stages for e in stage.exprs()]
+    while stack:
+        e = stack.pop()
+        if e in seen or not hasattr(e, "op"):
+            continue
+        seen.add(e)
+        if e.op == "number":
+            found.append(e.dtype.name)
+        stack.extend(e.args)
+    return " ".join(found)
+
+
+class Named:
+    """What a refusal names: a kernel rather than a node."""
+
+    def __init__(self, name):
+        self.op, self.name = None, name
+
+
+class Scope:
+    """Lines of a block: what is computed there, and which leaves are known in it.
+
+    ``branch``: nothing but what is wanted there is computed before it.  ``mask``: the text of which threads are in it.
+    """
+
+    def __init__(self, leaves=(), branch=False, mask=""):
+        self.lines, self.values, self.leaves, self.branch, self.mask = [], {}, set(leaves), branch, mask
+
+
+class Writer:
+    """Writes values and blocks; a language gives ``let_line``, ``enclosed``, ``literal``, ``type``, ``compute``,
+    ``rarely`` and ``repeat``."""
+
+    def __init__(self):
+        self.names, self.fresh, self.scopes = {}, 0, [Scope()]
+        self.owners = {}  # by a name: the scope where it is known
+        self.place = self.scopes[0]  # of what is being computed
+        self.written = set()  # the buffers that the kernel stores to
+
+    # --- lines --------------------------------------------------
+    def line(self, text: str):
+        self.scopes[-1].lines.append(text)
+
+    def let(self, text: str, scope=None) -> str:
+        """Names a value in a scope."""
+        name, self.fresh = f"v{self.fresh}", self.fresh + 1
+        self.owners[name] = scope or self.scopes[-1]
+        self.owners[name].lines.append(self.let_line(name, text))
+        return name
+
+    def name(self) -> str:
+        """A name for a variable of this scope."""
+        name, self.fresh = f"v{self.fresh}", self.fresh + 1
+        self.owners[name] = self.scopes[-1]
+        return name
+
+    def block(self, head: str, body, leaves=None, branch=False, mask=""):
+        """A block under ``head``; ``leaves``: the texts of leaves that are known inside."""
+        scope = Scope(leaves or (), branch, mask or self.scopes[-1].mask)
+        scope.values.update(leaves or {})
+        self.scopes.append(scope)
+        body()
+        self.scopes.pop()
+        self.scopes[-1].lines += self.enclosed(head, scope.lines)
+
+    # --- values --------------------------------------------------
+    def found(self, e):
+        return next((scope.values[e] for scope in reversed(self.scopes) if e in scope.values), None)
+
+    def home(self, e, x) -> Scope:
+        """The outermost scope in which all that e depends on is known, its operands ``x`` among it.
+
+        Memory that the kernel writes may have changed: such values stay where they are wanted.
+        """
+        if "load" in e.operations and any(load.arg in self.written for load in walk(e, "load")):
+            return self.scopes[-1]
+        own = {leaf for loop in walk(e, "repeat") for leaf in loop.arg[:2]}  # of loops within it
+        missing, place, waiting = e.free - own, None, {self.owners[name] for name in x if name in self.owners}
+        for scope in self.scopes:
+            missing -= scope.leaves
+            waiting.discard(scope)
+            place = None if scope.branch else place  # inside a branch nothing goes before it
+            if not missing and not waiting and place is None:
+                place = scope
+        if missing:
+            raise AssertionError(f"nothing says what {missing} is")
+        return place
+
+    def value(self, e) -> str:
+        """The name, or the literal, of a value."""
+        if not isinstance(e, Expr):
+            return self.whole_literal(e)
+        found = self.found(e)
+        if found is not None:
+            return found
+        if e.op == "const":
+            return self.whole_literal(e.arg)
+        if e.op == "number":
+            return self.literal(e.arg, e.dtype)
+        expansion = self.expanded(e)
+        if expansion is not e:
+            return self.value(expansion)
+        if e.op == "rarely":
+            return self.rarely(e)
+        if e.op == "repeat":
+            return self.repeat(e)
+        x = [self.value(a) for a in e.args]
+        if x and all(a.op == "number" for a in e.args):  # the device's compiler would compute it, of all types alike
+            x[0] = self.opaque(x[0], e.args[0].dtype)
+        self.place = home = self.home(e, x)
+        found = home.values[e] = self.let(self.compute(e, x), home)
+        return found
+
+    def expanded(self, e):
+        """The operation in simpler terms, or itself."""
+        return math.expand(e)
+
+    def polynomial(self, e, x) -> str:
+        """A sum of integers with coefficients."""
+        coefficients, offset = e.arg
+        out = "" if offset == 0 else self.whole_literal(offset)
+        for value, c in zip(x, coefficients):
+            term = value if abs(c) == 1 else f"{value} * {self.whole_literal(abs(c))}"
+            out += (" - " if c < 0 else " + " if out else "") + term
+        return out.strip() if not out.startswith(" - ") else f"-{out[3:]}"

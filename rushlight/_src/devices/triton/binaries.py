@@ -1,0 +1,82 @@
+"""Binary code of modules, by Triton's compiler, for a GPU that need not be there; kept on disk."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...core import cache
+from ...core.encoding import decode, encode
+from .step import Module
+from .texts import function_of, imported
+
+ALIGNED = [["tt.divisibility", 16]]
+SHARED = {"sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227, "sm_120": 99, "gfx942": 64,
+          "gfx950": 160, "gfx1201": 64}  # KiB of memory that a program's threads may share
+MOST_SHARED = 48  # of what is not named
+
+
+class Variant(NamedTuple):
+    """What of a module its machine code depends on: the elements of a block, whether positions have 64 bits, and which
+    arguments are known to be multiples of 16."""
+
+    block: int
+    wide: bool = False
+    aligned: tuple = ()
+
+
+class Binary(NamedTuple):
+    """Machine code: the name of its entry, bytes of shared memory and threads of a program; ``scratch``: bytes of
+    memory that each program needs."""
+
+    code: bytes
+    entry: str
+    shared: int
+    threads: int
+    scratch: int = 0
+
+
+def target_of(architecture: str):
+    """Triton's GPUTarget of "sm_90" or "gfx942"."""
+    imported()
+    from triton.backends.compiler import GPUTarget
+
+    if architecture.startswith("sm_"):
+        return GPUTarget("cuda", int(architecture[3:]), 32)
+    return GPUTarget("hip", architecture, 64 if architecture.startswith("gfx9") else 32)
+
+
+def compiled(module: Module, variant: Variant, architecture: str):
+    """What Triton makes of a module: its CompiledKernel, with all stages as text."""
+    triton = imported()
+    from triton.compiler import ASTSource
+
+    signature, constants = module.signature(variant.wide), module.constants(variant.block)
+    names = list(signature)
+    source = ASTSource(fn=function_of(module.name, module.text), signature=signature,
+                       constexprs={(names.index(name),): value for name, value in constants.items()},
+                       attrs={(k,): ALIGNED for k in variant.aligned})
+    options = {"num_warps": module.warps_of(variant.block), "enable_fp_fusion": False}
+    if module.stages:
+        options["num_stages"] = module.stages
+    return triton.compile(source, target=target_of(architecture), options=options)
+
+
+def binary(module: Module, variant: Variant, architecture: str) -> Binary:
+    """The machine code of a module, from disk where another process has made it.  RuntimeError where it needs more
+    shared memory than the GPU has."""
+    triton = imported()
+    key = f"{triton.__version__}\n{architecture}\n{variant}\n{module}"
+    found = cache.get("triton", key)
+    if found is None:
+        made = compiled(module, variant, architecture)
+        code = made.asm["cubin" if "cubin" in made.asm else "hsaco"]
+        found = encode((code, made.metadata.name, made.metadata.shared,
+                              made.metadata.num_warps * target_of(architecture).warp_size,
+                              getattr(made.metadata, "global_scratch_size", 0)))
+        cache.put("triton", key, found)
+    result = Binary(*decode(found))
+    most = SHARED.get(architecture, MOST_SHARED) << 10
+    if result.shared > most:
+        raise RuntimeError(f"{module.name} needs {result.shared} bytes of shared memory, of which {architecture} has "
+                           f"{most}")
+    return result

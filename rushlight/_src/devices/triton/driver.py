@@ -1,0 +1,213 @@
+"""The driver's library of a GPU, by ctypes: memory, copies, streams, events, machine code and launches.
+
+NVIDIA's and AMD's have the same entries under other names (``VENDORS``).  Every entry gives a status; what is not 0
+raises RuntimeError with the library's words for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+import threading
+from typing import NamedTuple
+
+from ...core.errors import OutOfMemoryError
+
+P, U, Z, I, F = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_int, ctypes.c_float
+OUT = ctypes.POINTER(ctypes.c_void_p)
+FREED = 4, 709  # statuses of calls after the library has been taken down, when Python ends
+OUT_OF_MEMORY = 2
+
+
+class Vendor(NamedTuple):
+    """A library's files, the prefix of its entries, and what its numbers for things are."""
+
+    kind: str
+    files: tuple
+    names: dict
+    shared_attribute: int
+    counts: int  # the attribute of a device that counts its units
+    capability: tuple = ()
+
+
+COMMON = {  # entry: types of its arguments
+    "init": (U,), "count": (ctypes.POINTER(I),), "name": (ctypes.c_char_p, I, I), "total": (ctypes.POINTER(Z), I),
+    "attribute": (ctypes.POINTER(I), I, I), "allocate": (OUT, Z), "free": (P,), "information": (ctypes.POINTER(Z),) * 2,
+    "upload": (P, P, Z, P), "download": (P, P, Z, P), "copy": (P, P, Z, P), "fill": (P, ctypes.c_ubyte, Z, P),
+    "pin": (OUT, Z, U), "unpin": (P,), "stream": (OUT, U, I), "stream_free": (P,), "stream_wait": (P,),
+    "stream_done": (P,), "event": (OUT, U), "event_free": (P,), "event_mark": (P, P), "event_wait": (P,),
+    "event_done": (P,), "event_before": (P, P, U), "event_elapsed": (ctypes.POINTER(F), P, P), "load": (OUT, P),
+    "function": (OUT, P, ctypes.c_char_p), "function_set": (P, I, I),
+    "launch": (P, U, U, U, U, U, U, U, P, P, P), "synchronize": (),
+}
+NVIDIA = Vendor("cuda", ("libcuda.so.1", "nvcuda.dll"), {
+    "init": "cuInit", "count": "cuDeviceGetCount", "name": "cuDeviceGetName", "total": "cuDeviceTotalMem_v2",
+    "attribute": "cuDeviceGetAttribute", "allocate": "cuMemAlloc_v2", "free": "cuMemFree_v2",
+    "information": "cuMemGetInfo_v2", "upload": "cuMemcpyHtoDAsync_v2", "download": "cuMemcpyDtoHAsync_v2",
+    "copy": "cuMemcpyDtoDAsync_v2", "fill": "cuMemsetD8Async", "pin": "cuMemHostAlloc", "unpin": "cuMemFreeHost",
+    "stream": "cuStreamCreateWithPriority", "stream_free": "cuStreamDestroy_v2", "stream_wait": "cuStreamSynchronize",
+    "stream_done": "cuStreamQuery", "event": "cuEventCreate", "event_free": "cuEventDestroy_v2",
+    "event_mark": "cuEventRecord", "event_wait": "cuEventSynchronize", "event_done": "cuEventQuery",
+    "event_before": "cuStreamWaitEvent", "event_elapsed": "cuEventElapsedTime", "load": "cuModuleLoadData",
+    "function": "cuModuleGetFunction", "function_set": "cuFuncSetAttribute", "launch": "cuLaunchKernel",
+    "synchronize": "cuCtxSynchronize"}, 8, 16, (75, 76))
+AMD = Vendor("hip", ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7", "amdhip64_6.dll"), {
+    "init": "hipInit", "count": "hipGetDeviceCount", "name": "hipDeviceGetName", "total": "hipDeviceTotalMem",
+    "attribute": "hipDeviceGetAttribute", "allocate": "hipMalloc", "free": "hipFree", "information": "hipMemGetInfo",
+    "upload": "hipMemcpyHtoDAsync", "download": "hipMemcpyDtoHAsync", "copy": "hipMemcpyDtoDAsync",
+    "fill": "hipMemsetD8Async", "pin": "hipHostMalloc", "unpin": "hipHostFree", "stream": "hipStreamCreateWithPriority",
+    "stream_free": "hipStreamDestroy", "stream_wait": "hipStreamSynchronize", "stream_done": "hipStreamQuery",
+    "event": "hipEventCreateWithFlags", "event_free": "hipEventDestroy", "event_mark": "hipEventRecord",
+    "event_wait": "hipEventSynchronize", "event_done": "hipEventQuery", "event_before": "hipStreamWaitEvent",
+    "event_elapsed": "hipEventElapsedTime", "load": "hipModuleLoadData", "function": "hipModuleGetFunction",
+    "function_set": "hipFuncSetAttribute", "launch": "hipModuleLaunchKernel", "synchronize": "hipDeviceSynchronize"},
+    8, 63)
+NOT_READY = 600  # of a question whether something is done, for both
+ARCHITECTURES = "gfx942", "gfx950", "gfx90a", "gfx1201", "gfx1200", "gfx1100"
+NODES = "/sys/class/kfd/kfd/topology/nodes"  # where Linux tells the versions of AMD's GPUs
+
+
+class Driver:
+    """One vendor's library.  The device of a call is that of the calling thread (``use``)."""
+
+    def __init__(self, vendor: Vendor, library):
+        self.vendor, self.library, self.entries, self.contexts = vendor, library, {}, {}
+        self.own, self.lock = threading.local(), threading.Lock()
+        for entry, types in COMMON.items():
+            function = getattr(library, vendor.names[entry])
+            function.restype, function.argtypes = I, types
+            self.entries[entry] = function
+        self.call("init", 0)
+
+    def call(self, entry: str, *given):
+        """Calls an entry.  RuntimeError for a status that is not 0; OutOfMemoryError where memory is short."""
+        status = self.entries[entry](*given)
+        if status:
+            self.failed(self.vendor.names[entry], status)
+
+    def failed(self, name: str, status: int):
+        if status == OUT_OF_MEMORY:
+            raise OutOfMemoryError(f"{name}: the device is out of memory", "at most what the device has left",
+                                   "let go of tensors that are no longer needed")
+        raise RuntimeError(f"CUDA error: {self.words(status)} ({name} gave {status})" if self.vendor.kind == "cuda"
+                           else f"HIP error: {self.words(status)} ({name} gave {status})")
+
+    def words(self, status: int) -> str:
+        if self.vendor.kind == "cuda":
+            text = ctypes.c_char_p()
+            self.library.cuGetErrorString(status, ctypes.byref(text))
+        else:
+            self.library.hipGetErrorString.restype = ctypes.c_char_p
+            text = ctypes.c_char_p(self.library.hipGetErrorString(status))
+        return (text.value or b"unknown error").decode()
+
+    def made(self, entry: str, *given) -> int:
+        """What an entry writes to its first argument."""
+        out = ctypes.c_void_p()
+        self.call(entry, ctypes.byref(out), *given)
+        return out.value or 0
+
+    # --- devices --------------------------------------------------
+    def count(self) -> int:
+        out = I()
+        self.call("count", ctypes.byref(out))
+        return out.value
+
+    def name(self, index: int) -> str:
+        text = ctypes.create_string_buffer(256)
+        self.call("name", text, 256, index)
+        return text.value.decode()
+
+    def total(self, index: int) -> int:
+        out = Z()
+        self.call("total", ctypes.byref(out), index)
+        return out.value
+
+    def attribute(self, number: int, index: int) -> int:
+        out = I()
+        self.call("attribute", ctypes.byref(out), number, index)
+        return out.value
+
+    def units(self, index: int) -> int:
+        """How many multiprocessors a device has."""
+        return self.attribute(self.vendor.counts, index)
+
+    @functools.cache
+    def architecture(self, index: int) -> str:
+        """"sm_90" or "gfx942": what machine code is made for."""
+        if self.vendor.capability:
+            major, minor = (self.attribute(number, index) for number in self.vendor.capability)
+            return f"sm_{10 * major + minor}"
+        found = []
+        for node in sorted(os.listdir(NODES), key=int):
+            with open(os.path.join(NODES, node, "properties"), encoding="ascii") as file:
+                facts = dict(line.split() for line in file if len(line.split()) == 2)
+            version = int(facts.get("gfx_target_version", 0))
+            if version:
+                found.append(f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}")
+        return found[index]
+
+    def use(self, index: int):
+        """The calling thread's calls are for this device."""
+        if getattr(self.own, "index", None) == index:
+            return
+        if self.vendor.kind == "hip":
+            self.library.hipSetDevice(index)
+        else:
+            with self.lock:
+                if index not in self.contexts:
+                    context = ctypes.c_void_p()
+                    status = self.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), index)
+                    if status:
+                        self.failed("cuDevicePrimaryCtxRetain", status)
+                    self.contexts[index] = context
+            self.library.cuCtxSetCurrent(self.contexts[index])
+        self.own.index = index
+
+    # --- questions and kernels --------------------------------------------------
+    def done(self, entry: str, handle: int) -> bool:
+        """Whether a stream or an event has been reached."""
+        status = self.entries[entry](handle)
+        if status not in (0, NOT_READY):
+            self.failed(self.vendor.names[entry], status)
+        return status == 0
+
+    def elapsed(self, first: int, last: int) -> float:
+        out = F()
+        self.call("event_elapsed", ctypes.byref(out), first, last)
+        return out.value
+
+    def memory(self) -> tuple:
+        """(free, total) bytes."""
+        free, total = Z(), Z()
+        self.call("information", ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+    def kernel(self, binary) -> int:
+        """The handle of machine code, loaded."""
+        module = self.made("load", ctypes.c_char_p(binary.code))
+        found = self.made("function", module, binary.entry.encode())
+        if binary.shared > 48 << 10:
+            self.call("function_set", found, self.vendor.shared_attribute, binary.shared)
+        return found
+
+
+def opened(vendor: Vendor):
+    """The Driver of a vendor; None where its library, or its device, is not there."""
+    for file in vendor.files:
+        if file.endswith(".dll") != (sys.platform == "win32"):
+            continue
+        try:
+            driver = Driver(vendor, ctypes.CDLL(file))
+            return driver if driver.count() else None
+        except (OSError, RuntimeError, AttributeError):  # no library, no device, or one too old for these entries
+            continue
+    return None
+
+
+@functools.cache
+def found():
+    """The Driver of this machine; None where there is none."""
+    return opened(NVIDIA) or opened(AMD)

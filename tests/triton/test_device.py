@@ -1,0 +1,155 @@
+"""Tensors on "cuda" over a driver that tests stand in for: memory, order, streams, errors and lifetimes."""
+import gc
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight._src.core.devices import Registry
+
+from .stand_in import provided
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    before = dict(Registry.providers), Registry.accelerator
+    yield provided(monkeypatch)
+    Registry.leave("cuda")
+    Registry.providers, Registry.accelerator = before
+
+
+def test_copies_and_kernels(gpu):
+    for dtype in (rl.float32, rl.float16, rl.bfloat16, rl.int64, rl.uint8, rl.bool):
+        x = rl.arange(7).to(dtype)
+        y = x.to("cuda")
+        assert y.device == rl.device("cuda:0") and y.is_cuda and y.cpu().tolist() == x.tolist() == y.tolist()
+        assert y[2:5].clone().tolist() == x[2:5].tolist() and y[3].item() == x[3].item()
+    x = rl.arange(12.0, device="cuda").reshape(3, 4)
+    x[1] = 5
+    x.t()[0].mul_(2)
+    x[x > 8] = -1
+    assert x.tolist() == [[0, 1, 2, 3], [-1, 5, 5, 5], [-1, -1, -1, -1]]
+
+
+def test_a_step_of_training(gpu):
+    """A small network, eagerly: results and gradients are the processor's."""
+    import rushlight.nn.functional as F
+
+    def step(where):
+        rl.manual_seed(0)
+        w, b = (rl.randn(*shape).to(where).requires_grad_() for shape in ((6, 4), (6,)))
+        x, y = rl.randn(5, 4).to(where), rl.tensor([0, 1, 2, 3, 4]).to(where)
+        loss = F.cross_entropy(F.gelu((x.unsqueeze(1) * w).sum(-1) + b), y)
+        loss.backward()
+        return [loss.item(), w.grad.cpu().numpy(), b.grad.cpu().numpy()]
+
+    for found, wanted in zip(step("cuda"), step("cpu")):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_errors_of_kernels(gpu):
+    x = rl.arange(3.0, device="cuda")
+    with pytest.raises(IndexError):
+        x[rl.tensor([5], device="cuda")]
+    with pytest.raises((RuntimeError, ZeroDivisionError)):
+        rl.ones(3, dtype=rl.int32, device="cuda") // rl.zeros(3, dtype=rl.int32, device="cuda")
+    assert (x + 1).tolist() == [1, 2, 3]
+
+
+def test_random_numbers_are_those_of_the_processor(gpu):
+    rl.manual_seed(3)
+    wanted = rl.rand(9)
+    found = rl.rand(9, device="cuda", generator=rl.Generator("cuda").manual_seed(3))
+    np.testing.assert_allclose(found.cpu().numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_streams_keep_their_order(gpu):
+    provider, library = gpu
+    first, second = rl.Stream("cuda"), rl.Stream("cuda")
+    library.order.clear()
+    with first:
+        x = rl.ones(4, device="cuda") + 1
+        event = first.record_event()
+    with second:
+        second.wait_event(event)
+        y = x * 2
+    assert y.tolist() == [4, 4, 4, 4]
+    streams = {stream for entry, stream in library.order if entry in ("launch", "mark")}
+    assert len(streams) >= 2 and ("wait", second.stream_id) in library.order
+    marked = library.order.index(("mark", first.stream_id))
+    waited = library.order.index(("wait", second.stream_id))
+    assert ("launch", first.stream_id) in library.order[:marked] and marked < waited
+    assert ("launch", second.stream_id) in library.order[waited:]
+
+
+def test_blocks_belong_to_streams(gpu):
+    """What a stream had last is not given to another, whose work need not come after."""
+    stream = rl.Stream("cuda")
+    x = rl.empty(1 << 16, dtype=rl.uint8, device="cuda")
+    address = x.data_ptr()
+    del x
+    with stream:
+        y = rl.empty(1 << 16, dtype=rl.uint8, device="cuda")
+        assert y.data_ptr() != address
+    assert rl.empty(1 << 16, dtype=rl.uint8, device="cuda").data_ptr() == address
+
+
+@pytest.mark.parametrize("steps", [100, pytest.param(10_000, marks=pytest.mark.long)])
+def test_no_leak(monkeypatch, gpu, steps):
+    """Many steps take the memory of some, and free what they took."""
+    provider, library = provided(monkeypatch, computes=False)
+    x = rl.ones(64, 64, device="cuda", requires_grad=True)
+
+    def step():
+        (x * 2 + 1).sum().backward()
+        x.grad = None
+
+    for _ in range(3):
+        step()
+    gc.collect()
+    blocks, before = len(library.blocks), provider.statistics(0)
+    for _ in range(steps):
+        step()
+    gc.collect()
+    assert len(library.blocks) == blocks and provider.statistics(0)["allocated"] == before["allocated"]
+    assert provider.statistics(0)["reserved"] == before["reserved"]
+
+
+def test_memory_is_given_back(gpu):
+    provider, library = gpu
+    library.limit = library.reserved + (64 << 20)
+    x = rl.empty(40 << 20, dtype=rl.uint8, device="cuda")
+    del x
+    y = rl.empty(50 << 20, dtype=rl.uint8, device="cuda")  # fits once the other is given back
+    with pytest.raises(rl.OutOfMemoryError):
+        rl.empty(50 << 20, dtype=rl.uint8, device="cuda")
+    del y
+    provider.trim(0)
+    assert max(library.blocks.values()) < 40 << 20
+
+
+def test_events_are_given_back(gpu):
+    provider, library = gpu
+    stream = rl.Stream("cuda")
+    before = len(library.events)
+    for _ in range(10):
+        stream.record_event()
+    gc.collect()
+    assert len(library.events) == before
+
+
+def test_without_a_driver():
+    code = """import sys, rushlight as rl
+assert not any("devices.triton" in name for name in sys.modules)
+assert not rl.cuda.is_available() and rl.cuda.device_count() == 0
+try:
+    rl.ones(1, device="cuda")
+except RuntimeError as reason:
+    assert "Torch not compiled with CUDA enabled" in str(reason), reason
+else:
+    raise AssertionError("no error")
+assert "triton" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)

@@ -1,0 +1,42 @@
+"""Some programs of the processor's tests, against NumPy, by Triton's interpreter (``test_all_kernels`` has the others).
+"""
+import numpy as np
+import pytest
+
+from ..compiler.programs import Program
+from ..compiler.test_kernels import test_bfloat16, test_bool, test_cross_entropy, test_extremes_carry_nan  # noqa: F401
+from ..compiler.test_kernels import compute, floats, softmax
+
+rng = np.random.default_rng(0)
+
+
+def test_softmax():
+    x = floats((5, 70))
+    p = Program()
+    found, = p.run([softmax(p, p.of(x), 1)], [x])
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(found, e / e.sum(1, keepdims=True), rtol=4e-6)
+    assert len(p.program.steps) == 1
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
+def test_reductions(dims):
+    x = floats((9, 33))
+    for name, numpy in (("sum", np.sum), ("amax", np.max), ("prod", np.prod)):
+        found = compute(lambda p, a: getattr(p, name)(a, dims=dims), x)
+        np.testing.assert_allclose(found, numpy(x, dims, keepdims=True), rtol=1e-4, atol=1e-5)
+
+
+def test_running_sums():
+    x = floats((3, 20))
+    np.testing.assert_allclose(compute(lambda p, a: p.cumsum(a, dim=1), x), np.cumsum(x, 1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sin", "exp", "log", "tanh", "erf"])
+def test_functions(name):
+    import math
+
+    x = np.abs(floats((100,))) * 3 + 0.01
+    wanted = np.array([getattr(math, name)(v) for v in x.astype(float)])
+    found = compute(lambda p, a: getattr(p, name)(a), x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
