@@ -1,18 +1,49 @@
 """max-autotune: choices are measured, kept on disk, and never change results."""
 
+import json
+
 import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight._src.devices.cpu.llvm import pool
 from rushlight._src.devices.cpu.templates import tune
+from rushlight._src.devices.cpu.templates.contraction import NO_EPILOGUE
+from rushlight._src.devices.cpu.templates.matmul import Matmul, _plan, plan_matmul
 from rushlight._src.core.settings import settings
 
 
 def test_a_plan_asks_and_a_trial_answers():
     assert tune.pick("x", [3, 4]) == 3
-    with tune.Trial({"x": 1}) as trial:
-        assert tune.pick("x", [3, 4]) == 4 and tune.pick("y", [5, 5]) == 5
-    assert trial.seen == {"x": 2, "y": 1}
+    with tune.Trial({"x": "4", "z": "9"}) as trial:
+        assert tune.pick("x", [3, 4]) == 4 and tune.pick("y", [5, 5]) == 5 and tune.pick("z", [3, 4]) == 3
+    assert trial.seen == {"x": ["3", "4"], "y": ["5"], "z": ["3", "4"]}
+
+
+def matmul(rows, columns, depth):
+    return Matmul((), rows, columns, depth, (depth, 1), (columns, 1), (columns, 1), "float32", "float32")
+
+
+def test_a_table_tells_what_was_measured_for_a_class(monkeypatch):
+    name = tune.class_of(_plan, (matmul(200, 300, 500), NO_EPILOGUE, 1))
+    assert name == tune.class_of(_plan, (matmul(256, 257, 257), None, 1))
+    assert name != tune.class_of(_plan, (matmul(257, 300, 500), None, 1))
+    monkeypatch.setattr(pool, "get_num_threads", lambda: 1)
+
+    def slots(*sizes):
+        tune.known.cache_clear()
+        return [[slot for slot in step.slots if slot[0] != "pointer"] for step in plan_matmul(matmul(*sizes)).steps]
+
+    monkeypatch.setattr(tune, "measured", dict)
+    plain, other = slots(200, 300, 500), slots(300, 300, 500)
+    monkeypatch.setattr(tune, "measured", lambda: {name: {"words along k": "256", "tile": "none of them"}})
+    assert slots(200, 300, 500) != plain and slots(300, 300, 500) == other
+
+
+def test_the_table_is_well_formed():
+    lines = tune.TABLE.read_text(encoding="utf-8").splitlines()
+    assert lines == sorted(lines) and len({tuple(line.split(" | ")[:2]) for line in lines}) == len(lines)
+    assert all(isinstance(json.loads(line.split(" | ")[2]), dict) for line in lines)
 
 
 @pytest.mark.parametrize("model, shape", [

@@ -86,11 +86,12 @@ def seal(kind, data) -> bytes:
 
 
 def stamp(folder):
-    """A digest of the names, sizes and times of a folder's source files, which changes when one of them is edited."""
+    """A digest of the names, sizes and times of a folder's source files and tables, which changes when one of them is
+    edited."""
     found = []
     for base, _, names in os.walk(folder):
         for name in names:
-            if name.endswith(".py"):
+            if name.endswith((".py", ".txt")):
                 path = os.path.join(base, name)
                 status = os.stat(path)
                 found.append(f"{os.path.relpath(path, folder)} {status.st_size} {status.st_mtime_ns}")

@@ -1,15 +1,22 @@
-"""max-autotune: choices of a plan that are measured on this machine instead of estimated, and remembered on disk.
+"""Choices of a plan that are measured instead of estimated: of classes of problems, in a table that comes with the
+package (``measured.txt``, written by ``python -m benchmarks.tune``), or on this machine by max-autotune, which
+remembers them on disk.
 
-A planner asks ``pick(name, options)`` where it chooses, best guess first. Ordinarily it gets the first. ``planned``
-under the setting ``max_autotune`` plans a problem again and again, one pick different at a time, runs each plan on
-memory of the right size, and keeps what was fastest.
+A planner asks ``pick(name, options)`` where it chooses, best guess first. Ordinarily it gets what the table says for
+problems of this class on this kind of processor, else the first. ``planned`` under the setting ``max_autotune`` plans a
+problem again and again, one pick different at a time, runs each plan on memory of the right size, and keeps what was
+fastest for the class.
 """
 
 import ctypes
 import json
+import pathlib
+import re
 import time
+from dataclasses import fields, is_dataclass
 
 from ....core import cache
+from ....core.native.compiler import processor
 from ....core.log import logger
 from ....core.settings import settings
 from ....compiler.launch import encode
@@ -17,6 +24,7 @@ from ..llvm import jit, pool
 from ..llvm.features import remembered, targeted
 
 log = logger("autotune")
+TABLE = pathlib.Path(__file__).with_name("measured.txt")
 LEAST_GAIN = 0.97  # a choice must be this much faster to be believed
 SECONDS = 2.0      # that one problem may take
 _active: list = []  # the trials under way, the innermost last; plans are made by one thread at a time
@@ -33,15 +41,28 @@ def pick(name, options):
     return _active[-1].pick(name, options) if _active else options[0]
 
 
+def text_of(option, number):
+    """How an option is written down: short values as they print, others by their place.
+
+    Example:
+        >>> text_of((8, 3), 1), text_of(object(), 1)
+        ('(8, 3)', '#1')
+    """
+    text = str(option)
+    return text if len(text) <= 40 and "0x" not in text else f"#{number}"
+
+
 class Trial:
-    """One way to choose: {name: number of the option}; ``seen`` notes how many options there were."""
+    """One way to choose: {name: the option's text}; ``seen`` notes the texts of all options that there were.  Where an
+    option is not there the best guess is taken."""
 
     def __init__(self, chosen):
         self.chosen, self.seen = chosen, {}
 
     def pick(self, name, options):
-        self.seen[name] = len(options)
-        return options[min(self.chosen.get(name, 0), len(options) - 1)]
+        texts = self.seen[name] = [text_of(option, number) for number, option in enumerate(options)]
+        wanted = self.chosen.get(name)
+        return options[texts.index(wanted) if wanted in texts else 0]
 
     def __enter__(self):
         _active.append(self)
@@ -51,16 +72,77 @@ class Trial:
         _active.pop()
 
 
+def class_of(planner, problem) -> str:
+    """The class of a problem: what plans it, and sizes and strides beyond 8 as the next power of two.  What is computed
+    before and after it does not count.
+
+    Example:
+        >>> from .matmul import Matmul, _plan
+        >>> class_of(_plan, (Matmul((), 100, 65, 300, (300, 1), (1, 300), (65, 1)), None, 1))
+        'matmul._plan Matmul(rows=128, columns=128, depth=512, a=(512, 1), b=(1, 512), c=(128, 1)) 1'
+    """
+    parts = []
+    for part in problem:
+        if isinstance(part, (str, int)):
+            parts.append(str(part))
+        elif callable(part):
+            parts.append(part.__name__)
+        elif is_dataclass(part) and not hasattr(part, "key"):
+            own = [f"{f.name}={getattr(part, f.name)}" for f in fields(part) if getattr(part, f.name) not in (
+                f.default, ())]
+            parts.append(f"{type(part).__name__}({', '.join(own)})")
+    text = re.sub(r"(?<![\w.])\d+(?![\w.])", _rounded, " ".join(parts))
+    return f"{planner.__module__.rpartition('.')[2]}.{planner.__name__} {text}"
+
+
+def _rounded(found):
+    number = int(found.group())
+    return str(number if number <= 8 else 1 << (number - 1).bit_length())
+
+
+@remembered()
+def processor_kind() -> str:
+    """What measurements hold for: the processor's maker, its widest vectors, its tiles and its second cache."""
+    own = targeted()
+    return f"{processor.vendor() or 'unknown'} {own.width} {own.tiles or 'none'} {own.second_cache >> 10}"
+
+
+@remembered()
+def measured() -> dict:
+    """{class: {name: option}} of the table, for this kind of processor."""
+    found = {}
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        kind, name, chosen = line.split(" | ")
+        if kind == processor_kind():
+            found[name] = json.loads(chosen)
+    return found
+
+
 def planned(planner, problem, operands):
-    """``planner(*problem)``, cached; under ``max_autotune`` with the picks that are fastest.
+    """``planner(*problem)``, cached, with the picks that the table says; under ``max_autotune`` with those that are
+    fastest.
 
     ``operands()`` gives the bytes of each operand by name. ``planner`` is a function that is ``remembered``.
     """
-    if not settings.max_autotune or targeted().triple:  # what other machines run cannot be measured
-        return planner(*problem)
-    if _active:  # a part of a problem that is measured as a whole, under the names of its operands
+    if _active:  # a part of a problem that is planned as a whole, under the names of its operands
         return planner.__wrapped__(*problem)
-    return tuned(planner, problem, operands)
+    if targeted().triple:  # what other machines run cannot be measured
+        return planner(*problem)
+    if settings.max_autotune:
+        return tuned(planner, problem, operands)
+    return known(planner, problem) if measured() else planner(*problem)
+
+
+@remembered(4096)
+def known(planner, problem):
+    """A plan with the picks of the table."""
+    name = class_of(planner, problem)
+    chosen = measured().get(name)
+    if chosen is None:
+        return planner(*problem)
+    log.debug("%s: %s, as measured", name, chosen)
+    with Trial(chosen):
+        return planner.__wrapped__(*problem)
 
 
 @remembered(4096)
@@ -68,9 +150,9 @@ def tuned(planner, problem, operands):
     plan = planner.__wrapped__
     with Trial({}) as first:
         best = plan(*problem)
-    if not any(n > 1 for n in first.seen.values()) or not best.steps:
+    if not any(len(texts) > 1 for texts in first.seen.values()) or not best.steps:
         return best
-    key = f"{targeted()} {plan.__module__}.{plan.__name__} {problem}"
+    key = f"{targeted()} {class_of(planner, problem)}"
     stored = cache.get("autotune", key)
     if stored is not None:
         with Trial(json.loads(stored)):
@@ -84,10 +166,10 @@ def search(plan, problem, operands, seen, best):
     """(what to pick, the plan): each name's options tried in turn, the best so far kept."""
     started, chosen, lines = time.perf_counter(), {}, []
     for name in list(seen):
-        for number in range(1, seen[name]):
+        for option in seen[name][1:]:
             if time.perf_counter() - started > SECONDS:
                 break
-            trial = {**chosen, name: number}
+            trial = {**chosen, name: option}
             with Trial(trial):
                 candidate = plan(*problem)
             known, taken = race((best, candidate), operands)
