@@ -18,6 +18,7 @@ from ..core.dtypes import float32
 from ..core.native import Tensor, mine
 from ..core.op import make
 from ..graph.graph import Graph, Node, map_nodes, nodes_in
+from .whole_layers import Layers
 
 CHANNELS_FIRST = ("nn.functional.conv1d", "nn.functional.conv2d", "nn.functional.conv3d", "nn.functional.linear")
 
@@ -53,23 +54,28 @@ def fold(graph: Graph, known: dict):
     """The graph without nodes that are known, and what is known: {node: tensor}."""
     known, new, rest = dict(known), {}, []
     users = Counter(n for node in graph.nodes for n in arguments(node)) + Counter(graph.outputs)
+    layers, swap = Layers(graph, known), lambda n: new.get(n, n)
     for node in graph.nodes:
         if settled(node, known):
             known[node] = node.op(*map_nodes(node.args, known.__getitem__),
                                   **{k: map_nodes(v, known.__getitem__) for k, v in node.params.items()})
+            continue
+        whole = layers.whole(node, swap)
+        if whole is not None:
+            new[node] = whole
+            rest.append(whole)
             continue
         layer = new.get(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
         if layer is not None and users[node.args[0]] == 1 and absorbs(layer, node, known):
             made = absorbed(layer, node, known)
             rest.remove(layer)
         else:
-            swap = lambda n: new.get(n, n)
             made = Node(node.name, node.op, map_nodes(node.args, swap),
                         {k: map_nodes(v, swap) for k, v in node.params.items()}, node.meta,
                         node.inside, node.where, node.weak, node.constant)
         new[node] = made
         rest.append(made)
-    return Graph(graph.inputs, rest, [new.get(n, n) for n in graph.outputs]), known
+    return Graph(graph.inputs, *layers.finished(rest, [new.get(n, n) for n in graph.outputs])), known
 
 
 def arguments(node: Node) -> list:

@@ -7,6 +7,7 @@ from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import op
 from ..core.tensor import Tensor, wrapped
+from .quantized import channels_first, channels_last, whole_convolution
 from .rounding import rounded_to_steps
 
 NAMESPACE = "quantized_decomposed"
@@ -251,3 +252,48 @@ def fake_quant_per_channel(input, scales, zero_points, axis, quant_min, quant_ma
 def convert_element_type(input, dtype):
     """A tensor as another dtype: a step that passes over quantized programs leave where it stands."""
     return P.convert(input, dtype=dtype)
+
+
+# --- layers of whole numbers, whose results are floats ----------------------------------------------------------------
+def of_sums(sums, shift, multiplier, bias):
+    """(sums + shift) * multiplier + bias, float32: int32 [*, n], int32 [n] or None, float32 [n], float32 [n] or
+    None."""
+    x = P.mul(P.convert(sums if shift is None else P.add(sums, shift), dtype=float32), multiplier)
+    return x if bias is None else P.add(x, bias)
+
+
+@op(method=False, autocast=None, name="_decomposed_terms")
+def terms(total, scales, zero_point, scale):
+    """(shift, multiplier) of ``of_sums`` for weights of these sums and scales, [n] of int32 and float32, and an input
+    of one scale and zero point."""
+    return P.mul(total, -zero_point), P.mul(scales, scale)
+
+
+@op(method=False, autocast=None, name="_decomposed_linear")
+def whole_linear(input, factor, shift, multiplier, bias):
+    """The linear layer of whole numbers [*, k] by int8 [k, n] as floats [*, n]; other values as of ``of_sums``."""
+    depth, columns = factor.shape
+    sums = P.int_matmul(P.reshape(input, shape=(product(input.shape[:-1]), depth)), factor)
+    return P.reshape(of_sums(sums, shift, multiplier, bias), shape=(*input.shape[:-1], columns))
+
+
+@op(method=False, autocast=None, name="_decomposed_convolution")
+def whole_convolution_layer(input, weight, shift, multiplier, bias, stride, padding, dilation, groups, zero_point):
+    """The convolution of whole numbers [n, c, *space] by int8 weights as floats [n, o, *out], channels last in memory;
+    other values as of ``of_sums``."""
+    sums = whole_convolution(channels_last(input), weight, stride, padding, dilation, groups, zero_point)
+    return channels_first(of_sums(sums, shift, multiplier, bias))
+
+
+@op(method=False, autocast=None, name="_decomposed_matmul")
+def whole_matmul(input, other, zero_point, other_zero, scale):
+    """The matrix product of whole numbers [*, m, k] @ [*, k, n] of one zero point each as floats: the sums times a
+    scale."""
+    sums, rank = P.int_matmul(input, other), len(input.shape)
+    if zero_point:
+        sums = P.sub(sums, P.mul(P.sum(P.convert(other, dtype=int32), (rank - 2,)), zero_point))
+    if other_zero:
+        sums = P.sub(sums, P.mul(P.sum(P.convert(input, dtype=int32), (rank - 1,)), other_zero))
+    if zero_point and other_zero:
+        sums = P.add(sums, input.shape[-1] * zero_point * other_zero)
+    return P.mul(P.convert(sums, dtype=float32), scale)

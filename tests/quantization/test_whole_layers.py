@@ -1,0 +1,119 @@
+"""Layers between dequantize and quantize run on whole numbers once parameters are frozen, and give what they say."""
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight._src.capture import freezing
+
+D = torch.ops.quantized_decomposed
+F = torch.nn.functional
+U8, I8 = (0, 255, torch.uint8), (-128, 127, torch.int8)
+R = np.random.default_rng(0)
+
+
+def noise(*shape):
+    return torch.tensor(R.standard_normal(shape).astype(np.float32))
+
+
+def rounded(x, scale=0.05, zero=100, kind=U8):
+    return D.dequantize_per_tensor.default(D.quantize_per_tensor.default(x, scale, zero, *kind), scale, zero, *kind)
+
+
+class Layer(torch.nn.Module):
+    """A layer as quantization after export writes it: ``run(x, weight, bias)`` between dequantize and quantize."""
+
+    def __init__(self, run, weight, channels=True, bias=True, kind=U8, zero=100):
+        super().__init__()
+        self.run, self.kind, self.zero, self.channels = run, kind, zero, channels
+        self.register_buffer("weight", torch.tensor(R.integers(-128, 128, weight).astype(np.int8)))
+        self.register_buffer("scales", torch.tensor((R.random(weight[0]) * 0.01 + 0.001).astype(np.float32)))
+        self.register_buffer("zeros", torch.zeros(weight[0], dtype=torch.int64))
+        self.bias = torch.nn.Parameter(noise(weight[0])) if bias else None
+
+    def forward(self, x):
+        w = D.dequantize_per_channel.default(self.weight, self.scales, self.zeros, 0, *I8) if self.channels else \
+            D.dequantize_per_tensor.default(self.weight, 0.01, 0, *I8)
+        y = torch.relu(self.run(rounded(x, 0.05, self.zero, self.kind), w, self.bias))
+        return D.quantize_per_tensor.default(y, 0.05, 3, *U8), y
+
+
+CASES = {
+    "linear": (lambda: Layer(F.linear, (48, 64)), (3, 5, 64), "_decomposed_linear"),
+    "linear of one row": (lambda: Layer(F.linear, (48, 64), bias=False), (1, 64), "_decomposed_linear"),
+    "linear of one scale": (lambda: Layer(F.linear, (33, 20), channels=False, kind=I8, zero=-7), (7, 20),
+                            "_decomposed_linear"),
+    "linear around 0": (lambda: Layer(F.linear, (33, 20), kind=I8, zero=0), (7, 20), "_decomposed_linear"),
+    "conv2d": (lambda: Layer(lambda x, w, b: F.conv2d(x, w, b, 2, 1), (16, 8, 3, 3)), (2, 8, 9, 9),
+               "_decomposed_convolution"),
+    "conv2d that is viewed": (lambda: Layer(lambda x, w, b: F.conv2d(x, w, b).view(2, -1), (16, 8, 3, 3)), (2, 8, 9, 9),
+                              "_decomposed_convolution"),
+    "conv2d of groups": (lambda: Layer(lambda x, w, b: F.conv2d(x, w, b, 1, 1, 1, 8), (8, 1, 3, 3)), (2, 8, 9, 9),
+                         "_decomposed_convolution"),
+    "conv1d": (lambda: Layer(lambda x, w, b: F.conv1d(x, w, b, dilation=2), (16, 8, 3), kind=I8, zero=5), (2, 8, 19),
+               "_decomposed_convolution"),
+}
+
+
+def frozen(model, inputs, monkeypatch):
+    """(results of the frozen program, the operators that it runs)."""
+    seen, fold = [], freezing.fold
+
+    def watched(graph, known):
+        found = fold(graph, known)
+        seen.extend(n.op.name for n in found[0].nodes)
+        return found
+
+    monkeypatch.setattr(freezing, "fold", watched)
+    with torch.no_grad():
+        return torch.compile(model, options={"freezing": True})(*inputs), seen
+
+
+def agree(found, expected):
+    assert np.abs(found[0].numpy().astype(int) - expected[0].numpy().astype(int)).max() <= 1
+    assert (found[0] != expected[0]).float().mean() < 0.01
+    np.testing.assert_allclose(found[1].numpy(), expected[1].numpy(), rtol=1e-4, atol=1e-4)
+    assert tuple(found[1].stride()) == tuple(expected[1].stride())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_layers_run_on_whole_numbers(name, monkeypatch):
+    make, shape, operator = CASES[name]
+    model, x = make().eval(), noise(*shape)
+    with torch.no_grad():
+        expected = model(x)
+    found, seen = frozen(model, (x,), monkeypatch)
+    assert operator in seen and not any("dequantize" in n for n in seen)
+    agree(found, expected)
+
+
+def test_products_of_two_values(monkeypatch):
+    class Straight(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("factor", torch.tensor(0.5))
+
+        def forward(self, q, k):
+            y = torch.matmul(rounded(q * self.factor, 0.03, 120), rounded(k, 0.02, -9, I8))
+            return D.quantize_per_tensor.default(y, 0.1, 100, *U8), y
+
+    inputs = noise(2, 3, 8, 16), noise(2, 3, 16, 9)
+    found, seen = frozen(Straight(), inputs, monkeypatch)
+    agree(found, Straight()(*inputs))
+    assert "_decomposed_matmul" in seen
+
+
+@pytest.mark.parametrize("change", ["zeros", "wide", "axis"])
+def test_what_is_no_such_layer_stays(change, monkeypatch):
+    model = Layer(F.linear, (20, 20)).eval()
+    if change == "zeros":
+        model.zeros += 1
+    elif change == "wide":
+        model.run = lambda x, w, b: F.linear(x + 1, w, b)
+    else:
+        model.run = lambda x, w, b: F.linear(x, w.t(), b)
+    x = noise(4, 20)
+    with torch.no_grad():
+        expected = model(x)
+    found, seen = frozen(model, (x,), monkeypatch)
+    assert "_decomposed_linear" not in seen
+    agree(found, expected)
