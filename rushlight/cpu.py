@@ -47,7 +47,7 @@ def get_capabilities() -> types.MappingProxyType:
     import os
     import platform
 
-    from ._src.core.native.compiler.processor import host
+    from ._src.core.llvm.processor import host
     name, features = host()
     found = {"architecture": platform.machine(), "cpu_name": name, "num_logical_cores": os.cpu_count() or 1}
     if platform.machine() not in ("x86_64", "AMD64"):

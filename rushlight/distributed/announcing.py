@@ -6,8 +6,9 @@ import ctypes
 import functools
 
 from .._src.devices.cpu.llvm import jit
-from .._src.devices.cpu.llvm.builder import Module, constant
+from .._src.devices.cpu.llvm.builder import Module
 from .._src.devices.cpu.llvm.types import f64, i32, i64, ptr
+from .._src.devices.cpu.llvm.values import constant
 from .kernels import MOST, write_meet, write_reached
 
 HEAD = 64  # bytes at the beginning of a slot that say what its rank is about

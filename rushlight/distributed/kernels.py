@@ -8,7 +8,8 @@ import platform
 import sys
 
 from .._src.devices.cpu.llvm import jit
-from .._src.devices.cpu.llvm.builder import Module, constant
+from .._src.devices.cpu.llvm.builder import Module
+from .._src.devices.cpu.llvm.values import constant
 from .._src.devices.cpu.llvm.features import host
 from .._src.devices.cpu.llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, ptr, vector
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from rushlight._src.devices.cpu.llvm import features, jit
-from rushlight._src.devices.cpu.llvm.builder import Module, constant, constant_vector, zero
+from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.types import bf16, f16, f32, f64, i1, i8, i32, i64, ptr, vector
+from rushlight._src.devices.cpu.llvm.values import constant, constant_vector, zero
 
 
 def compiled(write, parameters, result=None, cpu=None):

@@ -10,10 +10,11 @@ import pytest
 
 from rushlight._src.core import cache
 from rushlight._src.core.apart import apart
-from rushlight._src.core.native import loader
+from rushlight._src.core.llvm import loader
 from rushlight._src.devices.cpu.llvm import jit, stubs
 from rushlight._src.devices.cpu.llvm.compile_queue import CompileQueue
-from rushlight._src.devices.cpu.llvm.builder import Module, Value
+from rushlight._src.devices.cpu.llvm.builder import Module
+from rushlight._src.devices.cpu.llvm.values import Value
 from rushlight._src.devices.cpu.llvm.generate import Agreement
 from rushlight._src.devices.cpu.llvm.types import i64, ptr
 
@@ -128,7 +129,7 @@ def test_both_ways_of_linking_agree():
     f = module.function("add", [("x", i64)], i64)
     f.ret(f.call("outside", [f.mul(f.parameters[0], 10)], i64))
     image = jit.compile_object(module.text())
-    ways = (loader.load, jit._link_by_llvm)
+    ways = (loader.load, jit._linker.by_llvm)
     assert [call(way(image, ["add"], {"outside": inner}), 4) for way in ways] == [41, 41]
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from rushlight._src.devices.cpu.llvm import jit, pool
-from rushlight._src.devices.cpu.llvm.builder import Module, constant
+from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.types import i32, i64, ptr
+from rushlight._src.devices.cpu.llvm.values import constant
 
 ABI = [("args", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 

@@ -71,7 +71,8 @@ def test_targets_are_named():
 
 def test_code_for_others_is_not_mixed_with_that_of_this_processor():
     def text():
-        from rushlight._src.devices.cpu.llvm.builder import Module, constant
+        from rushlight._src.devices.cpu.llvm.builder import Module
+        from rushlight._src.devices.cpu.llvm.values import constant
         from rushlight._src.devices.cpu.llvm.types import i64
         module = Module()
         module.function("width", [], i64).ret(constant(i64, module.features.width))

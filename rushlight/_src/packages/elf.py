@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from ..core.native.loader import ABSOLUTE, RELOCATIONS, SYMBOLS, ZEROED, Section, Unknown
+from ..core.llvm.loader import ABSOLUTE, RELOCATIONS, SYMBOLS, ZEROED, Section, Unknown
 from ..devices.cpu.llvm.features import LINUX
 from .machines import MACHINES
 

@@ -1,8 +1,9 @@
 """The C interface of a model, written as LLVM IR: what a package's shared object exports (``include/rushlight.h``)."""
 from __future__ import annotations
 
-from ..devices.cpu.llvm.builder import Module, Value, constant
+from ..devices.cpu.llvm.builder import Module
 from ..devices.cpu.llvm.types import i32, i64, ptr
+from ..devices.cpu.llvm.values import Value, constant
 from .interface import ERRORS, HEADER_BYTES, NO_MEMORY, UNPLANNED, VERSION, WRONG_SIZES
 
 PUBLIC = ("rl_version", "rl_manifest", "rl_input_count", "rl_output_count", "rl_constant_count", "rl_size_count",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import struct
 
-from ..core.native.loader import GOT64, GOT_LOAD, GOTOFF64, GOTPC64, PC32, PLT32, Unknown
+from ..core.llvm.loader import GOT64, GOT_LOAD, GOTOFF64, GOTPC64, PC32, PLT32, Unknown
 from ..devices.cpu.llvm.features import ARM, LINUX
 
 

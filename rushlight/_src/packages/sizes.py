@@ -13,8 +13,9 @@ from ..compiler.places import FLAG, Temporary
 from ..core.expr import Expr
 from ..core.nodes import evaluate
 from ..devices.cpu.llvm import jit
-from ..devices.cpu.llvm.builder import Module, Value, constant
+from ..devices.cpu.llvm.builder import Module
 from ..devices.cpu.llvm.types import i1, i64, ptr
+from ..devices.cpu.llvm.values import Value, constant
 from .interface import UNPLANNED, WRONG_SIZES
 from .variants import Blocks, Region, aligned, alternatives
 

@@ -17,11 +17,13 @@ import zlib
 
 import llvmlite
 
-from .. import loader
 from ... import cache, encoding
 from ...apart import apart
 from ...forking import guarded
-from . import capi, entries, objects, processor, runtime
+from ...llvm import processor
+from ...llvm.bindings import bindings
+from ...llvm.machine import Linker, new_machine
+from . import capi, entries, objects, runtime
 from .function import compile_function
 from .ir import Module
 
@@ -66,24 +68,13 @@ def exports(program):
     return names
 
 
-@functools.cache
-def _jit():
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    jit = llvm.create_lljit_compiler(_target_machine(), use_jit_link=sys.platform != "win32")
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(jit))
-    return jit
-
-
 def _target_machine(level=2):
-    import llvmlite.binding as llvm
-
     cpu, features = processor.host()
-    target = llvm.Target.from_default_triple()
     text = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
-    return target.create_target_machine(cpu=cpu, features=text, opt=level, reloc="pic", codemodel="small", jit=True)
+    return new_machine(cpu, text, level, "small")
+
+
+_linker = Linker("native", _target_machine)
 
 
 def quick(text):
@@ -98,13 +89,10 @@ def optimise(text):
 
 
 def _generate(text, passes, level):
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    llvm = bindings()
+    machine = _target_machine(level)
     module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
-    machine = _target_machine(level)
     manager = llvm.create_new_module_pass_manager()
     for name in passes:
         getattr(manager, f"add_{name}_pass")()
@@ -117,28 +105,8 @@ def link(image, names):
     imports = {name: _C_LIBRARY if name in capi.FROM_C_LIBRARY else ctypes.pythonapi for name in capi.API}
     imports |= dict.fromkeys(_MEMORY, _C_LIBRARY)
     imports = {name: ctypes.cast(getattr(holder, name), ctypes.c_void_p).value for name, holder in imports.items()}
-    try:
-        return loader.load(image, names, imports)
-    except loader.Unknown:
-        return apart(_link_by_llvm, image, names, imports)
-
-
-def _link_by_llvm(image, names, imports):
-    import llvmlite.binding as llvm
-
-    library = llvm.JITLibraryBuilder().add_object_img(image)
-    for name, address in imports.items():
-        library.import_symbol(name, address)
-    for name in names:
-        library.export_symbol(name)
     with _lock:
-        link.count += 1
-        tracker = library.link(_jit(), f"native{link.count}")
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(tracker))  # objects outlive this module: their code is never unloaded
-    return {name: tracker[name] for name in names}
-
-
-link.count = 0
+        return _linker.link(image, names, imports)
 
 
 def build(program):
@@ -197,11 +165,11 @@ def _quick(key):
 
 def _key(program):
     """What the machine code depends on: sources, this compiler, interpreter, LLVM and processor."""
-    here = sorted(pathlib.Path(__file__).parent.glob("*.py"))
+    here = pathlib.Path(__file__).parent
+    ours = [*sorted(here.glob("*.py")), *sorted((here.parents[1] / "llvm").glob("*.py"))]
     sources = [pathlib.Path(module.__file__) for module in program.modules]
     digest = hashlib.sha256()
-    for path in [*here, *sources,
-                 *(pathlib.Path(__file__).parent.parent / name for name in ("language.py", "memory.py"))]:
+    for path in [*ours, *sources, *(here.parent / name for name in ("language.py", "memory.py"))]:
         digest.update(path.read_bytes())
     about = (sys.version, llvmlite.__version__, processor.host())
     digest.update(repr((about, [module.__name__ for module in program.modules])).encode())

@@ -170,7 +170,7 @@ def _count(f, names):
     """The length of a names tuple that may be null."""
     out, look, done = f.code.slot("i64", "names"), f.code.label("look"), f.code.label("done")
     f.code.store("i64", "0", out, None)
-    f.code.branch(f.code.op(f"icmp eq ptr {names}, null"), done, look)
+    f.code.fork(f.code.op(f"icmp eq ptr {names}, null"), done, look)
     f.code.start(look)
     f.code.store("i64", f.code.load("i64", f.code.offset(names, layout.SIZE)), out, None)
     f.code.start(done)

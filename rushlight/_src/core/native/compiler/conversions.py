@@ -85,7 +85,7 @@ class Conversions:
         head, body, done = (self.code.label(hint) for hint in ("head", "copy", "done"))
         self.code.start(head)
         at = self.code.load("i64", index, None)
-        self.code.branch(self.code.op(f"icmp slt i64 {at}, {value.length}"), body, done)
+        self.code.fork(self.code.op(f"icmp slt i64 {at}, {value.length}"), body, done)
         self.code.start(body)
         item = self.code.load("ptr", self.code.item(value.ir, at))
         self.code.call("void", "@incref", f"ptr {item}")
@@ -100,7 +100,7 @@ class Conversions:
         value = self.solid(value)
         none = self.is_none(value)
         look, good = self.code.label("look"), self.code.label("good")
-        self.code.branch(none, good, look)
+        self.code.fork(none, good, look)
         self.code.start(look)
         right = self.instance_test(value, type)
         self.raise_if(

@@ -128,7 +128,7 @@ def _one_handler(f, handler, slots, before, outcomes, after):
         matches = f.code.call("i32", "@PyErr_GivenExceptionMatches", f"ptr {load(slots[0])}", f"ptr {kind.ir}")
         f.release(kind)
         here = f.code.label("matching")
-        f.code.branch(f.code.op(f"icmp ne i32 {matches}, 0"), here, other)
+        f.code.fork(f.code.op(f"icmp ne i32 {matches}, 0"), here, other)
         f.code.start(here)
     if handler.name:
         f.code.call("void", "@PyErr_NormalizeException", *(f"ptr {f.locals[name].slot}" for name in slots))

@@ -315,7 +315,7 @@ def condition(f, node):
         f.code.store("i1", answer, out, None)
         more = f.code.label("more") if position + 1 < len(node.values) else done
         if more != done:
-            f.code.branch(answer, *((more, done) if isinstance(node.op, ast.And) else (done, more)))
+            f.code.fork(answer, *((more, done) if isinstance(node.op, ast.And) else (done, more)))
         f.code.start(more)
     return f.code.load("i1", out, None)
 
@@ -329,7 +329,7 @@ def choose(f, test, yes, no, pending=None):
     """The value of one of two computations. `pending` is a live value that one of them gives; the other path drops
     it."""
     labels = [f.code.label(hint) for hint in ("yes", "no", "chosen")]
-    f.code.branch(test, *labels[:2])
+    f.code.fork(test, *labels[:2])
     before, ends = f.live, []
     for label, compute in zip(labels, (yes, no)):
         f.code.start(label)

@@ -50,9 +50,9 @@ class FunctionCompiler(References, Variables, Conversions):
         self.code = Code(declaration.symbol, result_type(self.result), arguments, attributes)
         self.out = self.code.slot(STORED.get(self.result.ir, self.result.ir), "result")
         self.failed = self.code.slot("i1", "failed")
-        self.code.slots.append(f"store i1 false, ptr {self.failed}")
+        self.code.entry.append(f"store i1 false, ptr {self.failed}")
         if self.result.is_reference:
-            self.code.slots.append(f"store ptr null, ptr {self.out}")
+            self.code.entry.append(f"store ptr null, ptr {self.out}")
         self.exit, self.handler = self.code.label("exit"), self.code.label("raise")
         self.root = self.handler
 

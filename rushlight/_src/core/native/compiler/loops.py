@@ -25,7 +25,7 @@ def repeat(f, node):
     if endless:
         f.code.start(body)
     else:
-        f.code.branch(f.condition(node.test), body, otherwise)
+        f.code.fork(f.condition(node.test), body, otherwise)
         f.code.start(body)
     _loop(f, node, loop, otherwise, set(f.known), lambda: None, endless)
 
@@ -120,7 +120,7 @@ def _count(f, node, first, last, step, order, entry):
     otherwise = f.code.label("otherwise") if node.orelse else loop.done
     f.code.start(head)
     at = f.code.load("i64", counter, None)
-    f.code.branch(f.code.op(f"icmp {order} i64 {at}, {last()}"), body, otherwise)
+    f.code.fork(f.code.op(f"icmp {order} i64 {at}, {last()}"), body, otherwise)
     known = set(f.known)
     f.code.start(body)
     store(f, node.target, entry(at))
@@ -144,7 +144,7 @@ def _each_yielded(f, node, values):
     otherwise = f.code.label("otherwise") if node.orelse else loop.done
     f.code.start(head)
     found = f.code.call("ptr", "@PyIter_Next", f"ptr {f.code.load('ptr', f.locals[hidden].slot, None)}")
-    f.code.branch(f.code.op(f"icmp eq ptr {found}, null"), empty, body)
+    f.code.fork(f.code.op(f"icmp eq ptr {found}, null"), empty, body)
     f.code.start(empty)
     f.fail_if(f.code.op(f"icmp ne ptr {f.code.call('ptr', '@PyErr_Occurred')}, null"))
     f.code.jump(otherwise)

@@ -36,13 +36,13 @@ class References:
     def fail_if(self, condition):
         """Fail, with an exception already set, when an i1 is true."""
         good = self.code.label("good")
-        self.code.branch(condition, self.failure(), good, UNLIKELY)
+        self.code.fork(condition, self.failure(), good, UNLIKELY)
         self.code.start(good)
 
     def raise_if(self, condition, helper, *arguments):
         """Set an exception with a runtime helper and fail, when an i1 is true."""
         bad, good = self.code.label("bad"), self.code.label("good")
-        self.code.branch(condition, bad, good, UNLIKELY)
+        self.code.fork(condition, bad, good, UNLIKELY)
         self.code.start(bad)
         self.code.call("void", f"@{helper}", *arguments)
         self.code.jump(self.failure())

@@ -195,7 +195,7 @@ def delete(f, node):
 @handles(ast.If)
 def choice(f, node):
     yes, no, after = (f.code.label(hint) for hint in ("then", "else", "after"))
-    f.code.branch(f.condition(node.test), yes, no)
+    f.code.fork(f.condition(node.test), yes, no)
     before, outcomes = set(f.known), []
     for label, body in ((yes, node.body), (no, node.orelse)):
         f.code.start(label)

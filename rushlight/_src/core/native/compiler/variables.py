@@ -22,7 +22,7 @@ class Variables:
         """Make room for a local variable."""
         slot = self.code.slot(STORED.get(type.ir, type.ir), name)
         if type.is_reference:
-            self.code.slots.append(f"store ptr null, ptr {slot}")
+            self.code.entry.append(f"store ptr null, ptr {slot}")
         self.locals[name] = Local(type, slot, owned)
         return self.locals[name]
 

@@ -6,7 +6,7 @@ from ....core.failures import DIVIDED_BY_ZERO, OUT_OF_RANGE
 from ....compiler import math
 from ....compiler.kernel import Kernel
 from . import scalars
-from .builder import constant
+from .values import constant
 from .lanes import lanes_of
 from .scalars import COMPUTED
 from .types import f64, i64

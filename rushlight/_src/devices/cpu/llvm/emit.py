@@ -10,7 +10,8 @@ from ....core.dtypes import bool_
 from ....core.expr import Expr, const, extent_of
 from ....compiler.kernel import Kernel, KernelStage, scalar_inputs
 from . import scalars
-from .builder import Module, constant
+from .builder import Module
+from .values import constant
 from .element import Context
 from .lanes import parts, unrolling
 from .reductions import Reductions, copies

@@ -17,7 +17,7 @@ import sys
 import threading
 from dataclasses import dataclass
 
-from ....core.native.compiler import processor
+from ....core.llvm import processor
 from ....core.settings import settings
 
 _AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt",

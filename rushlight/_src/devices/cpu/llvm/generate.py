@@ -10,7 +10,8 @@ import threading
 import time
 
 from ....core.forking import guarded
-from .bindings import bindings
+from ....core.llvm import machine as target
+from ....core.llvm.bindings import bindings
 from .builder import MANY_STREAMS
 from .features import host
 
@@ -57,20 +58,11 @@ def machine_of(level, machines, features):
 
 def new_machine(level, features=None):
     """A target machine of these Features; default those of this machine."""
-    llvm, features = bindings(), features or host()
-    if features.triple:
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-        llvm.initialize_native_asmparser()
-        kind = {"codemodel": "jitdefault", "jit": True} if features.is_x86 else {"codemodel": "small"}
-        return llvm.Target.from_triple(features.triple).create_target_machine(
-            cpu=features.cpu, features=features.text, opt=level, reloc="pic", **kind)
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
-    # position-independent: objects and the process may lie more than 2 GB apart
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=features.cpu, features=features.text, opt=level, reloc="pic", codemodel="jitdefault", jit=True)
+    features = features or host()
+    arm = bool(features.triple) and not features.is_x86
+    # in a process, objects and what they call may lie more than 2 GB apart
+    return target.new_machine(features.cpu, features.text, level, "small" if arm else "jitdefault", features.triple,
+                              jit=not arm)
 
 
 def emitted(machine, module):

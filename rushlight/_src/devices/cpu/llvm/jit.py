@@ -8,7 +8,6 @@ what is not there yet.
 """
 
 import contextlib
-import ctypes
 import functools
 import hashlib
 import itertools
@@ -17,46 +16,30 @@ import sys
 import threading
 from pathlib import Path
 
-from ....core.native import loader
 from ....core import cache
 from ....core.apart import apart
 from ....core.forking import guarded
+from ....core.llvm.bindings import bindings
+from ....core.llvm.machine import Linker
 from . import stubs
-from .bindings import bindings
 from .compile_queue import CompileQueue
-from .features import host, targeted, targeting
+from .features import targeted, targeting
 from .generate import generate, machine_of, new_machine, tools
 
 assembly_log = logging.getLogger("rushlight.asm")
 timing_log = logging.getLogger("rushlight.timing")
 
 _lock = guarded("machine code", threading.RLock())
-_numbers = itertools.count()
 _built = {}
 _folders = {}  # digest of a compilation: the folder of the cache where its object lies
 _recipes = {}  # digest of a compilation that no folder has: what writes its text, the level, its Features
 _elsewhere = itertools.count(1 << 60)  # stand for addresses of functions that other machines run
 _loaded = {}  # digest of an object -> {name: address}
 _origins = {}  # address of a function -> (digest of its object, name)
-_engine = None
+_linker = Linker("rushlight", lambda: new_machine(1), searching=True)
 _pending = {}  # key: what the second thread compiles for it
 _line = None
 _planning = threading.local()  # ``ahead``: how many such blocks a thread is in
-
-
-def _forever(thing):
-    """Keeps an llvmlite object past interpreter shutdown: unmapping code that a thread still runs would crash."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-    return thing
-
-
-def _linker():
-    global _engine
-    if _engine is None:
-        llvm = bindings()
-        # the engine owns its machine: machines must not be shared with it
-        _engine = _forever(llvm.create_lljit_compiler(new_machine(1), use_jit_link=True))
-    return _engine
 
 
 def compile_object(text, level=1, passes=None):
@@ -95,22 +78,7 @@ def link(image, exports, imports=None):
     symbols that are found nowhere.
     """
     with _lock:
-        try:
-            return loader.load(image, exports, imports)
-        except loader.Unknown as reason:
-            timing_log.debug("linked by LLVM: %s", reason)
-            return apart(_link_by_llvm, image, exports, imports or {})
-
-
-def _link_by_llvm(image, exports, imports):
-    llvm = bindings()
-    library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
-    for name, address in imports.items():
-        library.import_symbol(name, address)
-    for name in exports:
-        library.export_symbol(name)
-    tracker = _forever(library.link(_linker(), f"rushlight{next(_numbers)}"))
-    return {name: tracker[name] for name in exports}
+        return _linker.link(image, exports, imports)
 
 
 def build(key, make_text, exports, imports=None, level=1):
@@ -122,7 +90,9 @@ def build(key, make_text, exports, imports=None, level=1):
     itself as the key when nothing shorter says it. Symbols of `imports` must mean the same for one key.
 
     Example:
-        >>> from rushlight._src.devices.cpu.llvm.builder import Module, constant
+        >>> import ctypes
+        >>> from rushlight._src.devices.cpu.llvm.builder import Module
+        >>> from rushlight._src.devices.cpu.llvm.values import constant
         >>> from rushlight._src.devices.cpu.llvm.types import i64
         >>> def text():
         ...     module = Module()
@@ -213,7 +183,8 @@ def compiler_stamp():
     entries."""
     import llvmlite
 
-    rooms = Path(__file__).parents[1], Path(__file__).parents[2] / "ops" / "scalar"
+    source = Path(__file__).parents[3]
+    rooms = Path(__file__).parents[1], source / "ops" / "scalar", source / "core" / "llvm"
     return hashlib.sha256(" ".join([llvmlite.__version__, *map(cache.stamp, rooms)]).encode()).hexdigest()[:16]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ....core.expr import Expr, add, const, plain, terms
 from ....compiler.kernel import Kernel
 from . import scalars
-from .builder import constant_vector, zero
+from .values import constant_vector, zero
 from .element import Element
 from .scalars import STORED
 from .types import i1, i32, i64, vector

@@ -19,7 +19,8 @@ import threading
 from ....core.forking import guarded
 from ....core.settings import settings
 from . import jit
-from .builder import Module, Value, constant
+from .builder import Module
+from .values import Value, constant
 from .features import targeted
 from .types import i32, i64, ptr
 

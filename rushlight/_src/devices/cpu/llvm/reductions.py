@@ -4,7 +4,7 @@ from __future__ import annotations
 from ....core.expr import add
 from ....compiler.kernel import Kernel
 from . import scalars
-from .builder import constant, constant_vector
+from .values import constant, constant_vector
 from .memory import Memory
 from .scalars import COMPUTED, STORED
 from .types import i1, i64, vector

@@ -4,8 +4,8 @@ from __future__ import annotations
 import hashlib
 
 from ....compiler.math import OF_FLOATS
-from .builder import constant
 from .types import bf16, f16, f32, f64, i1, i8, i16, i32, i64, vector
+from .values import constant
 
 STORED = {"bool": i8, "uint8": i8, "int8": i8, "int16": i16, "int32": i32, "int64": i64,
           "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64}

@@ -8,8 +8,8 @@ asks for it, the same templates run on a model in plain vectors: a tile is a kil
 for bit.
 """
 
-from .builder import constant, zero
 from .types import f32, i32, i64, ptr, vector, void
+from .values import constant, zero
 
 ROWS = 16       # of a tile
 ROW_BYTES = 64
@@ -72,7 +72,7 @@ class Tiles:
         types = ["i8 immarg"] * len(tiles) + [str(a.type) for a in arguments]
         b.module.declare(f"llvm.x86.{name}", void, types)
         written = [f"i8 {tile}" for tile in tiles] + [f"{a.type} {a.text}" for a in arguments]
-        b.emit(f"call void @llvm.x86.{name}({', '.join(written)})")
+        b.do(f"call void @llvm.x86.{name}({', '.join(written)})")
 
 
 class Model:

@@ -7,8 +7,9 @@ all of B for everybody), then runs every tile: the panel of B stays in the first
 
 from ..llvm import jit, tiles
 from ..llvm.features import remembered
-from ..llvm.builder import Module, constant
+from ..llvm.builder import Module
 from ..llvm.types import i64
+from ..llvm.values import constant
 from . import pack, tiled
 from .contraction import CHUNK
 from .elements import Computed, Listed, Strided

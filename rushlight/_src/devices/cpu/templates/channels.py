@@ -10,8 +10,9 @@ by channel.
 from dataclasses import dataclass
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, constant_vector, zero
+from ..llvm.builder import Module
 from ..llvm.types import i1, i64, ptr, vector
+from ..llvm.values import constant, constant_vector, zero
 from . import pack
 from .blocked import ALONG, APART
 from .contraction import CHUNK

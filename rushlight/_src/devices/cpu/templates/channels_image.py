@@ -4,8 +4,8 @@ import math
 from dataclasses import replace
 
 from ..llvm import jit
-from ..llvm.builder import zero
 from ..llvm.types import vector
+from ..llvm.values import zero
 from . import pack
 from .contraction import ELEMENTS, KernelCall, numbers, written_slots
 from .elements import APART, SAME, Computed, PrologueLayout, Strided, distance

@@ -3,8 +3,8 @@
 Their loops need no masks then, and rows far apart in memory do not share a place in the cache.
 """
 
-from ..llvm.builder import constant
 from ..llvm.types import i32, vector
+from ..llvm.values import constant
 from .rows import Rows
 
 

@@ -1,8 +1,8 @@
 """Adding up partial products: the last step of a product whose k was divided among threads."""
 
 from ..llvm import jit
-from ..llvm.builder import constant, zero
 from ..llvm.types import i64
+from ..llvm.values import constant, zero
 from .tile import Store
 from .units import Units
 

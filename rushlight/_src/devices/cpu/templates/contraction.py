@@ -7,7 +7,7 @@ import numpy as np
 
 from ....compiler.launch import CONSTANT, Launch, Table
 from ..llvm import tiles
-from ..llvm.builder import constant
+from ..llvm.values import constant
 from ..llvm.features import remembered, targeted
 from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
 

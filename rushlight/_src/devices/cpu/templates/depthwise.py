@@ -5,8 +5,9 @@ once for all taps that use it.  Zeros around the input are lanes that a mask lea
 """
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, constant_vector, zero
+from ..llvm.builder import Module
 from ..llvm.types import i32, i64, vector
+from ..llvm.values import constant, constant_vector, zero
 from .units import Units
 
 SLOTS = ("x", "weights", "y", "outputs", "per_input", "x_batch", "x_channel", "x_row", "y_batch", "y_channel", "y_row",

@@ -7,8 +7,9 @@ channels, as floats.
 """
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, constant_vector, zero
+from ..llvm.builder import Module
 from ..llvm.types import f32, i32, i64, vector
+from ..llvm.values import constant, constant_vector, zero
 from .elements import load_apart
 from .tile import Store
 from .units import Units

@@ -8,8 +8,9 @@ goes along all of k, so that no sums wait.
 
 from ..llvm import jit
 from ..llvm.features import remembered
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import Module
 from ..llvm.types import i64
+from ..llvm.values import constant, zero
 from .blocked import batch_offsets
 from .contraction import CHUNK
 from .elements import load_apart

@@ -8,8 +8,8 @@ with few channels want.
 
 from ..llvm import jit
 from ..llvm.features import remembered
-from ..llvm.builder import constant, zero
 from ..llvm.types import i64
+from ..llvm.values import constant, zero
 from .elements import LINE
 from .blocked import ALONG, TABLE, batch_offsets, elements_of, part_slots
 from .units import Units

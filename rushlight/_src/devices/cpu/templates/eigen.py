@@ -6,8 +6,8 @@ form is in double precision.
 """
 
 from ..llvm import jit
-from ..llvm.builder import constant, zero
 from ..llvm.types import f64, i32, i64
+from ..llvm.values import constant, zero
 from .groups import Groups
 from .rows import report
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from ..llvm import scalars
-from ..llvm.builder import constant
+from ..llvm.values import constant
 from ..llvm.scalars import STORED
 from ..llvm.types import i64, vector
 

@@ -2,7 +2,7 @@
 (Cholesky)."""
 
 from ..llvm import jit
-from ..llvm.builder import constant, zero
+from ..llvm.values import constant, zero
 from ..llvm.scalars import STORED
 from ..llvm.types import i32, i64
 from .columns import Columns

@@ -4,7 +4,7 @@ No two entries of a row are equal, so that any way of sorting them is a stable w
 stands above all else, and zeros are equal whatever their sign.
 """
 
-from ..llvm.builder import constant
+from ..llvm.values import constant
 from ..llvm.scalars import STORED
 from ..llvm.types import f16, bf16, f32, i32, i64, vector
 

@@ -1,7 +1,7 @@
 """Rows of matrices in another order: that of the exchanges that elimination made."""
 
 from ..llvm import jit
-from ..llvm.builder import constant
+from ..llvm.values import constant
 from ..llvm.scalars import STORED
 from ..llvm.types import i32, i64
 from .rows import Rows, number_at, report

@@ -5,7 +5,7 @@ from ....core.dtypes import float32
 from ....core.expr_text import show
 from ....compiler import math
 from ..llvm import scalars
-from ..llvm.builder import constant
+from ..llvm.values import constant
 from ..llvm.scalars import COMPUTED, STORED
 from ..llvm.types import i64, ptr, vector
 from ....compiler.target import leaf

@@ -1,8 +1,8 @@
 """Attention of few queries, as a decoder asks: every key and value is read once or a few times, so nothing is
 packed."""
 
-from ..llvm.builder import zero
 from ..llvm.types import f32, i64, ptr, vector
+from ..llvm.values import zero
 from .dot import sums_along
 from .elements import Strided
 

@@ -7,7 +7,8 @@ queries of one head. Blocks that nothing may look at are skipped.
 from dataclasses import dataclass
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import Module
+from ..llvm.values import constant, zero
 from ..llvm.tiles import configured
 from ..llvm.types import f32, i32, i64, vector
 from . import dropout, few, pack

@@ -6,7 +6,8 @@ queries for all.
 """
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import Module
+from ..llvm.values import constant, zero
 from ..llvm.halves import rounded_operand
 from ..llvm.tiles import ROW_BYTES, configured
 from ..llvm.types import f32, i16, i32, i64, ptr, vector

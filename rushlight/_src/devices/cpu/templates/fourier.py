@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..llvm import jit, pool
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import Module
+from ..llvm.values import constant, zero
 from ..llvm.features import remembered, targeted
 from ..llvm.scalars import STORED
 from ..llvm.types import i64, vector

@@ -1,7 +1,7 @@
 """Rows of whole vectors in scratch memory, read and written some vectors at once: what decompositions by rotations work
 on."""
 
-from ..llvm.builder import constant
+from ..llvm.values import constant
 from ..llvm.scalars import STORED
 from ..llvm.types import f64, i32, i64, vector
 from .rows import Rows

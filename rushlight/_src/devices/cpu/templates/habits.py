@@ -8,7 +8,7 @@ that did well on AMD's Zen 5.
 import functools
 from dataclasses import dataclass
 
-from ....core.native.compiler import processor
+from ....core.llvm import processor
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from itertools import product
 import numpy as np
 
 from ..llvm import jit
-from ..llvm.builder import constant_vector
 from ..llvm.types import i8, i32, i64, vector
+from ..llvm.values import constant_vector
 from .elements import join
 from .units import Units
 

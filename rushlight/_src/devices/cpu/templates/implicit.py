@@ -5,8 +5,9 @@ image[offset(k) + output number], with the images of `image.py`. Weights are pac
 """
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import Module
 from ..llvm.types import i16, i64, ptr, vector
+from ..llvm.values import constant, zero
 from .contraction import CHUNK
 from .elements import Strided
 from .pack import write_quads

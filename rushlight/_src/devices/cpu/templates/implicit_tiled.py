@@ -6,8 +6,8 @@ of some output numbers are copied from the image into a panel, which all tiles o
 """
 
 from ..llvm import jit, tiles
-from ..llvm.builder import constant, zero
 from ..llvm.types import i64, vector
+from ..llvm.values import constant, zero
 from . import implicit, pack, tiled
 from .elements import join
 from .units import Units

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ....core.expr import Expr, index, terms
 from ....core.expr_text import text
 from ..llvm import scalars
-from ..llvm.builder import constant
+from ..llvm.values import constant
 from ..llvm.scalars import COMPUTED, STORED
 from ..llvm.types import f32, i8 as BYTE, i64, ptr, vector
 from .blocked import Slots

@@ -9,7 +9,7 @@ as the group's elements of x say.
 from dataclasses import dataclass
 
 from ..llvm import jit, pool
-from ..llvm.builder import zero
+from ..llvm.values import zero
 from ..llvm.features import remembered, targeted
 from ..llvm.scalars import STORED
 from ..llvm.types import f32, i8, i32, vector

@@ -7,8 +7,8 @@ bytes of weights, which hold two numbers, are multiplied whole and then their hi
 """
 
 from ..llvm import jit
-from ..llvm.builder import constant, zero
 from ..llvm.types import bf16, f32, i8, i16, i32, vector
+from ..llvm.values import constant, zero
 from .nibbles_words import BLOCK, MIDDLE, SLOTS, pairs
 from .units import Units
 

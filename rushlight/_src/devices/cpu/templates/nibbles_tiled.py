@@ -8,7 +8,7 @@ a time.
 """
 
 from ..llvm import jit, tiles
-from ..llvm.builder import constant, zero
+from ..llvm.values import constant, zero
 from ..llvm.halves import rounded_operand
 from ..llvm.types import bf16, f32, i8, i16, i32, i64, vector
 from .nibbles_words import AHEAD, BLOCK, MIDDLE, POINTERS, SLOTS, fetch_scales, meant, pairs

@@ -1,7 +1,7 @@
 """Weights of four bits in vectors: what they and their scales mean."""
 
-from ..llvm.builder import constant_vector
 from ..llvm.types import bf16, f32, i32, vector
+from ..llvm.values import constant_vector
 
 BLOCK = 64        # columns whose weights lie together
 MIDDLE = 8        # the number of four bits that stands for 0

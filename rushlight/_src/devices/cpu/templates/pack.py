@@ -6,8 +6,8 @@ zeros along k to a multiple of 4. Where tile registers multiply there are 16 wor
 Elements are converted to words on the way; `elements` says where they come from (elements.py).
 """
 
-from ..llvm.builder import constant, zero
 from ..llvm.types import i64, vector
+from ..llvm.values import constant, zero
 
 
 def transpose(b, rows):

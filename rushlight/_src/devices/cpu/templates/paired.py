@@ -5,8 +5,8 @@ Rows and columns are counted in numbers, of which each is two lanes; only what d
 the real kernels.
 """
 
-from ..llvm.builder import constant_vector
 from ..llvm.types import i1, i32
+from ..llvm.values import constant_vector
 from .elimination import _Pivoted
 from .substitution import _Columns
 

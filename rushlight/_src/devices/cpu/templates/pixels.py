@@ -8,8 +8,9 @@ are no outputs are thrown away.
 """
 
 from ..llvm import jit, tiles
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import Module
 from ..llvm.types import i64, ptr
+from ..llvm.values import constant, zero
 from . import tiled
 from .tile import Store
 from .units import Slots, Units

@@ -2,8 +2,8 @@
 stride's phases apart, channels of groups apart and filled up."""
 
 from ..llvm import jit
-from ..llvm.builder import zero
 from ..llvm.types import i8, i16, i32, i64, vector
+from ..llvm.values import zero
 from .elements import parts
 from .units import Units
 

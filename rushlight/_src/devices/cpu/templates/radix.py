@@ -1,8 +1,8 @@
 """Sorting entries: few by counting for each how many are less, many digit by digit (Knuth, The Art of Computer
 Programming 3, 5.2.5)."""
 
-from ..llvm.builder import constant, zero
 from ..llvm.types import i32, i64, ptr, vector
+from ..llvm.values import constant, zero
 from .entries import LAST
 
 MOST_COUNTED = 128  # entries, of which each is compared with every other

@@ -2,7 +2,7 @@
 V^T (Schreiber & Van Loan 1989)."""
 
 from ..llvm import jit
-from ..llvm.builder import constant, zero
+from ..llvm.values import constant, zero
 from ..llvm.scalars import STORED
 from ..llvm.types import f64, i64
 from .columns import Columns

@@ -1,8 +1,8 @@
 """What kernels on matrices share: rows in vectors, reports of failure, exchanges of rows."""
 
 from ....core.failures import LAST
-from ..llvm.builder import constant
 from ..llvm.types import i32, i64, vector
+from ..llvm.values import constant
 
 
 class Rows:

@@ -8,7 +8,8 @@ that takes more than 32 bits, by its lower half first and then by the upper one.
 from dataclasses import dataclass
 
 from ..llvm import jit, pool
-from ..llvm.builder import Module, constant, poison
+from ..llvm.builder import Module
+from ..llvm.values import constant, poison
 from ..llvm.features import remembered, targeted
 from ..llvm.scalars import STORED
 from ..llvm.types import i32, i64, vector

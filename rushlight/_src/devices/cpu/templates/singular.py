@@ -6,8 +6,8 @@ Pairs that share no column follow each other, so that one need not wait for the 
 """
 
 from ..llvm import jit
-from ..llvm.builder import constant, zero
 from ..llvm.types import f64, i64
+from ..llvm.values import constant, zero
 from .groups import Groups
 from .rows import report
 

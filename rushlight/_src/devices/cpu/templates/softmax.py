@@ -7,7 +7,7 @@ follows Milakov and Gimelshein, "Online normalizer calculation for softmax" (201
 import functools
 import math
 
-from ..llvm.builder import constant, zero
+from ..llvm.values import constant, zero
 from ..llvm.halves import rounded_operand
 from ..llvm.types import f32, i1, i8, i32, i64, ptr, vector
 from .contraction import ELEMENTS

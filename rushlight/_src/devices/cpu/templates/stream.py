@@ -9,8 +9,8 @@ page with each step along k.
 
 from ..llvm import jit
 from ..llvm.features import remembered
-from ..llvm.builder import constant, zero
 from ..llvm.types import i64
+from ..llvm.values import constant, zero
 from .blocked import batch_offsets
 from .tile import Store
 from .units import Units

@@ -7,8 +7,8 @@ Sums are turned on their way out.
 
 from ..llvm import jit, tiles
 from ..llvm.features import remembered
-from ..llvm.builder import constant
 from ..llvm.types import i64
+from ..llvm.values import constant
 from . import tiled
 from .pack import transpose
 from .tile import Store

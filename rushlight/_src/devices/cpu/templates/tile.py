@@ -5,8 +5,8 @@ a constant. A tile of 14 rows by 2 vectors keeps 28 sums, two vectors of B and o
 """
 
 from ..llvm import halves
-from ..llvm.builder import zero
 from ..llvm.types import i64, ptr
+from ..llvm.values import zero
 from .contraction import CHUNK
 
 

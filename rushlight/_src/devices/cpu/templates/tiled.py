@@ -5,8 +5,8 @@ piece, a tile of B every vector of a panel.  Sums leave through memory, where th
 """
 
 from ..llvm import tiles
-from ..llvm.builder import Value, constant
 from ..llvm.types import i64, ptr
+from ..llvm.values import Value, constant
 from .tile import FIRST, LAST, PARAMETERS
 
 SHAPES = ((32, 2), (16, 4), (64, 1), (16, 3), (48, 1), (16, 2), (32, 1), (16, 1))  # (rows, vectors)

@@ -16,7 +16,7 @@ import time
 from dataclasses import fields, is_dataclass
 
 from ....core import cache
-from ....core.native.compiler import processor
+from ....core.llvm import processor
 from ....core.log import logger
 from ....core.settings import settings
 from ....compiler.launch import encode

@@ -8,8 +8,9 @@ import platform
 
 import llvmlite
 
-from ... import cache
-from ...apart import apart
+from .. import cache
+from ..apart import apart
+from .bindings import bindings
 
 
 @functools.cache
@@ -28,8 +29,7 @@ def host():
 
 
 def _asked():
-    import llvmlite.binding as llvm
-
+    llvm = bindings()
     return llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features())
 
 

@@ -1,0 +1,67 @@
+"""Target machines, and object files put into this process: by our loader, or by LLVM where that cannot read one."""
+import ctypes
+import itertools
+import logging
+import sys
+
+from ..apart import apart
+from . import loader
+from .bindings import bindings
+
+log = logging.getLogger("rushlight.timing")
+
+
+def forever(thing):
+    """Keeps an llvmlite object past interpreter shutdown: unmapping code that a thread still runs would crash."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
+
+
+def new_machine(cpu, features, level, codemodel, triple="", jit=True):
+    """What generates position-independent code for a processor, by LLVM's names, at an optimisation level (0 to 3);
+    ``triple``: of which kind of machine the processor is, "" for this one."""
+    llvm = bindings()
+    if triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    else:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    target = llvm.Target.from_triple(triple) if triple else llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel=codemodel,
+                                        jit=jit)
+
+
+class Linker:
+    """Puts object files into this process, where they stay.
+
+    ``machine()`` makes the target machine of LLVM's own linker, which is made only where our loader does not know a
+    file: machines must not be shared with it.  ``searching``: that one looks other symbols up in the process.
+    """
+
+    def __init__(self, name, machine, searching=False):
+        self.name, self.machine, self.searching = name, machine, searching
+        self.engine, self.numbers = None, itertools.count()
+
+    def link(self, image, exports, imports=None):
+        """{exported name: address}; ``imports`` maps symbols to addresses.  RuntimeError for symbols found nowhere."""
+        try:
+            return loader.load(image, exports, imports)
+        except loader.Unknown as reason:
+            log.debug("linked by LLVM: %s", reason)
+            return apart(self.by_llvm, image, exports, imports or {})
+
+    def by_llvm(self, image, exports, imports):
+        llvm = bindings()
+        if self.engine is None:
+            self.engine = forever(llvm.create_lljit_compiler(self.machine(), use_jit_link=sys.platform != "win32"))
+        library = llvm.JITLibraryBuilder().add_object_img(image)
+        if self.searching:
+            library.add_current_process()
+        for name, address in imports.items():
+            library.import_symbol(name, address)
+        for name in exports:
+            library.export_symbol(name)
+        tracker = forever(library.link(self.engine, f"{self.name}{next(self.numbers)}"))
+        return {name: tracker[name] for name in exports}
