@@ -12,7 +12,7 @@ from ._src.core.overriding import (DisableTorchFunction, DisableTorchFunctionSub
                                    disabled as _disabled_torch_function_impl)
 from ._src.core.random import Generator, default_generator
 from ._src.transforms.level import Level
-from ._src.core.later import later
+from ._src.core.later import later, room
 
 _TensorBase, _TensorMeta = TensorBase, type(TensorBase)
 _has_cuda = _has_xpu = _has_mps = _has_mtia = _has_cudnn = _has_mkldnn = _has_magma = False  # what it was built with
@@ -96,8 +96,7 @@ class Room:
     def __getattr__(self, name):
         if name.startswith("__") or not name.startswith(self.prefix):
             raise AttributeError(f"torch._C has no function {name!r} here")
-        from importlib import import_module
-        return getattr(import_module(f".{self.room}", __package__), name[len(self.prefix):])
+        return getattr(room(self.room), name[len(self.prefix):])
 
 
 class Layers(Room):

@@ -2,8 +2,7 @@
 keys."""
 from __future__ import annotations
 
-from importlib import import_module
-
+from ._src.core.later import room
 from ._src.core.meta import Meta
 from ._src.core.native import Tensor
 from ._src.core.op import OPS
@@ -201,9 +200,9 @@ class Namespace:
 
     def find(self, name):
         if self.name == "higher_order":
-            return getattr(import_module(f"{__package__}._higher_order_ops"), {"map_impl": "map"}.get(name, name), None)
+            return getattr(room("_higher_order_ops"), {"map_impl": "map"}.get(name, name), None)
         if self.name == "profiler":
-            entering = import_module(f"{__package__}.profiler.entering")
+            entering = room("profiler.entering")
             return OpOverloadPacket(self.name, name, None, vars(entering)[name]) if name in vars(entering) else None
         if self.name in LIBRARIES and f"{self.name}.{name}" in OPS:
             return OpOverloadPacket(self.name, name, OPS[f"{self.name}.{name}"])

@@ -10,7 +10,7 @@ from .._src.core.shape_env import ShapeEnv
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten
-from .._src.transforms.trace import ValueNeeded
+from .._src.transforms.trace import without_values
 from ..fx import CodeGen, Graph, GraphModule
 from ..fx.code import PythonCode, Writer
 from ..fx.convert import module_of, recorded_module
@@ -248,12 +248,9 @@ class ExportedProgram:
                 raise RuntimeError(
                     f"no input has the size {missing[0]} itself, of which others are multiples: export the program "
                     "for fixed sizes")
-            try:
+            with without_values("cannot be written in primitives: leave out what asserts or reads them, or pass a "
+                                "decomposition table"):
                 results = (module or self.graph_module)(*inputs)
-            except ValueNeeded:
-                raise RuntimeError(
-                    "a program that checks or reads elements cannot be written in primitives: leave out what asserts "
-                    "or reads them, or pass a decomposition table") from None
             stores = [house.Store(value, node) for node, value in trace.written()]
         fixed = [f"{condition} is {outcome}" for condition, outcome in shape_env.guards if condition.op == "=="
                  and outcome]

@@ -13,8 +13,7 @@ HIDDEN = "rushlight._src"
 ROOMS = ["core", "devices", "graph", "ops", "transforms", "aot", "compiler", "machines", "eager", "autograd", "capture"]
 # folders of what such a room has: code for one type of device, or several
 MACHINES = "devices.cpu", "devices.shared", "devices.triton", "devices.webgpu"
-ALLOWED = {("core", "machines"): "the typed subset is compiled by the LLVM layer",
-           ("ops", "autograd"): "only inside functions"}
+ALLOWED = {("ops", "autograd"): "only inside functions"}
 LARGEST = 3  # files in a circle
 
 

@@ -1,7 +1,6 @@
-"""Lines have 120 characters at most, functions 80 lines, files 600: ``not_yet.txt`` lists what is still longer.
+"""Lines have 120 characters at most, functions 80 lines, files 600.
 
-A line of the list is ``lines PATH`` (of a file, or a folder and all that it holds), ``file PATH`` or ``function PATH
-NAME``.  ``python -m tests.layers.test_lines`` takes off what is no longer too long.
+``EXCEPTED`` says which lines may be longer, and why; functions and files have no exceptions.
 """
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ import pytest
 from .sources import statements
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIST = pathlib.Path(__file__).with_name("not_yet.txt")
 WIDTH, FUNCTION, FILE = 120, 80, 600
 FILES = sorted(path for folder in ("rushlight", "tests", "benchmarks", "examples", "building")
                for path in (ROOT / folder).rglob("*.py"))
@@ -30,30 +28,26 @@ def texts(tree: ast.Module) -> set:
             for line in range(node.lineno, node.end_lineno + 1)}
 
 
+EXCEPTED = {
+    "tables": lambda line: "   " in line.strip(),  # columns that are aligned by spaces
+    "examples": lambda line: ">>> " in line,  # one line is one statement, which is run
+    "directives": lambda line: "# noqa" in line,  # must stand on the line that they are about
+}
+
+
 def too_long(path: pathlib.Path) -> list:
-    """What of a file is too long, as lines of the list.  Lines of tables, examples and ``noqa`` may be longer."""
+    """What of a file is too long.  Lines of strings of several lines count as tables."""
     source, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
     lines = source.splitlines()
-    found = [f"file {name}"] if len(lines) > FILE else []
+    found = [f"{name} has {len(lines)} lines"] if len(lines) > FILE else []
     wide = {k for k, line in enumerate(lines, 1)
-            if len(line) > WIDTH and "# noqa" not in line and ">>> " not in line and "   " not in line.strip()}
+            if len(line) > WIDTH and not any(excepted(line) for excepted in EXCEPTED.values())}
     if wide or len(lines) > FUNCTION:
         tree = ast.parse(source)
-        found += [f"lines {name}"] if wide - texts(tree) else []
-        found += [f"function {name} {node.name}" for node in statements(tree)
+        found += [f"{name}:{k} has {len(lines[k - 1])} characters" for k in sorted(wide - texts(tree) if wide else ())]
+        found += [f"{name}:{node.lineno} {node.name}() is long" for node in statements(tree)
                   if isinstance(node, DOCUMENTED[2:]) and node.end_lineno - node.lineno >= FUNCTION]
     return found
-
-
-def listed(entry: str, known: set) -> bool:
-    """Whether an entry, or a folder that its file lies in, is on the list."""
-    kind, _, path = entry.partition(" ")
-    folders = [f"{kind} {parent.as_posix()}/" for parent in pathlib.PurePosixPath(path).parents]
-    return entry in known or not known.isdisjoint(folders)
-
-
-def not_yet() -> set:
-    return set(LIST.read_text(encoding="utf-8").split("\n"))
 
 
 def room(path: pathlib.Path) -> str:
@@ -63,19 +57,15 @@ def room(path: pathlib.Path) -> str:
 
 
 @pytest.mark.parametrize("name", sorted({room(path) for path in FILES}))
-def test_nothing_new_is_too_long(name):
-    known = not_yet()
-    found = [entry for path in FILES if room(path) == name for entry in too_long(path) if not listed(entry, known)]
-    assert not found, "too long (see this file's first lines):\n" + "\n".join(found)
+def test_nothing_is_too_long(name):
+    found = [entry for path in FILES if room(path) == name for entry in too_long(path)]
+    assert not found, "\n".join(found)
 
 
-def shortened() -> str:
-    """The list without what is no longer too long."""
-    found = {entry for path in FILES for entry in too_long(path)}
-    folders = {f"lines {parent.as_posix()}/" for entry in found if entry.startswith("lines ")
-               for parent in pathlib.PurePosixPath(entry.partition(" ")[2]).parents}
-    return "\n".join(sorted(entry for entry in not_yet() & (found | folders) if entry)) + "\n"
-
-
-if __name__ == "__main__":
-    LIST.write_text(shortened(), encoding="utf-8")
+def test_what_is_too_long_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    path = tmp_path / "file.py"
+    long = "x = 1\n" * (FUNCTION + 1)
+    path.write_text("def f():\n" + long.replace("x", "    x") + "y = " + "'" + "a" * WIDTH + "'\n" + long * 7)
+    assert [entry.split(" ", 1)[1] for entry in too_long(path)] == [
+        f"has {8 * FUNCTION + 10} lines", f"has {WIDTH + 6} characters", "f() is long"]

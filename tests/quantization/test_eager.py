@@ -200,3 +200,10 @@ def test_what_cannot_be_done():
 def test_state_dicts_are_loaded_by_layers_of_their_kind(make):
     made = make(rushlight.ao.nn.quantized)
     assert str(make(rushlight.ao.nn.quantized).load_state_dict(made.state_dict())) == "<All keys matched successfully>"
+
+
+def test_a_layer_norm_rounds_its_scale_before_it_is_loaded_as_after():
+    made, loaded = (rushlight.ao.nn.quantized.LayerNorm([4], rushlight.ones(4), rushlight.zeros(4), scale, 3)
+                    for scale in (0.1, 0.5))
+    loaded.load_state_dict(made.state_dict())
+    assert made.known == loaded.known == (float(rushlight.tensor(0.1)), 3)

@@ -62,17 +62,26 @@ def facade():
     return sys.modules[ROOT]
 
 
-def entered(room: str, name: str):
+def room(name: str):
+    """A room of the package, imported now.
+
+    >>> room("futures").__name__
+    'rushlight.futures'
+    """
+    return import_module(f"{ROOT}.{name}")
+
+
+def entered(place: str, name: str):
     """A function of a room above, which is imported when it is first called.
 
     >>> entered("futures", "collect_all").__name__
     'collect_all'
     """
     def call(*args, **kwargs):
-        return getattr(import_module(f"{ROOT}.{room}"), name)(*args, **kwargs)
+        return getattr(room(place), name)(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"``{name}`` of ``{ROOT}.{room}``, which is imported when this is first called."
+    call.__doc__ = f"``{name}`` of ``{ROOT}.{place}``, which is imported when this is first called."
     return call
 
 

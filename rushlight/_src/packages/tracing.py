@@ -16,7 +16,7 @@ from ..core.native import Tensor
 from ..core.random import default_generator
 from ..eager.programs import own
 from ..graph.graph import Store
-from ..transforms.trace import ValueNeeded
+from ..transforms.trace import without_values
 from .variants import UNBOUNDED, Points, Region
 
 MOST_PROGRAMS = 12
@@ -116,12 +116,8 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
         nodes = [getattr(one, "node", None) for one in entries]  # before anything is written into them
         metas = [node and node.meta for node in nodes]
         with trace:
-            try:
+            with without_values("cannot be packaged: leave out what asserts or reads them"):
                 results = list(zip(program.graph_signature.output_specs, program.graph_module(*entries)))
-            except ValueNeeded:
-                raise RuntimeError(
-                    "a program that checks or reads elements cannot be packaged: leave out what asserts or reads "
-                    "them") from None
             homes = {spec.target: node for spec, node in zip(specs, nodes) if spec.kind.name != "USER_INPUT"}
             stores = [Store(own(value), node) for node, value in trace.written()]
             stores += [Store(own(r.node), homes[spec.target]) for spec, r in results if spec.kind.name

@@ -1,6 +1,8 @@
 """Trace: runs a body on values without data and writes down the operators it calls."""
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 
 from ..core.expr import Expr, computed
@@ -22,6 +24,16 @@ MOST_NUMBERS = 64  # of a constant in a program
 
 class ValueNeeded(TypeError):
     """A body asks for the number in a tensor of which only metadata are known."""
+
+
+@contextlib.contextmanager
+def without_values(refused: str):
+    """Within the block a program is traced that must not depend on numbers in tensors.  Where it asks for one,
+    RuntimeError says what it is ``refused``, such as "cannot be packaged"."""
+    try:
+        yield
+    except ValueNeeded:
+        raise RuntimeError(f"a program that checks or reads elements {refused}") from None
 
 
 class Traced(Tensor):

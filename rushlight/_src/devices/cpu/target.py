@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from importlib import import_module
 
 from . import provider
 from .code import Code
@@ -18,9 +19,11 @@ from .llvm.features import targeted
 from .step import NativeKernel
 
 
-def importable() -> bool:
-    """Whether templates are imported, or can be: while Python ends nothing is, and programs planned then do without."""
-    return sys.meta_path is not None or f"{__package__}.claims" in sys.modules
+def imported(name: str):
+    """A module beside this one.  None where it is not there and cannot be imported any more: while Python ends nothing
+    can, and programs planned then do without templates."""
+    whole = f"{__package__}.{name}"
+    return import_module(whole) if sys.meta_path is not None else sys.modules.get(whole)
 
 
 class Processor(Target):
@@ -39,16 +42,12 @@ class Processor(Target):
         jit.settle()
 
     def pays_with_channels_last(self, dtype, channels, outputs, groups):
-        if not importable():
-            return False
-        from .templates.pixels_plan import pays
-        return pays(dtype, channels, outputs, groups)
+        plan = imported("templates.pixels_plan")
+        return plan is not None and plan.pays(dtype, channels, outputs, groups)
 
     def claim(self, node):
-        if not importable():
-            return None
-        from .claims import CLAIMS
-        found = CLAIMS.get(node.op)
+        claims = imported("claims")
+        found = claims and claims.CLAIMS.get(node.op)
         return found if found is not None and found.suits(node) else None
 
     def epilogue(self, value, operands, out, further, sums):

@@ -1,35 +1,27 @@
 """Norms of quantized tensors."""
 from __future__ import annotations
 
-from ....._src.core.later import facade, later
+from ....._src.core.later import later
 from ....._src.ops.quantized_library import LIBRARY
 from ..... import nn
 from .....nn import LayerNorm as FloatLayerNorm
-from .utils import Scaled, quantized_name
+from .utils import Scaled
 
 __getattr__ = later(__name__)
 
 
-class LayerNorm(nn.Module):
+class LayerNorm(Scaled, nn.Module):
     """A layer norm with a float weight and bias: quantized [*, n] -> quantized [*, n]."""
-
-    _get_name = quantized_name
 
     def __init__(self, normalized_shape, weight, bias, scale, zero_point, eps=1e-5, elementwise_affine=True,
                  device=None, dtype=None):
         super().__init__()
         self.normalized_shape, self.eps, self.elementwise_affine, self.weight, self.bias = tuple(
             normalized_shape), eps, elementwise_affine, weight, bias
-        self.register_buffer("scale", facade().tensor(float(scale)))
-        self.register_buffer("zero_point", facade().tensor(int(zero_point)))
-        self.known = float(scale), int(zero_point)
+        self.set_output(scale, zero_point)
 
     def forward(self, input):
         return LIBRARY["layer_norm"](input, list(self.normalized_shape), self.weight, self.bias, self.eps, *self.known)
-
-    def _load_from_state_dict(self, state_dict, prefix, *args):
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        self.known = float(self.scale), int(self.zero_point)
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):

@@ -56,58 +56,22 @@ class _ReLU:
             layer, nn.ReLU())
 
 
-class ConvBn1d(_ConvBnNd, nn.Conv1d):
-    """nn.Conv1d and its batch norm, by rounded weights: [n, c, l] -> [n, o, l]."""
+def _of_rank(rank: int, space: str):
+    """The classes for a number of dimensions: with a batch norm, with a batch norm and relu, with relu."""
 
-    _FLOAT_MODULE, norm = fused.ConvBn1d, nn.BatchNorm1d
+    def made(name, words, *bases, **fields):
+        fields["__doc__"] = f"nn.Conv{rank}d{words}, by rounded weights: [n, c, {space}] -> [n, o, {space}]."
+        return type(name, bases, {**fields, "__module__": __name__, "_FLOAT_MODULE": getattr(fused, name)})
 
-
-class ConvBnReLU1d(_ReLU, ConvBn1d):
-    """nn.Conv1d, its batch norm and relu, by rounded weights: [n, c, l] -> [n, o, l]."""
-
-    _FLOAT_MODULE = fused.ConvBnReLU1d
-
-
-class ConvReLU1d(_ReLU, conv.Conv1d):
-    """nn.Conv1d and relu, by rounded weights: [n, c, l] -> [n, o, l]."""
-
-    _FLOAT_MODULE = fused.ConvReLU1d
+    normed = made(f"ConvBn{rank}d", " and its batch norm", _ConvBnNd, getattr(nn, f"Conv{rank}d"),
+                  norm=getattr(nn, f"BatchNorm{rank}d"))
+    return (normed, made(f"ConvBnReLU{rank}d", ", its batch norm and relu", _ReLU, normed),
+            made(f"ConvReLU{rank}d", " and relu", _ReLU, getattr(conv, f"Conv{rank}d")))
 
 
-class ConvBn2d(_ConvBnNd, nn.Conv2d):
-    """nn.Conv2d and its batch norm, by rounded weights: [n, c, h, w] -> [n, o, h, w]."""
-
-    _FLOAT_MODULE, norm = fused.ConvBn2d, nn.BatchNorm2d
-
-
-class ConvBnReLU2d(_ReLU, ConvBn2d):
-    """nn.Conv2d, its batch norm and relu, by rounded weights: [n, c, h, w] -> [n, o, h, w]."""
-
-    _FLOAT_MODULE = fused.ConvBnReLU2d
-
-
-class ConvReLU2d(_ReLU, conv.Conv2d):
-    """nn.Conv2d and relu, by rounded weights: [n, c, h, w] -> [n, o, h, w]."""
-
-    _FLOAT_MODULE = fused.ConvReLU2d
-
-
-class ConvBn3d(_ConvBnNd, nn.Conv3d):
-    """nn.Conv3d and its batch norm, by rounded weights: [n, c, d, h, w] -> [n, o, d, h, w]."""
-
-    _FLOAT_MODULE, norm = fused.ConvBn3d, nn.BatchNorm3d
-
-
-class ConvBnReLU3d(_ReLU, ConvBn3d):
-    """nn.Conv3d, its batch norm and relu, by rounded weights: [n, c, d, h, w] -> [n, o, d, h, w]."""
-
-    _FLOAT_MODULE = fused.ConvBnReLU3d
-
-
-class ConvReLU3d(_ReLU, conv.Conv3d):
-    """nn.Conv3d and relu, by rounded weights: [n, c, d, h, w] -> [n, o, d, h, w]."""
-
-    _FLOAT_MODULE = fused.ConvReLU3d
+ConvBn1d, ConvBnReLU1d, ConvReLU1d = _of_rank(1, "l")
+ConvBn2d, ConvBnReLU2d, ConvReLU2d = _of_rank(2, "h, w")
+ConvBn3d, ConvBnReLU3d, ConvReLU3d = _of_rank(3, "d, h, w")
 
 
 def update_bn_stats(mod):
