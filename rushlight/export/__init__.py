@@ -79,7 +79,7 @@ def for_signature(mod, args, kwargs, dynamic_shapes):
 
 
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-              ast.Mod: operator.mod}
+              ast.Mod: operator.mod, ast.Div: operator.truediv}
 
 
 class Exporting:
@@ -222,6 +222,8 @@ class Exporting:
         if isinstance(tree, ast.BinOp) and type(tree.op) in ARITHMETIC:
             return made.call_function(ARITHMETIC[type(tree.op)],
                                       (self.size(made, tree.left, nodes), self.size(made, tree.right, nodes)))
+        if isinstance(tree, ast.UnaryOp) and type(tree.op) is ast.USub:
+            return made.call_function(operator.neg, (self.size(made, tree.operand, nodes),))
         if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Attribute) and tree.value.attr == "shape":
             found = nodes.get(id(self.found.owner_of(tree.value.value)))
             if found is not None:
