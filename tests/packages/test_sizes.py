@@ -40,6 +40,14 @@ class Counted(nn.Module):
         return self.table(words).cumsum(1).mean(-1) + self.calls, words.flatten()
 
 
+class Counting(nn.Module):
+    """Sizes as numbers, of either kind, beside tensors."""
+
+    def forward(self, x):
+        b, s = x.shape
+        return x * b, x / (3 * s - b), x.sum(0) * (1 / b), x * (s * 2.0) + 0.5 * b, (x * b).softmax(-1)
+
+
 B, S = Dim("b", min=1, max=20), Dim("s", min=1, max=40)
 CASES = {
     "linear": (lambda: nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4), nn.Softmax(-1)),
@@ -49,6 +57,7 @@ CASES = {
     "images": (images, lambda b, s: (torch.randn(b, 3, 33, 33),), ({0: Dim("b", min=1, max=100)},)),
     "lstm": (lambda: nn.LSTM(8, 16, batch_first=True), lambda b, s: (torch.randn(b, 7, 8),), ({0: B},)),
     "derived": (Doubled, lambda b, s: (torch.randn(b, 5), torch.randn(2 * b, 3)), ({0: B}, {0: 2 * B})),
+    "counting": (Counting, lambda b, s: (torch.randn(b, s),), ({0: B, 1: S},)),
     "unbounded": (lambda: nn.Linear(9, 5), lambda b, s: (torch.randn(b, 9),), ({0: Dim("b", min=2)},)),
 }
 

@@ -115,7 +115,7 @@ class Model:
             else:
                 with build.targeted():
                     for one in build.programs:
-                        sized.add(one.outline, one.conditions)
+                        sized.add(one.outline, one.conditions, one.numbers)
             if not build.number or self.varying:
                 # it runs once for new sizes
                 out.add_object(least.compiled(sized.finish([meta for _, meta in self.inputs]), 0))

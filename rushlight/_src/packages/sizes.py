@@ -283,15 +283,16 @@ class Sized:
         return need, fill
 
     # --- a program ----------------------------------------------------------------------------------------------------
-    def add(self, outline: Outline, conditions):
-        """One more program, which holds under these conditions."""
-        number, arena = len(self.programs), len(outline.given) + len(outline.outputs)
+    def add(self, outline: Outline, conditions, told=()):
+        """One more program, which holds under these conditions; ``told``: sizes that are its last inputs."""
+        number, given = len(self.programs), len(outline.given) - len(told)
+        arena = given + len(outline.outputs)
         items = [(item, *self.form(item, arena)) for item in outline.items]
         slots, homes = shared_slots([item for item, *_ in items], self.region.middle())
         need = self.module.function(f"program{number}_need", [("sizes", ptr), ("to", ptr)], i64, internal=True)
         fill = self.module.function(f"program{number}_fill", [("sizes", ptr), ("program", ptr)], internal=True)
         self.need(need, items, slots)
-        self.fill(fill, items, slots, homes, arena)
+        self.fill(fill, items, slots, homes, arena, {given + k: e for k, e in enumerate(told)})
         self.programs.append((tuple(conditions), need, fill, list(outline.outputs)))
 
     def lay_out(self, f, numbers: Numbers, sizes, items, slots, stop):
@@ -331,7 +332,7 @@ class Sized:
         f.store(total, f.offset(to, 8))
         f.ret(constant(i64, 0))
 
-    def fill(self, f, items, slots, homes, arena: int):
+    def fill(self, f, items, slots, homes, arena: int, told: dict):
         sizes, program = f.parameters
         numbers = self.known(f, sizes)
         starts, _, words = self.lay_out(f, numbers, sizes, items, slots, None)
@@ -344,6 +345,10 @@ class Sized:
                     value, number = arena, f.add(number, starts[homes[value]])
                 elif value == FLAG:
                     value = arena + 1
+                elif value in told:  # the number itself
+                    value, number = CONSTANT, f.add(number, numbers.value(told[value]))
+                elif value >= min(told, default=value + 1):
+                    value -= len(told)
                 f.store(constant(i64, value), f.offset(places, 16 * j))
                 f.store(number, f.offset(places, 16 * j + 8))
             launches = f.add(launches, f.call(fill, [sizes, places, at, starts[homes[k]]]))

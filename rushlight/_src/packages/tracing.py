@@ -4,12 +4,10 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-from ..aot.alias import Recording
 from ..compiler.outline import Outline
 from ..compiler.pipeline import DERIVING, Compilation, outlined, run
 from ..core.expr import Expr, eq, le, logical_not, size
 from ..core.nodes import INFINITY, evaluate
-from ..core.shape_env import ShapeEnv
 from ..core.interpret import recording, unwound
 from ..core.meta import Meta
 from ..core.native import Tensor
@@ -17,6 +15,7 @@ from ..core.random import default_generator
 from ..eager.programs import own
 from ..graph.graph import Store
 from ..transforms.trace import without_values
+from .numbers import Sizes, Sizing
 from .variants import UNBOUNDED, Points, Region
 
 MOST_PROGRAMS = 12
@@ -89,20 +88,22 @@ class Domain:
 
 class Traced(NamedTuple):
     """A program: ``conditions`` under which it holds; ``inputs``: Metas with symbols, None for what is no tensor;
-    ``kept``: names of results; ``written``: whether it writes into each input."""
+    ``kept``: names of results; ``written``: whether it writes into each input; ``numbers``: sizes, which are its last
+    inputs."""
 
     outline: Outline
     conditions: tuple
     inputs: list
     kept: list
     written: list
+    numbers: tuple
 
 
 def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) -> Traced:
     """An exported program traced with symbols, but for sizes that are ``fixed``."""
     specs = program.graph_signature.input_specs
-    trace, drawn = Recording(), default_generator.place
-    shape_env = ShapeEnv({s: n for s, n in point.items() if s not in fixed})
+    shape_env, drawn = Sizes({s: n for s, n in point.items() if s not in fixed}), default_generator.place
+    trace = shape_env.trace = Sizing(shape_env)
 
     def entered(k, value):
         if not isinstance(value, Tensor):
@@ -130,11 +131,12 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
             if trace.drawn or tuple(default_generator.place) != tuple(drawn):
                 raise NotPackable("the program draws random numbers")
             outline = outlined(run(DERIVING, Compilation(name, trace, outputs, stores=stores)))
+    trace.settle()
     into = {store.into for store in stores}
     conditions = [eq(v.wide, fixed[v.symbol]) if v.symbol in fixed else le(2, v.wide) for v in domain.varying]
     conditions += [c if outcome else logical_not(c) for c, outcome in shape_env.guards]
     return Traced(outline, tuple(c for c in conditions if isinstance(c, Expr) and c.op != "number"), metas,
-                  [name for name, _ in kept], [node in into for node in nodes])
+                  [name for name, _ in kept], [node in into for node in nodes], tuple(trace.numbers))
 
 
 def programs(program, found, domain: Domain, name: str):

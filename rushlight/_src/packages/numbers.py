@@ -1,0 +1,60 @@
+"""Sizes that vary, used as numbers: a program computes with them as with numbers that it is told when it runs."""
+from __future__ import annotations
+
+from ..aot.alias import Recording
+from ..core.expr import Expr
+from ..core.op import declared_scalars
+from ..core.runtime import Conditions, Known
+from ..core.nodes import evaluate
+from ..core.shape_env import REAL, ShapeEnv
+from ..eager.arguments import NUMBER_METAS
+from ..transforms.trace import Traced
+
+
+class Sizing(Recording):
+    """A Recording in which sizes that meet tensors are inputs of the program.
+
+    ``numbers``: {size, an Expr: the input that tells it}, in the order of these inputs; ``conditions``: what was
+      assumed
+    of them.
+    """
+
+    def __init__(self, shape_env: ShapeEnv):
+        super().__init__()
+        self.shape_env, self.numbers, self.conditions = shape_env, {}, Conditions()
+
+    def number(self, e: Expr):
+        """A size as a run-time number."""
+        if e not in self.numbers:
+            known = Known(evaluate(e, self.shape_env.hints), f"a[{len(self.numbers)}]", frozenset((len(self.numbers),)),
+                          self.conditions)
+            self.numbers[e] = self.input(NUMBER_METAS[int], "n", True, known)
+        return self.numbers[e]
+
+    def call(self, op, args, kwargs):
+        if any(is_size(a) for a in args) and any(isinstance(a, Traced) for a in args):
+            bits = declared_scalars(op)
+            args = tuple(self.number(a) if is_size(a) and bits >> k & 1 else a for k, a in enumerate(args))
+        return super().call(op, args, kwargs)
+
+    def settle(self):
+        """Notes what was assumed of numbers, or decided by them, as conditions on their sizes."""
+        if self.conditions.tests or self.conditions.fixed:
+            for e in self.numbers:
+                self.shape_env.integer(e)
+
+
+class Sizes(ShapeEnv):
+    """The ShapeEnv of a program that is traced: what is computed of sizes and is not whole becomes part of it."""
+
+    trace: Sizing | None = None
+
+    def real(self, symbol: str, a, b):
+        if self.estimating or self.trace is None or type(a) is complex or type(b) is complex:
+            return super().real(symbol, a, b)
+        return REAL[symbol](*(self.trace.number(e) if is_size(e) else e for e in (a, b)))
+
+
+def is_size(value) -> bool:
+    """Whether a value is a size, or arithmetic on sizes, that only a call tells."""
+    return isinstance(value, Expr) and value.dtype is None and bool(value.free)
