@@ -8,7 +8,9 @@ from ...compiler.target import Target
 from ...compiler.tile import arrange, split
 from ..cpu.code import Code
 from ..shared.host import HostStep
+from ..shared.products import Epilogue, Prologue
 from ..shared.writer import untiled
+from .claims import claimed
 from .step import Module, Modules, TritonKernel
 
 
@@ -19,13 +21,23 @@ class Blocks(Target):
     attends = False
 
     def __init__(self, kind="cuda", architecture=""):
-        self.kind, self.architecture = kind, architecture
+        self.kind, self.architecture, self.claims = kind, architecture, claimed()
 
     def parts(self, kernel: Kernel, scratch) -> list[Kernel]:
         return [untiled(part) for part in split(arrange(kernel), scratch)]
 
     def step(self, kernel: Kernel, scalars: dict):
         return TritonKernel(kernel, scalars)
+
+    def claim(self, node):
+        found = self.claims.get(node.op)
+        return found if found is not None and found.suits(node) else None
+
+    def epilogue(self, value, operands, out, further, sums):
+        return Epilogue(value, operands, out[1], further, sums)
+
+    def prologue(self, value, leaves):
+        return Prologue(value, leaves)
 
     def fallback(self, graph, inputs, outputs):
         step = HostStep(graph, inputs, outputs)

@@ -7,11 +7,11 @@ from ...compiler.launch import encode
 from ...compiler.target import Target
 from ...compiler.tile import arrange, split
 from ..cpu.code import Code
-from .claims import claims
+from .claims import claimed
 from ..shared.host import HostStep
+from ..shared.products import Epilogue, Prologue
 from ..shared.writer import untiled
 from .step import Module, Modules, ShaderKernel
-from .templates.tiled import Epilogue, Prologue
 
 
 class Shaders(Target):
@@ -22,7 +22,7 @@ class Shaders(Target):
 
     def __init__(self, features=frozenset(("i64", "f64")), bindings=8, kind="webgpu"):
         self.features, self.bindings, self.kind = frozenset(features), bindings, kind
-        self.claims = claims(self.features, bindings)
+        self.claims = claimed(self.features, bindings)
 
     def parts(self, kernel: Kernel, scratch) -> list[Kernel]:
         return [untiled(part) for part in split(arrange(kernel), scratch)]

@@ -6,8 +6,7 @@ A Shape has ``names``, the numbers that its text uses, and gives places in memor
 
 from __future__ import annotations
 
-SIZES = ("rows", "columns", "depth")
-
+from ...shared.products import DIMENSIONS, IMAGE_NAMES, matrix_names
 
 class Matrices:
     """Strided matrices, of up to three batch dimensions; an operand that is computed has several parts."""
@@ -15,9 +14,7 @@ class Matrices:
     border = False
 
     def __init__(self, left: int, right: int):
-        self.parts = left, right
-        self.names = (*SIZES, "n0", "n1", "n2", *(f"{side}{part}_{dim}" for side, count in (("a", left), ("b", right))
-                                                  for part in range(count) for dim in ("0", "1", "2", "r", "k")))
+        self.parts, self.names = (left, right), matrix_names(left, right)
 
     def begin(self, w):
         w.line("let i2 = batch % n2; let i1 = batch / n2 % n1; let i0 = batch / n2 / n1;")
@@ -40,13 +37,6 @@ class Matrices:
 
     def result(self, w):
         return "(batch * rows + row) * columns + column", {"row": "row", "column": "column"}
-
-
-DIMENSIONS = "012"  # of images: fewer are made up with 1
-IMAGE_NAMES = (*SIZES, "ins", "outs", "border", *(f"{name}{d}" for name in ("xn", "yn", "kn", "step", "pad", "far")
-                                                  for d in DIMENSIONS),
-               *(f"{name}{d}" for name in ("xs", "ys") for d in ("n", "c", *DIMENSIONS)),
-               *(f"ws{d}" for d in ("o", "c", *DIMENSIONS)))
 
 
 class Images:

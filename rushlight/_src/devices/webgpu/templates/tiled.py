@@ -9,20 +9,23 @@ launch, so that one module serves all sizes.
 
 from __future__ import annotations
 
+import hashlib
 from typing import NamedTuple
 
 from ....compiler.kernel import Buffer
 from ....compiler.target import leaf
 from ....core import dtypes
 from ....core.dtypes import int32
-from ....core.expr import Expr
+from ...shared.products import Products, Prologue
 from ...shared.writer import Writer
 from ..emit import Emitter
 from ..scalars import TYPES, convert
-from ..step import Module
+from ..step import Module, Modules
+from .shapes import Images, Matrices
 
 SIDE = 16  # threads along each side of a workgroup
 DEPTH = 16  # of a slice of the operands
+SHAPES = {"matrices": Matrices, "images": Images}
 
 
 class Tile(NamedTuple):
@@ -43,24 +46,6 @@ def tile_for(rows: int, columns: int) -> Tile:
     return LARGE if min(rows, columns) >= 32 and rows * columns >= 64 * 64 else SMALL
 
 
-class Epilogue(NamedTuple):
-    """What is computed before the result is stored: ``value`` over the leaf ``sums`` and those of ``operands``
-    (Operand); None as ``value``: the sums.  ``out``: dtype of the result; ``further``: other results (Stored)."""
-
-    value: Expr | None = None
-    operands: tuple = ()
-    out: object = None
-    further: tuple = ()
-    sums: Expr | None = None
-
-
-class Prologue(NamedTuple):
-    """What an operand is computed from: ``value`` over ``leaves``, which stand for what is read."""
-
-    value: Expr
-    leaves: tuple
-
-
 class Put(NamedTuple):
     """A store as the emitter writes it."""
 
@@ -75,7 +60,7 @@ class Tiled(Emitter):
     left operand is read from, then the right one, the result, and what the epilogue reads and writes.
     """
 
-    def __init__(self, shape, left, right, epilogue: Epilogue, tile: Tile, features):
+    def __init__(self, shape, left, right, epilogue, tile: Tile, features):
         Writer.__init__(self)
         self.features, self.head, self.constants = features, [], {}
         self.shape, self.tile, self.epilogue = shape, tile, epilogue
@@ -227,3 +212,23 @@ class Tiled(Emitter):
         for buffer, text, e in results:
             self.store(Put(buffer), "place", text if TYPES[e.dtype.name] == TYPES[buffer.dtype.name] else convert(
                 text, e.dtype, buffer.dtype))
+
+
+class Templates(Products):
+    """Plans for a device of these features."""
+
+    def __init__(self, features: frozenset):
+        super().__init__()
+        self.features = features
+
+    def tile(self, left, rows: int, columns: int) -> Tile:
+        return tile_for(rows, columns)
+
+    def units(self, tile, rows: int, columns: int) -> int:
+        return -(-rows // tile.size) * -(-columns // tile.size)
+
+    def written(self, shape: tuple, left, right, epilogue, tile) -> int:
+        kind, *given = shape
+        made = Tiled(SHAPES[kind](*given), left, right, epilogue, tile, self.features)
+        name = "p" + hashlib.sha256(repr((shape, left, right, epilogue, tile)).encode()).hexdigest()[:12]
+        return Modules.number(made.module(name))

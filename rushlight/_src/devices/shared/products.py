@@ -1,17 +1,62 @@
-"""Launches of the tiled product for given sizes."""
+"""Products and convolutions as launches of one template: what they are asked for, and the numbers of a launch.
+
+A device's own half says which tile a result takes, and writes its modules.
+"""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 from dataclasses import dataclass, field
 from math import prod
+from typing import NamedTuple
 
-from ....compiler.launch import CONSTANT, Launch
-from ....core import dtypes
-from ..step import Modules
-from .shapes import DIMENSIONS, IMAGE_NAMES, Images, Matrices
-from .tiled import Epilogue, Tiled, tile_for
+from ...compiler.launch import CONSTANT, Launch
+from ...core import dtypes
+from ...core.expr import Expr
+from ...core.kinds import P
+from ..cpu.claims.contractions import CONTRACTIONS
+
+PLANS = {
+    P.matmul: "plan_matmul",
+    P.int_matmul: "plan_matmul",
+    P.conv: "plan_forward",
+    P.conv_last: "plan_forward",
+    P.int_conv: "plan_forward",
+    P.conv_input: "plan_input",
+    P.conv_last_input: "plan_input",
+    P.conv_weight: "plan_weight",
+}
+MOST_DIMENSIONS = 5  # of images
+SIZES = ("rows", "columns", "depth")
+DIMENSIONS = "012"  # of images: fewer are made up with 1
+IMAGE_NAMES = (*SIZES, "ins", "outs", "border", *(f"{name}{d}" for name in ("xn", "yn", "kn", "step", "pad", "far")
+                                                  for d in DIMENSIONS),
+               *(f"{name}{d}" for name in ("xs", "ys") for d in ("n", "c", *DIMENSIONS)),
+               *(f"ws{d}" for d in ("o", "c", *DIMENSIONS)))
+
+
+def matrix_names(left: int, right: int) -> tuple:
+    """The numbers of a product whose operands are read from so many matrices."""
+    return (*SIZES, "n0", "n1", "n2", *(f"{side}{part}_{dim}" for side, count in (("a", left), ("b", right))
+                                        for part in range(count) for dim in ("0", "1", "2", "r", "k")))
+
+
+class Epilogue(NamedTuple):
+    """What is computed before the result is stored: ``value`` over the leaf ``sums`` and those of ``operands``
+    (Operand); None as ``value``: the sums.  ``out``: dtype of the result; ``further``: other results (Stored)."""
+
+    value: Expr | None = None
+    operands: tuple = ()
+    out: object = None
+    further: tuple = ()
+    sums: Expr | None = None
+
+
+class Prologue(NamedTuple):
+    """What an operand is computed from: ``value`` over ``leaves``, which stand for what is read."""
+
+    value: Expr
+    leaves: tuple
 
 
 @dataclass(frozen=True)
@@ -42,24 +87,19 @@ def named(name: str):
     return getattr(dtypes, name)
 
 
-class Templates:
-    """Plans for a device of these features."""
+class Products:
+    """Plans.  A device's own has ``tile(left, rows, columns)``, what it computes at a time of a result; ``units(tile,
+    rows, columns)``, how many of these there are; ``written(shape, left, right, epilogue, tile)``, the number of a
+    module, whose shape is "matrices" or "images" with what they are made of."""
 
-    def __init__(self, features: frozenset):
-        self.features = features
+    def __init__(self):
         self.module = functools.lru_cache(maxsize=None)(self.written)
-
-    def written(self, shape: tuple, left, right, epilogue, tile) -> int:
-        """The number of a module, which is written once."""
-        made = Tiled(shape[0](*shape[1:]), left, right, epilogue, tile, self.features)
-        name = "p" + hashlib.sha256(repr((shape, left, right, epilogue, tile)).encode()).hexdigest()[:12]
-        return Modules.number(made.module(name))
 
     def plan(self, shape, left, right, epilogue, operands, sizes, batch, numbers) -> Contraction:
         """One launch over the tiles of a result of ``sizes``: rows, columns, depth."""
-        tile = tile_for(*sizes[:2])
+        tile = self.tile(left, *sizes[:2])
         beside = *(o.name for o in epilogue.operands), *(s.name for s in epilogue.further)
-        units = batch * -(-sizes[0] // tile.size) * -(-sizes[1] // tile.size)
+        units = batch * self.units(tile, *sizes[:2])
         kernel = self.module(shape, left, right, epilogue, tile)
         return Contraction((CompiledKernel(kernel, units, (*operands, *beside), (*sizes, *numbers)),))
 
@@ -74,7 +114,7 @@ class Templates:
             for one in strides:
                 numbers += [*(0,) * (3 - len(p.batch)), *one]
         counts = (len(a_from.leaves) if a_from else 1), (len(b_from.leaves) if b_from else 1)
-        return self.plan((Matrices, *counts), left, right, epilogue, (*operands, "c"), (p.rows, p.columns, p.depth),
+        return self.plan(("matrices", *counts), left, right, epilogue, (*operands, "c"), (p.rows, p.columns, p.depth),
                          prod(batch), (*batch, *numbers))
 
     def plan_forward(self, c, epilogue=None) -> Contraction:
@@ -96,7 +136,8 @@ class Templates:
         image, weight = named(c.dtype), named(c.b_dtype or c.dtype)
         left, right = (image, image) if direction == "weight" else (weight, image)
         found = completed(epilogue, c.out_dtype or c.dtype)
-        return self.plan((Images, direction, bool(c.border)), left, right, found, operands, sizes[direction], c.groups,
+        return self.plan(("images", direction, bool(c.border)), left, right, found, operands, sizes[direction],
+                         c.groups,
                          image_numbers(c, ins, outs))
 
 
@@ -126,3 +167,29 @@ def image_numbers(c, ins: int, outs: int) -> tuple:
 
 def row_major(shape) -> tuple:
     return tuple(prod(shape[k + 1:]) for k in range(len(shape)))
+
+
+def claims(templates: Products, along: bool, packings, suits=lambda dtypes: True) -> dict:
+    """By the primitive: its Claim by templates; operands are those of the processor's.
+
+    ``along``: whether epilogues and prologues are computed along.  ``packings(node, number)``: how often a product
+    reads each element of an operand.  ``suits``: whether the device computes in dtypes of these names.
+    """
+    return {op: claimed(op, getattr(templates, name), along, packings, suits) for op, name in PLANS.items()}
+
+
+def claimed(op, plan, along, packings, suits):
+    """The processor's Claim of a primitive, planned by a template of the device's."""
+    own = CONTRACTIONS[op]
+
+    def suiting(node) -> bool:
+        dtypes = {n.dtype.name for n in (node, *node.used)}
+        return own.suits(node) and len(node.shape) <= MOST_DIMENSIONS and suits(dtypes)
+
+    def planned(assembler, node, targets, prologues):
+        _, problem, operands = own.plan(assembler, node, targets, prologues)
+        return plan, problem, operands
+
+    return own._replace(suits=suiting, plan=planned, output=own.output if along else "",
+                        computed=own.computed if along and op is P.matmul else 0,
+                        packings=packings if op is P.matmul else None)

@@ -1,0 +1,1 @@
+"""Templates of Triton: products and convolutions."""
