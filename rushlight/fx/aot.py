@@ -251,14 +251,20 @@ def eagerly(graph: house.Graph):
     known: dict = {}
 
     def call(*inputs):
-        key = kind_of(inputs)
+        sizes = tuple(x if type(x) is int else None for x in inputs)  # a program is made for sizes as they are
+        given = [x for x in inputs if type(x) is not int]
+        key = kind_of(given), sizes
         if key not in known:
-            known[key] = compiled(key, inputs)
-        return tuple(known[key](*inputs))
+            known[key] = compiled(*key, given)
+        return tuple(known[key](*given))
 
-    def compiled(key, inputs):
-        wanted = [k for k, kind in enumerate(key) if isinstance(kind, tuple) and kind[1]]
-        made = Compiled(lambda *values: run(graph, values), inputs, wanted, nop, nop)
-        return lambda *values: run(graph, values) if made.derived.stores or made.derived.shown else made(*values)
+    def compiled(kinds, sizes, given):
+        def body(*values):
+            rest = iter(values)
+            return run(graph, [next(rest) if size is None else size for size in sizes])
+
+        made = Compiled(body, given, [k for k, kind in enumerate(kinds) if isinstance(kind, tuple) and kind[1]], nop,
+                        nop)
+        return body if made.derived.stores or made.derived.shown else made
 
     return call

@@ -32,6 +32,23 @@ def test_training_under_every_backend(backend):
     assert close(step(torch.compile(model, backend=backend), model, x), wanted)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sizes_that_vary_under_every_backend(backend):
+    """A size that a call gives which no graph has is an input of the graph after it."""
+    more = torch.compiler.disable(lambda n: n + 1)
+
+    def f(x, w):
+        n = more(x.size(1))
+        y = (x * w).sin()
+        return (y.new_zeros(y.size(0), n) + y.sum()) * 2
+
+    run = torch.compile(f, backend=backend)
+    for count in (3, 4, 5, 6):
+        x, w = torch.ones(2, count), torch.ones(count, requires_grad=True)
+        found = torch.autograd.grad(run(x, w).sum(), w)[0]
+        assert close(found, torch.autograd.grad(f(x, w).sum(), w)[0])
+
+
 def losses(backend):
     """Some steps of training, each step one compiled function."""
     model, x = training()
