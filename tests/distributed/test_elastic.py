@@ -166,6 +166,21 @@ def test_functions_are_launched(tmp_path):
     assert rank in (0, 1) and failure.exitcode == 1 and "ValueError: no way" in failure.message
 
 
+def one_fails():
+    import os
+    import time
+    if os.environ["RANK"] == "1":
+        os._exit(3)
+    time.sleep(600)
+
+
+def test_who_was_ended_has_not_failed():
+    config = LaunchConfig(1, 1, 2, None, "job", rdzv_endpoint="127.0.0.1:0", rdzv_backend="c10d", max_restarts=0)
+    with pytest.raises(ChildFailedError) as error:
+        elastic_launch(config, one_fails)()
+    assert {rank: failure.exitcode for rank, failure in error.value.failures.items()} == {1: 3}
+
+
 def test_processes_by_themselves(tmp_path):
     given = {0: (1,), 1: (2,)}, {0: {"RANK": "0"}, 1: {"RANK": "1"}}
     done = start_processes("name", double, *given, DefaultLogsSpecs(str(tmp_path), Std.OUT)).wait(LIMIT, 0.05)

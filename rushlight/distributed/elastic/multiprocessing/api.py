@@ -149,7 +149,7 @@ class PContext(abc.ABC):
     def __init__(self, name: str, entrypoint, args: dict, envs: dict, logs_specs: LogsSpecs, log_line_prefixes=None,
                  start_method: str = "spawn"):
         self.name, self.entrypoint, self.args, self.envs, self.nprocs = name, entrypoint, args, envs, len(args)
-        self.start_method, self.processes, self.tails = start_method, {}, []
+        self.start_method, self.processes, self.tails, self.fell = start_method, {}, [], {}
         self.prefixes = log_line_prefixes or {rank: f"[{name}{rank}]:" for rank in args}
         self.logs = logs_specs.reify(envs)
 
@@ -180,8 +180,12 @@ class PContext(abc.ABC):
         return {rank: process.pid for rank, process in self.processes.items()}
 
     def failures(self) -> dict:
-        return {rank: ProcessFailure(rank, process.pid, self.code(rank), self.logs.error_files[rank])
-                for rank, process in self.processes.items() if self.code(rank) not in (None, 0)}
+        found = {rank: ProcessFailure(rank, process.pid, self.code(rank), self.logs.error_files[rank])
+                 for rank, process in self.processes.items() if self.code(rank) not in (None, 0)}
+        for rank, failure in found.items():
+            if not failure.error_file_data:  # it does not say when: when it was first seen
+                failure.when = self.fell.setdefault(rank, failure.when)
+        return found
 
     def poll(self) -> RunProcsResult | None:
         """What became of them once all have ended well, or one has failed; None before."""

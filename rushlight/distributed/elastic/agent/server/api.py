@@ -214,6 +214,8 @@ class SimpleElasticAgent(ElasticAgent):
                 self._exit_barrier()
                 return result
             why = self.trouble(result)
+            if result.is_failed():
+                result = self._monitor_workers(group)  # who else has failed by now; those that are ended later have not
             if why == "failed" and self.restarts >= spec.max_restarts:
                 self._stop_workers(group)
                 return self.last(result)
@@ -248,9 +250,7 @@ class SimpleElasticAgent(ElasticAgent):
 
     def last(self, result: RunResult) -> RunResult:
         """The failures of the end: where all are on another machine, one that says so."""
-        if result.state in (WorkerState.FAILED, WorkerState.UNHEALTHY):
-            result = self._monitor_workers(self._worker_group)  # as they stand after all were stopped
-        failures = {rank: f for rank, f in result.failures.items()}
+        failures = result.failures
         if not failures:
             there = ProcessFailure(-1, 0, 1, "")
             there.message = f"a process of the machine {self._worker_group.store.get('failed').decode()} failed"
