@@ -229,9 +229,14 @@ class Element:
         """An index from memory: out of range it raises the error flag and is clamped."""
         b = self.b
         wide = b.convert(value, i64)
-        wrong = b.or_(b.compare("<", wide, 0), b.compare(">=", wide, limit))
-        self.report(wrong, OUT_OF_RANGE)
-        return b.maximum(b.minimum(wide, b.sub(limit, 1)), 0)
+        wrong = b.compare(">=", wide, limit, signed=False)  # below zero is far above, too
+
+        def clamped():
+            self.report(wrong, OUT_OF_RANGE)
+            return [b.maximum(b.minimum(wide, b.sub(limit, 1)), 0)]
+
+        # lanes that do not count may be anywhere, and are clamped as well
+        return b.when(b.reduce("or", wrong) if wrong.type.lanes else wrong, clamped, lambda: [wide])[0]
 
     def divisor(self, value):
         """What whole numbers are divided by: 0 raises the error flag and counts as 1."""
