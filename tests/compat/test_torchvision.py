@@ -187,3 +187,18 @@ def test_an_installed_torchvision_runs(tmp_path):
                           text=True,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in (folder, *sys.path) if p)})
     assert done.stdout.endswith("done\n"), done.stderr[-2000:]
+
+
+def test_parts_of_a_network_by_their_results():
+    from rushlight._src.compat.torchvision.models import resnet18
+    from rushlight._src.compat.torchvision.models._utils import IntermediateLayerGetter, _make_divisible
+
+    body, x = resnet18().eval(), torch.randn(1, 3, 64, 64)
+    parts = IntermediateLayerGetter(body, {"layer1": "0", "layer3": "pool"})
+    found = parts(x)
+    assert list(parts) == ["conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3"]
+    assert {name: tuple(y.shape) for name, y in found.items()} == {"0": (1, 64, 16, 16), "pool": (1, 256, 4, 4)}
+    assert all(torch.equal(parts.state_dict()[name], body.state_dict()[name]) for name in parts.state_dict())
+    with pytest.raises(ValueError, match="not present"):
+        IntermediateLayerGetter(body, {"layer9": "0"})
+    assert [_make_divisible(v, 8) for v in (3, 11, 12, 20, 33.6)] == [8, 16, 16, 24, 32]

@@ -3,7 +3,8 @@ Python."""
 from ...absent import absent
 from . import alexnet as _alexnet, densenet as _densenet, mobilenetv2 as _mobilenetv2, resnet as _resnet, vgg as _vgg
 
-WHY = "it is not part of the stand-in for torchvision: timm.create_model has such models in Python"
+WHY = ("it is not part of the stand-in for torchvision: after `pip install --no-deps torchvision pillow` its own "
+       "Python code runs here, with all its models")
 globals().update(absent("torchvision.models", WHY,
                         "mobilenet_v3_large mobilenet_v3_small efficientnet_b0 convnext_tiny vit_b_16 swin_t "
                         "inception_v3 googlenet squeezenet1_0 squeezenet1_1 "

@@ -3,16 +3,11 @@ from __future__ import annotations
 
 from rushlight import nn
 from ..ops.misc import Conv2dNormActivation
+from ._utils import _make_divisible
 from .weights import check, weights_class
 
 __all__ = ["MobileNetV2", "MobileNet_V2_Weights", "mobilenet_v2"]
 MobileNet_V2_Weights = weights_class("MobileNet_V2_Weights", "IMAGENET1K_V1", "IMAGENET1K_V2")
-
-
-def divisible(width, divisor=8):
-    """The nearest multiple of ``divisor`` that is at least 90 % of ``width``."""
-    found = max(divisor, int(width + divisor / 2) // divisor * divisor)
-    return found + divisor if found < 0.9 * width else found
 
 
 class InvertedResidual(nn.Module):
@@ -45,11 +40,11 @@ class MobileNetV2(nn.Module):
                  norm_layer=None, dropout=0.2):
         super().__init__()
         block, norm = block or InvertedResidual, norm_layer or nn.BatchNorm2d
-        width, self.last_channel = divisible(32 * width_mult, round_nearest), divisible(1280 * max(1.0, width_mult),
-                                                                                        round_nearest)
+        width = _make_divisible(32 * width_mult, round_nearest)
+        self.last_channel = _make_divisible(1280 * max(1.0, width_mult), round_nearest)
         features = [Conv2dNormActivation(3, width, stride=2, norm_layer=norm, activation_layer=nn.ReLU6)]
         for widening, wanted, count, stride in inverted_residual_setting or SETTING:
-            following = divisible(wanted * width_mult, round_nearest)
+            following = _make_divisible(wanted * width_mult, round_nearest)
             for k in range(count):
                 features.append(block(width, following, stride if k == 0 else 1, expand_ratio=widening,
                                       norm_layer=norm))
