@@ -68,7 +68,30 @@ def test_checks_stay_where_a_program_is_written_in_primitives(varying, loaded):
     assert len(program.run_decompositions().module()(ones, ones)) == 2
 
 
+@pytest.mark.parametrize("varying", [False, True])
+def test_checks_stay_in_packages(varying, tmp_path):
+    shapes = {"x": {0: torch.export.Dim("n", max=9)}, "y": {0: torch.export.Dim("n", max=9)}} if varying else None
+    ones = torch.ones(3)
+    program = torch.export.export(Twice(), (ones, torch.ones(3)), dynamic_shapes=shapes)
+    torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    run = torch._inductor.aoti_load_package(tmp_path / "model.pt2")
+    for count in (3, 1, 9) if varying else (3,):
+        ones = torch.ones(count)
+        for found, expected in zip(run(ones, ones), Twice()(ones, ones), strict=True):
+            torch.testing.assert_close(found, expected)
+        for given, message in (((-ones, ones), "x is not positive"), ((ones, 1000 * ones), "z is large"),
+                               ((-ones, 1000 * ones), "x is not positive")):
+            with pytest.raises(AssertionError, match=message):
+                run(*given)
+    assert run.library.rl_error(-(1 << 20) - 1) == b"z is large"
+
+
+class Deciding(torch.nn.Module):
+    def forward(self, x):
+        return x + x.sum().item()
+
+
 def test_elements_that_decide_cannot_be_packaged(tmp_path):
-    program = torch.export.export(Positive(), (torch.ones(3),))
+    program = torch.export.export(Deciding(), (torch.ones(3, dtype=torch.int64),))
     with pytest.raises(RuntimeError, match="reads elements"):
         torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))

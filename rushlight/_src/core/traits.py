@@ -59,6 +59,7 @@ TRAITS: dict[str, tuple] = {
     "out_any": (bool, "``out=`` may have any dtype"),
     "out_exact": (bool, "``out=`` must have the dtype of the result"),
     "out_of_range": (type, "the error for an index that is out of range"),
+    "reports": (FUNCTION, "(what its program left in the flag) -> the error, or None for what kernels report"),
     "counts": (bool, "it computes with run-time numbers that count"),
     # operators that run a graph
     "derived": (object, "made by a transform or a capture: True, or the graph that it runs"),

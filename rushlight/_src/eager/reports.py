@@ -19,6 +19,10 @@ def failed(plan: Plan, args, flag: int):
         raise OutOfMemoryError(f"{plan.op.name}: {pending}", "at most what the machine has left") from pending
     if pending is not None:
         raise kind(*pending.args) if isinstance(pending, IndexError) else pending
+    report = plan.op.traits.get("reports")
+    own = report and report(flag)
+    if own:
+        raise own
     named = failures.error(flag)
     if named is not None:
         raise named

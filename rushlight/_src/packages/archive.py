@@ -161,10 +161,14 @@ def check_manifest(name: str, manifest):
     if not isinstance(manifest, dict):
         refuse("no object")
     for key, kind in (("version", int), ("target", str), ("sha256", str), ("instructions", list), ("levels", list),
+                      ("checks", list),
                       ("inputs", list),
                       ("outputs", list), ("constants", list), ("varying", list), ("threads", int)):
         if not isinstance(manifest.get(key), kind):
             refuse(f"{key} is {manifest.get(key)!r}")
+    for row in manifest["checks"]:
+        if not (isinstance(row, dict) and isinstance(row.get("error"), str) and isinstance(row.get("text"), str)):
+            refuse(f"{row!r} is no check")
     told = manifest.get("weights")
     if told is not None and not (isinstance(told, dict) and type(told.get("bytes")) is int and isinstance(
             told.get("sha256"), str)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..devices.cpu.llvm.builder import Module
 from ..devices.cpu.llvm.types import i32, i64, ptr
 from ..devices.cpu.llvm.values import Value, constant
-from .interface import ERRORS, HEADER_BYTES, NO_MEMORY, UNPLANNED, VERSION, WRONG_SIZES
+from .interface import ERRORS, HEADER_BYTES, NO_MEMORY, UNMET, UNPLANNED, VERSION, WRONG_SIZES
 
 PUBLIC = ("rl_version", "rl_manifest", "rl_input_count", "rl_output_count", "rl_constant_count", "rl_size_count",
           "rl_input", "rl_output", "rl_constant", "rl_size", "rl_supported", "rl_create", "rl_create_with",
@@ -27,18 +27,20 @@ class Interface:
     """``given``: for each value of the program that is given, ("input", k) or ("constant", k); ``threads``: most that
     its scratch is made for; ``sizes``: how many sizes vary;
     ``required``: for each build what ``Build.required`` gives; ``weights``: (bytes, place in the package) of those that
-      lie beside, with their header, or None."""
+      lie beside, with their header, or None; ``checks``: how many results
+      after the outputs have to be True."""
 
     def __init__(self, given, inputs: int, outputs: int, constants: int, arena: int, threads: int, required,
-                 sizes=0, weights=None):
+                 sizes=0, weights=None, checks=0):
         self.given, self.inputs, self.outputs, self.constants = given, inputs, outputs, constants
         self.arena, self.threads, self.required = arena, threads, required
         self.sizes, self.weights, self.own_constants = sizes, weights, SIZES + 8 * sizes
+        self.checks = checks
         self.module = Module()
 
     def text(self) -> str:
         for name in ("manifest", "inputs", "outputs", "constants", "sizes_told", "default_constants", "constant_places",
-                     "errors", "weights_header", "arena_of",
+                     "errors", "weights_header", "arena_of", "checks",
                      *(("input_shapes", "need_of", "fill_of") if self.sizes else ("words_of",))):
             self.module.outside(f"model_{name}")
         for name, value in (("version", VERSION), ("input_count", self.inputs), ("output_count", self.outputs),
@@ -49,6 +51,7 @@ class Interface:
             self.lookup(f"rl_{name}", f"@model_{name}s", count, TENSOR_BYTES)
         self.lookup("rl_size", "@model_sizes_told", self.sizes, SIZE_BYTES)
         self.lookup("rl_error_text", "@model_errors", len(ERRORS), 256)
+        self.lookup("rl_check_text", "@model_checks", self.checks, 256)
         write_checksum(self.module)
         for write in (self.rooms, self.level, self.supported, self.begin, self.end, self.thread_count, self.create_with,
                       self.create,
@@ -265,9 +268,9 @@ class Interface:
         f.ret()
 
     def values(self, f, model, inputs, outputs):
-        """What a program's values are: inputs, constants and outputs; room for its arena and flag.  (values, flag, the
-        number of the arena)."""
-        values, flag = f.alloca(i64, len(self.given) + self.outputs + 3), f.alloca(i64, 8)
+        """What a program's values are: inputs, constants, outputs and conditions; room for its arena and flag.
+        (values, flag, conditions, the number of the arena)."""
+        values, flag = f.alloca(i64, len(self.given) + self.outputs + self.checks + 3), f.alloca(i64, 8)
         f.store(constant(i64, 0), flag)
         for k, (kind, number) in enumerate(self.given):
             source = f.offset(inputs, 8 * number) if kind == "input" else f.offset(model,
@@ -276,13 +279,26 @@ class Interface:
         at = len(self.given)
         for k in range(self.outputs):
             f.store(f.load(i64, f.offset(outputs, 8 * k)), f.offset(values, 8 * (at + k)))
-        return values, flag, at + self.outputs
+        at += self.outputs
+        conditions = [f.alloca(i64, 8) for _ in range(self.checks)]
+        for k, one in enumerate(conditions):
+            f.store(constant(i64, 1), one)
+            f.store(f.cast("ptrtoint", one, i64), f.offset(values, 8 * (at + k)))
+        return values, flag, conditions, at + self.checks
+
+    def outcome(self, f, flag, conditions) -> Value:
+        """The code of a run: what a kernel reported, else the first check that does not hold, else 0."""
+        reported, unmet = f.load(i64, flag), constant(i64, 0)
+        for k, one in reversed(list(enumerate(conditions))):
+            holds = f.and_(f.load(i64, one), 255)
+            unmet = f.select(f.compare("==", holds, 0), constant(i64, UNMET - k), unmet)
+        return f.select(f.compare("==", reported, 0), unmet, reported)
 
     def run(self):
         """Runs the program.  A call that finds the arena in use by another thread takes one of its own."""
         f = self.module.function("rl_run", [("model", ptr), ("inputs", ptr), ("outputs", ptr)], i64)
         model, inputs, outputs = f.parameters
-        values, flag, at = self.values(f, model, inputs, outputs)
+        values, flag, conditions, at = self.values(f, model, inputs, outputs)
         _, own = f.compare_exchange(f.offset(model, BUSY), constant(i64, 0), constant(i64, 1))
         arena, = f.when(own, lambda: [f.load(ptr, f.offset(model, ARENA))],
                         lambda: [self.room(f, constant(i64, self.arena))])
@@ -295,7 +311,7 @@ class Interface:
         f.call("program_run", [f.load(ptr, f.offset(Value("@model_words_of", ptr), level, i64)), values])
         f.when(own, lambda: [f.atomic_store(constant(i64, 0), f.offset(model, BUSY), "seq_cst")] and None,
                lambda: [f.call("free", [arena])] and None)
-        f.ret(f.load(i64, flag))
+        f.ret(self.outcome(f, flag, conditions))
         f = self.module.function("rl_run_sized", [("model", ptr), ("inputs", ptr), ("shapes", ptr), ("outputs", ptr)],
                                  i64)
         model, inputs, shapes, outputs = f.parameters
@@ -320,7 +336,7 @@ class Interface:
         sizes, need = f.alloca(i64, self.sizes), f.alloca(i64, 2)
         wrong = f.call("sizes_of", [shapes, sizes], i64)
         self.leave(f, f.compare("!=", wrong, 0), wrong)
-        values, flag, at = self.values(f, model, inputs, outputs)
+        values, flag, conditions, at = self.values(f, model, inputs, outputs)
         _, own = f.compare_exchange(f.offset(model, BUSY), constant(i64, 0), constant(i64, 1))
         state, = f.when(own, lambda: [model], lambda: [self.passing(f)])
         self.leave(f, f.not_(there(f, state)), constant(i64, NO_MEMORY))
@@ -335,7 +351,7 @@ class Interface:
             f.store(f.load(ptr, f.offset(state, ARENA)), f.offset(values, 8 * at))
             f.store(flag, f.offset(values, 8 * at + 8))
             f.call("program_run", [f.load(ptr, f.offset(state, WORDS)), values])
-            return [f.load(i64, flag)]
+            return [self.outcome(f, flag, conditions)]
 
         result, = f.when(f.compare("==", code, 0), compute, lambda: [code])
 
@@ -421,7 +437,8 @@ class Interface:
         kind = f.select(f.compare("<=", code, WRONG_SIZES), constant(i64, 4), constant(i64, 3))
         for number, value in ((5, UNPLANNED), (2, NO_MEMORY), (1, 1), (0, 0)):
             kind = f.select(f.compare("==", code, value), constant(i64, number), kind)
-        f.ret(f.call("rl_error_text", [kind], ptr))
+        found, own = f.call("rl_error_text", [kind], ptr), f.call("rl_check_text", [f.sub(UNMET, code)], ptr)
+        f.ret(f.select(there(f, own), own, found))
 
 
 def asked(f, leaf) -> str:

@@ -1,6 +1,7 @@
 """A packaged model in this process: called like the function that was exported."""
 from __future__ import annotations
 
+import builtins
 import ctypes
 import json
 import os
@@ -23,7 +24,7 @@ from ..devices.cpu.llvm.features import host
 from ..eager.arguments import run_values
 from ..eager.draft import blank_plan, install
 from .archive import CHECKED, BadPackage, Package
-from .interface import HEADER_BYTES, VERSION
+from .interface import HEADER_BYTES, UNMET, VERSION
 
 WORD, NUMBER = ctypes.c_void_p, ctypes.c_int64
 MOST_SHAPES = 256  # whose sizes are remembered
@@ -69,7 +70,8 @@ class Loaded:
         self.constants, self.held = [row["name"] for row in manifest["constants"]], {}
         self.model = self.created(package, name)
         own = weakref.ref(self)
-        self.operator = make(f"package.{name}", lambda *args: own().call(args), composite=True)
+        self.operator = make(f"package.{name}", lambda *args: own().call(args), composite=True,
+                             reports=lambda code: own().failure(code))
         if not self.model:
             raise BadPackage(
                 f"the model {name!r} cannot be created: its weights are damaged, or there is no memory")
@@ -97,6 +99,17 @@ class Loaded:
     def __call__(self, *args, **kwargs):
         found = self.call(tree_flatten((args, kwargs))[0]) if kwargs else self.operator(*args)
         return list(found) if type(found) is tuple else found
+
+    def failure(self, code: int):
+        """The error of a run that failed; None for what a kernel reports."""
+        if code > 0:
+            return None
+        if code <= UNMET:
+            told = self.manifest["checks"][UNMET - code]
+            kind = getattr(builtins, told["error"], None)
+            if isinstance(kind, type) and issubclass(kind, Exception):
+                return kind(told["text"])
+        return RuntimeError(self.library.rl_error(code).decode())
 
     def call(self, args):
         """A call that the hot path does not take: its inputs have to be laid out anew, or their shapes are new."""

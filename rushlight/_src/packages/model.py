@@ -12,6 +12,7 @@ from ..devices.cpu.llvm import pool
 from ..devices.cpu.llvm.features import host
 from . import entry, interface
 from .builds import Build, add_kernels
+from .checks import told
 from .elf import SharedObject
 from .sizes import Sized
 from .tracing import Domain, NotPackable
@@ -55,7 +56,9 @@ class Model:
                 self.constants.append((spec.target, value.detach(), writes))
         self.varying = [v._replace(source=(numbers[v.source[0]], *v.source[1:])) for v in self.domain.varying]
         self.example = {s: v.example for v in self.varying for s in (v.symbol, v.wide)}
-        self.outputs = first.outputs
+        self.outputs, self.checks = first.outputs, [told(error) for error in first.programs[0].checks]
+        if any(len(one.checks) != len(self.checks) for build in self.builds for one in build.programs):
+            raise NotPackable("what the program checks depends on sizes")
         if any(build.target != first.target for build in self.builds):
             raise ValueError("a package is for one kind of machine: processors of one architecture")
         if any(settled(meta, self.example) != settled(other, self.example) for build in self.builds
@@ -84,6 +87,7 @@ class Model:
                 "constants": [told(name, value._meta) for name, value, _ in self.constants],
                 "steps": list(first.code.labels) if first.code
                 else [item.label for item in first.programs[0].outline.items]}
+        made["checks"] = self.checks
         if self.weights is not None:
             made["weights"] = {"bytes": self.weights.nbytes, "sha256": self.weights.sha256}
         return made
@@ -124,7 +128,7 @@ class Model:
         with least.targeted():
             face = entry.Interface(self.given, len(self.inputs), len(self.outputs), len(self.constants), self.arena(),
                                    pool.get_num_threads(), [build.required() for build in self.builds],
-                                   len(self.varying), beside)
+                                   len(self.varying), beside, len(self.checks))
             text = face.text()
         out.add_object(least.compiled(text))
         self.add_tables(out)
@@ -140,6 +144,8 @@ class Model:
         out.add_data("model_arena_of", struct.pack(f"<{len(count)}q", *(build.arena for build in self.builds)))
         out.add_data("model_manifest", json.dumps(self.manifest()).encode() + b"\0")
         out.add_data("model_errors", b"".join(text.encode().ljust(256, b"\0") for text in interface.ERRORS))
+        texts = (one["text"].encode()[:255].ljust(256, b"\0") for one in self.checks)
+        out.add_data("model_checks", b"".join(texts) or b"\0")
         for kind, rows in (("inputs", self.inputs), ("outputs", self.outputs),
                            ("constants", [(name, value._meta) for name, value, _ in self.constants])):
             starts_of = add_rows(out, kind, [(name, settled(meta, self.example)) for name, meta in rows])

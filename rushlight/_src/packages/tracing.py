@@ -15,6 +15,7 @@ from ..core.random import default_generator
 from ..eager.programs import own
 from ..graph.graph import Store
 from ..transforms.trace import without_values
+from . import checks
 from .numbers import Sizes, Sizing
 from .variants import UNBOUNDED, Points, Region
 
@@ -89,7 +90,7 @@ class Domain:
 class Traced(NamedTuple):
     """A program: ``conditions`` under which it holds; ``inputs``: Metas with symbols, None for what is no tensor;
     ``kept``: names of results; ``written``: whether it writes into each input; ``numbers``: sizes, which are its last
-    inputs."""
+    inputs; ``checks``: errors, for each a result after those that are kept, which has to be True."""
 
     outline: Outline
     conditions: tuple
@@ -97,6 +98,7 @@ class Traced(NamedTuple):
     kept: list
     written: list
     numbers: tuple
+    checks: tuple
 
 
 def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) -> Traced:
@@ -118,16 +120,18 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
         metas = [node and node.meta for node in nodes]
         with trace:
             with without_values("cannot be packaged: leave out what asserts or reads them"):
-                results = list(zip(program.graph_signature.output_specs, program.graph_module(*entries)))
+                module, errors = checks.apart(program.graph_module)
+                returned, held = module(*entries) if errors else (module(*entries), ())
+                results = list(zip(program.graph_signature.output_specs, returned))
             homes = {spec.target: node for spec, node in zip(specs, nodes) if spec.kind.name != "USER_INPUT"}
             stores = [Store(own(value), node) for node, value in trace.written()]
             stores += [Store(own(r.node), homes[spec.target]) for spec, r in results if spec.kind.name
                        == "BUFFER_MUTATION"]
             kept = [(spec.arg.name, r) for spec, r in results if spec.kind.name == "USER_OUTPUT"
                     and isinstance(r, Tensor)]
-            outputs = [own(r.node) for _, r in kept]
+            outputs = [own(r.node) for _, r in kept] + [own(checks.truth(one).node) for one in held]
             if len(set(outputs)) < len(outputs):
-                raise NotPackable("a result is returned twice")
+                raise NotPackable("a result is returned twice, or checked")
             if trace.drawn or tuple(default_generator.place) != tuple(drawn):
                 raise NotPackable("the program draws random numbers")
             outline = outlined(run(DERIVING, Compilation(name, trace, outputs, stores=stores)))
@@ -136,7 +140,7 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
     conditions = [eq(v.wide, fixed[v.symbol]) if v.symbol in fixed else le(2, v.wide) for v in domain.varying]
     conditions += [c if outcome else logical_not(c) for c, outcome in shape_env.guards]
     return Traced(outline, tuple(c for c in conditions if isinstance(c, Expr) and c.op != "number"), metas,
-                  [name for name, _ in kept], [node in into for node in nodes], tuple(trace.numbers))
+                  [name for name, _ in kept], [node in into for node in nodes], tuple(trace.numbers), tuple(errors))
 
 
 def programs(program, found, domain: Domain, name: str):

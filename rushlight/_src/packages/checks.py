@@ -1,0 +1,38 @@
+"""What a program checks of its tensors while it runs: conditions that are results of their own in a package."""
+from __future__ import annotations
+
+import copy
+
+from ..capture.unbacked import require
+from ..core.dtypes import bool_
+
+
+def apart(module):
+    """(a graph module without its checks, which returns their conditions beside its results; the errors that they
+    raise).  The module itself where it checks nothing."""
+    graph, conditions, errors = copy.deepcopy(module.graph), [], []
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target is not require:
+            continue
+        told, error = node.args
+        if getattr(told, "op", None) == "call_method" and told.target == "item":
+            conditions.append(told.args[0])
+            errors.append(error)
+            graph.erase_node(node)
+            if not told.users:
+                graph.erase_node(told)
+    if not errors:
+        return module, []
+    output = graph.output_node()
+    output.args = ((output.args[0], tuple(conditions)),)
+    return type(module).__bases__[0](module, graph), errors  # its own class has its forward
+
+
+def truth(condition):
+    """A condition as a bool."""
+    return condition if condition.dtype is bool_ else condition != 0
+
+
+def told(error: Exception) -> dict:
+    """An error as the manifest has it."""
+    return {"error": type(error).__name__, "text": str(error)}
