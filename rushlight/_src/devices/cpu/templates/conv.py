@@ -120,7 +120,8 @@ def plan_pixels_input_grad(convolution, epilogue=NO_EPILOGUE):
 def _pixels_plan(c, epilogue, threads, direction):
     if not c.batch:
         return Contraction((), {})
-    found = direction(c, threads)
+    # an epilogue of the input's gradient knows its channels
+    found = direction(_patches(c) if direction is _forward_pixels or not epilogue.key else c, threads)
     if not found.suits:
         raise ValueError(f"channels of {c} are no neighbours; plan_conv takes images as they lie")
     return found.plan(epilogue)
@@ -162,6 +163,17 @@ def _input_pixels(c, threads):
         products.append(PixelProduct(taps, out, "x", strides,
                                      sum(start * stride for start, stride in zip(starts, c.x[2:]))))
     return _pixel_plan(c, threads, geometry, ("y", c.y), products)
+
+
+def _patches(c):
+    """The same convolution; where patches lie side by side, the pixels of a row of one are channels of a single
+    pixel."""
+    wide = c.kernel[2]
+    if (wide == 1 or c.stride[2] != wide or c.pad[2] or c.dilation[2] > 1 or c.size[2] % wide or c.groups > 1
+            or (c.x[1], c.x[4]) != (1, c.in_channels) or (c.w[1], c.w[4]) != (1, c.in_channels)):
+        return c
+    return replace(c, in_channels=c.in_channels * wide, size=(*c.size[:2], c.size[2] // wide),
+                   kernel=(*c.kernel[:2], 1), stride=(*c.stride[:2], 1), x=(*c.x[:4], c.in_channels * wide))
 
 
 def _run_on(c):
