@@ -3,8 +3,8 @@ from . import (allocator, arguments, blocks, calls, engine, history, join, keys,
                sharing, views)
 from .compiler import activate
 
-compiled = activate(blocks, allocator, objects, calls, keys, arguments, sharing, running, history, views, search, join,
-                    scopes, engine)
+compiled = activate(blocks, allocator, objects, keys, arguments, calls, sharing, running, history, views, search,
+                    join, scopes, engine)  # in this order code that runs together lies together
 
 from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
 from .calls import Op  # noqa: E402

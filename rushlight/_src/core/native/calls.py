@@ -4,7 +4,7 @@ from __future__ import annotations
 from .arguments import collect, tensor_argument
 from .history import joins, made_at, record
 from .keys import WORD, exact, gradient_words, list_key, value_count
-from .language import Args, cast, filled, i64, inline, native, new_tuple, tuple_set, vectorcall
+from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_i64, stack, store_f64, store_i64
 from .objects import CHOICE, ELSEWHERE, INTO, PYTHON, RUN, SAME, Plan, Tensor, mine, part_of, state
 from .running import execute, finish, overwrite
@@ -44,7 +44,11 @@ class Op:
         count = len(args)
         scalars = self.scalars
         if names is not None:
-            scalars = scalars_by(self, names, count - len(names))
+            found = self.masks.get(names)
+            if found is None:
+                found = state.keyword_mask(self, names)
+            named: i64 = found
+            scalars = (scalars & ((1 << (count - len(names))) - 1)) | (named << (count - len(names)))
         key = new_tuple(count + 2)
         values = stack(ROOM)
         used = 0
@@ -97,8 +101,7 @@ class Op:
                 return state.slow(self, collect(args), names)
             if used > MOST:
                 return call_many(self, args, names, scalars)
-        if own.grad == 0:
-            mask = 0
+        mask = 0 if own.grad == 0 else mask
         tuple_set(key, count, names)
         tuple_set(key, count + 1, mask)
         whole = filled(key)
@@ -112,17 +115,6 @@ class Op:
             if plan.large != 0:
                 return call_many(self, args, names, scalars)
         return run(plan, args, names, values, used, mask)
-
-
-@native
-@inline
-def scalars_by(op: Op, names: tuple, positional: i64) -> i64:
-    """Which arguments of a call with keywords are run-time values where they are numbers: see ``Op.scalars``."""
-    found = op.masks.get(names)
-    if found is None:
-        found = state.keyword_mask(op, names)
-    named: i64 = found
-    return (op.scalars & ((1 << positional) - 1)) | (named << positional)
 
 
 @native
