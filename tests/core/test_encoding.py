@@ -21,7 +21,7 @@ VALUES = st.recursive(HASHABLE, lambda inner: st.lists(inner, max_size=4) | st.d
                       | st.lists(inner, max_size=3).map(tuple), max_leaves=20)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(VALUES)
 def test_values_come_back_with_their_types_and_bits(value):
     assert repr(decode(encode(value))) == repr(value)
