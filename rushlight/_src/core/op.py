@@ -8,6 +8,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import inspect
+import pathlib
 import weakref
 
 from .native import Op, Tensor
@@ -106,14 +107,24 @@ def looked_up(self, name):
     raise AttributeError(f"operator {self.name!r} has no attribute {name!r}")
 
 
+@functools.cache
+def examples() -> dict:
+    """Operator's name -> its example, of ``ops/examples.txt``: a name, and lines as in the interpreter."""
+    text = (pathlib.Path(__file__).parents[1] / "ops" / "examples.txt").read_text(encoding="utf-8")
+    return {name: lines for name, _, lines in (entry.strip().partition("\n") for entry in text.split("\n\n"))}
+
+
 class Documentation:
-    """``__doc__`` of operators: that of their body; of the class: its own."""
+    """``__doc__`` of operators: that of their body, and an example; of the class: its own."""
 
     def __init__(self, own: str):
         self.own = own
 
     def __get__(self, operator, kind=None):
-        return self.own if operator is None else operator.doc
+        if operator is None:
+            return self.own
+        told = operator.doc, operator.name in OPS and examples().get(operator.name)
+        return "\n\n".join(filter(None, told)) or None
 
 
 Op.__getattr__ = looked_up
