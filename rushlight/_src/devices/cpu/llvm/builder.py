@@ -43,7 +43,7 @@ class Module(body.Module):
         >>> module = Module()
         >>> f = module.function("twice", [("x", i64)], i64)
         >>> f.ret(f.add(f.parameters[0], f.parameters[0]))
-        >>> "define i64 @twice" in module.text()
+        >>> "@twice(i64 %x)" in module.text()
         True
     """
 
