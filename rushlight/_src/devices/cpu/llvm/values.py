@@ -24,6 +24,7 @@ def constant(type, number):
     """The constant `number` of `type`, in every lane of a vector.
 
     Example:
+        >>> from .types import i64
         >>> constant(i64, 3)
         i64 3
     """
@@ -42,6 +43,7 @@ def constant_vector(element, numbers):
     """A constant vector with one number per lane.
 
     Example:
+        >>> from .types import i32
         >>> constant_vector(i32, [0, 1])
         <2 x i32> <i32 0, i32 1>
     """
