@@ -14,6 +14,7 @@ import threading
 from typing import NamedTuple
 
 from ...core.errors import OutOfMemoryError
+from ...core.forking import guarded
 
 P, U, Z, I, F = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_int, ctypes.c_float
 OUT = ctypes.POINTER(ctypes.c_void_p)
@@ -74,7 +75,7 @@ class Driver:
 
     def __init__(self, vendor: Vendor, library):
         self.vendor, self.library, self.entries, self.contexts = vendor, library, {}, {}
-        self.own, self.lock = threading.local(), threading.Lock()
+        self.own, self.lock = threading.local(), guarded("devices", threading.Lock())
         for entry, types in COMMON.items():
             function = getattr(library, vendor.names[entry])
             function.restype, function.argtypes = I, types
