@@ -15,9 +15,10 @@ from rushlight.distributed.checkpoint.state_dict import (StateDictOptions, get_m
 from rushlight.distributed.fsdp import (FullOptimStateDictConfig, FullStateDictConfig, MixedPrecision, ShardingStrategy,
                                         StateDictType)
 from rushlight.distributed.fsdp import FullyShardedDataParallel as FSDP
+from rushlight.distributed.fsdp import fully_shard
 from rushlight.distributed.fsdp.wrap import (CustomPolicy, ModuleWrapPolicy, enable_wrap, size_based_auto_wrap_policy,
                                              wrap)
-from rushlight.distributed.tensor import DTensor, init_device_mesh
+from rushlight.distributed.tensor import DTensor, Shard, distribute_tensor, init_device_mesh
 
 PATIENCE = datetime.timedelta(minutes=10)
 
@@ -209,3 +210,43 @@ def test_dtypes_values_and_what_is_left_alone():
             with FSDP.summon_full_params(net, rank0_only=True):
                 pass
     run(2, member)
+
+
+def test_parts_without_memory_get_some_later():
+    """A model on the device meta is split, then given memory and values: the parts that are there count."""
+    def member(rank):
+        with torch.device("meta"):
+            model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+        for layer in model:
+            fully_shard(layer)
+        fully_shard(model)
+        model.to_empty(device="cpu")
+        torch.manual_seed(0)
+        plain = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+        with torch.no_grad():
+            for part, whole in zip(model.parameters(), plain.parameters()):
+                part.copy_(distribute_tensor(whole.detach(), part.device_mesh, part.placements))
+        optimizers = [torch.optim.SGD(m.parameters(), 0.1) for m in (model, plain)]
+        for _ in range(3):
+            results = [m(torch.ones(2, 3)).square().sum() for m in (model, plain)]
+            torch.testing.assert_close(*(r.detach() for r in results))
+            for result, optimizer in zip(results, optimizers):
+                result.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+    threads.run(2, member)
+
+
+def test_data_of_a_dtensor_is_replaced():
+    """``.data = other`` has the parts of the other one; a plain tensor is refused."""
+    def member(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        whole = torch.arange(8.0).reshape(4, 2)
+        one, other = (distribute_tensor(w, mesh, [Shard(0)]) for w in (whole, whole + 1))
+        parameter = torch.nn.Parameter(one)
+        parameter.data = other
+        assert parameter.full_tensor().tolist() == (whole + 1).tolist()
+        assert parameter.to_local().tolist() == (whole + 1)[2 * rank:2 * rank + 2].tolist()
+        with pytest.raises(RuntimeError, match="DTensor"):
+            parameter.data = whole
+    threads.run(2, member)

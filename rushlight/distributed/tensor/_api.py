@@ -80,6 +80,19 @@ class DTensor(Tensor):
         """Has the value of another one, and lies as it does."""
         self._local_tensor, self._spec = other._local_tensor, other._spec
 
+    @property
+    def data(self):
+        """The tensor without its history, of the same memory."""
+        return Tensor.data.fget(self)
+
+    @data.setter
+    def data(self, value):
+        """Takes another DTensor's memory, device and placements.  RuntimeError for a tensor that is none."""
+        if not isinstance(value, DTensor):
+            raise RuntimeError("a DTensor's data is a DTensor: distribute_tensor() or DTensor.from_local() makes one")
+        Tensor.data.fset(self, value)
+        self._local_tensor, self._spec = value._local_tensor.detach(), value._spec
+
     def __repr__(self, *, tensor_contents=None):
         return (f"DTensor(local_tensor={self._local_tensor}, device_mesh={self._spec.mesh}, "
                 f"placements={self._spec.placements})")
