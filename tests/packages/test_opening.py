@@ -1,6 +1,7 @@
 """What packaging asks for, what opening a package brings in, and how a call goes."""
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -25,6 +26,16 @@ def test_packages_are_made_without_a_disk_cache(tmp_path):
         for _ in range(2):  # the second one has kernels that are there already
             loaded = packaged(model, (x,), tmp_path / "model.pt2")
             np.testing.assert_allclose(loaded(x).numpy(), model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_packages_of_another_version_are_told_apart_from_damaged_ones(tmp_path):
+    packaged(nn.Linear(5, 3), (torch.randn(2, 5),), tmp_path / "model.pt2")
+    with zipfile.ZipFile(tmp_path / "model.pt2") as old, zipfile.ZipFile(tmp_path / "older.pt2", "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            new.writestr(name, b'{"version": 2}' if name.endswith("model.json") else data)
+    with pytest.raises(RuntimeError, match="version 2 of the interface"):
+        torch._inductor.aoti_load_package(tmp_path / "older.pt2")
 
 
 def test_opening_a_package_imports_neither_templates_nor_llvm(tmp_path):

@@ -10,7 +10,7 @@ import struct
 import zipfile
 from pathlib import Path
 
-from .interface import HEADER_BYTES
+from .interface import HEADER_BYTES, VERSION as INTERFACE
 
 ROOT, FORMAT, VERSION = "package", "pt2", "0"
 FOLDER = "data/aotinductor"
@@ -160,6 +160,9 @@ def check_manifest(name: str, manifest):
 
     if not isinstance(manifest, dict):
         refuse("no object")
+    if isinstance(manifest.get("version"), int) and manifest["version"] != INTERFACE:
+        raise BadPackage(f"the model {name!r} has version {manifest['version']} of the interface, and this is "
+                         f"{INTERFACE}: package it anew")
     for key, kind in (("version", int), ("target", str), ("sha256", str), ("instructions", list), ("levels", list),
                       ("checks", list),
                       ("inputs", list),
