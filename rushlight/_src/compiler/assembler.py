@@ -1,5 +1,5 @@
-"""From a program of primitives to what is done one after another: contractions by templates, the rest by kernels of our
-own.
+"""Turns a scheduled program of primitives into items in order of execution: template calls, and generated kernels for
+what lies between them.
 
 The values of a program are its inputs, its fresh outputs, its temporaries, and the address of the error flag.
 """
@@ -67,11 +67,11 @@ class Assembler:
         self.homes = self.reserve()
 
     def counts(self, node: Node) -> bool:
-        """Whether a node is a place further on in a random stream."""
+        """Whether a node only advances a position in a random stream."""
         return counted(node) is not None and all(user.op in DRAWING for user in self.users.get(node, ()))
 
     def claim(self):
-        """Decides what templates compute, and what along."""
+        """Decides which nodes templates compute, and with which prologues and epilogues."""
         self.claimed = self.calls()
         self.prologues = self.prologues_of(self.claimed)
 
@@ -81,7 +81,7 @@ class Assembler:
         self.ends = self.plan.ends
 
     def order_writes(self):
-        """Decides when inputs are overwritten."""
+        """Decides after which call each input is overwritten."""
         pending = [o for o in self.stores if o.node not in self.homes]
         self.overwriting = Overwriting(self.plan, pending) if pending else None
 
@@ -103,13 +103,13 @@ class Assembler:
         self.overwrite(self.stores)
 
     def overwrite(self, stores):
-        """Writes into inputs what is not there yet."""
+        """Writes the stored values into their inputs, except those that were computed there."""
         self.segment([(o.node, self.places[o.into]) for o in stores
                       if self.places.get(o.node) is not self.places[o.into]])
 
     # --- what lies where ----------------------------------------------------------------------------------------------
     def reserve(self) -> dict:
-        """The homes of outputs, and of what an output only shows in another shape."""
+        """The places of outputs, and of values of which an output is only a view of another shape."""
         homes: dict = {}
         for node, place in self.targets:
             homes.setdefault(node, place)
@@ -124,7 +124,7 @@ class Assembler:
         return homes
 
     def updates(self, store: Store) -> bool:
-        """Whether what is stored only changes some elements of an input that nothing else reads: a cache."""
+        """Whether a store changes only some elements of an input that nothing else reads, as that of a cache does."""
         node, into = store.node, store.into
         return node.op is not None and node.op.kind.name == "scatter" and node.args[0] is into and self.users[into] == [
             node] and into not in self.results
@@ -161,7 +161,8 @@ class Assembler:
         return place
 
     def leaves(self, prologue) -> list[Place]:
-        """Where the parts of an operand lie that a template computes, each seen in the operand's shape."""
+        """The places of the tensors from which a prologue computes an operand, each as a view of the operand's
+        shape."""
         places = []
         for node, views in prologue.reads.items():
             place = self.operand(node, lambda meta: shown(meta, views) is not None)
@@ -194,7 +195,7 @@ class Assembler:
         self.segment(wanted)
 
     def pieces(self, node: Node, place: Place):
-        """What is joined, each piece with its part of the whole's memory."""
+        """The operands of a concatenation, each with its part of the result's memory."""
         dim, at, found = node.params["dim"], place.offset, []
         for piece in node.args[0]:
             found.append((piece, Place(place.value, Meta(tuple(piece.shape), place.meta.strides, node.dtype), at)))
@@ -203,7 +204,8 @@ class Assembler:
 
     # --- calls --------------------------------------------------------------------------------------------------------
     def calls(self) -> dict:
-        """Contractions and what only NumPy computes, each with what its step computes along."""
+        """The nodes with a step of their own (template calls, and what only NumPy computes), each with its
+        FusedEpilogue."""
         found = [n for n in self.graph.nodes if n.op.kind.name == "contract" or not is_part(n)
                  and n.op not in IN_MEMORY and (obstacle(n) or reads_nothing(n))]
         self.claims = {node: claim for node in found if (claim := self.target.claim(node))
@@ -218,7 +220,7 @@ class Assembler:
         return claim.times_packed(node, number) if claim else 0
 
     def prologues_of(self, calls: dict) -> dict:
-        """What contractions compute while they pack: {contraction: {number of an argument: its FusedPrologue}}."""
+        """The prologues of contractions: {contraction: {number of an argument: its FusedPrologue}}."""
         if not settings.kernels:
             return {}
         prologues = Prologues(self.graph, self.users, calls, self.times_packed)
@@ -226,7 +228,7 @@ class Assembler:
         return {node: own for node, own in found.items() if own}
 
     def land(self, node: Node, fused: FusedEpilogue):
-        """The steps of a call."""
+        """Adds the items of a node with a step of its own: by its template, else by NumPy."""
         claim = self.claims.get(node)
         if claim is not None:
             (self.contract if claim.output or claim.computed else self.call)(node, claim, fused)
@@ -242,7 +244,7 @@ class Assembler:
         self.places.update(targets)
 
     def contract(self, node: Node, claim: Claim, fused: FusedEpilogue):
-        """The steps of a template that may compute a prologue and an epilogue along."""
+        """Adds the items of a template call that may have a prologue and an epilogue."""
         homes = {n: self.home(n, claim.lies) for n in fused.stored}
         epilogue, names = fused.emitted(node, claim.output, self.target)
         beside = {name: homes.get(n) or self.operand(n, claim.lies) for name, n in names.items()}
@@ -260,7 +262,7 @@ class Assembler:
         self.places.update(homes)
 
     def call(self, node: Node, claim: Claim, fused: FusedEpilogue):
-        """Steps of a template whose result may be several, each a part: attention, its gradient, and library calls with
+        """Adds the items of a template call with one result or several: attention, its gradient, and library calls with
         kernels of our own."""
         several = isinstance(node.meta, tuple)
         parts = [(part, part.params["index"]) for part in self.users.get(node, ())] if several else [(node, 0)]
@@ -348,8 +350,8 @@ class Assembler:
 
 
 def chunk_of(ops) -> int:
-    """How many targets one set of kernels has: as many as may be, but whole rounds where operators come round again, so
-    that kernels are alike."""
+    """How many targets are compiled into one set of kernels: as many as are allowed, rounded down to whole repetitions
+    of a pattern of operators that repeats, so that the sets have equal kernels."""
     def alike(length):
         return sum(a is b for a, b in zip(ops, ops[length:]))
 

@@ -47,7 +47,7 @@ class Splitting:
         return Graph(self.graph.inputs, self.trace.nodes, outputs)
 
     def enter(self, node: Node):
-        """Writes down what becomes of a node."""
+        """Records what a node becomes."""
         rule = SPLIT.get(node.op) or SPLIT.get(node.op.kind.name)
         if rule is None or not is_complex(node) and not any(map(is_complex, node.used)):
             self.keep(node)
@@ -78,7 +78,7 @@ class Splitting:
         return self.pairs[node]
 
     def whole(self, node: Node) -> Node:
-        """A value as one node."""
+        """A value as one complex node."""
         if node not in self.made:
             made = Node(self.trace.fresh("t"), P.complex, tuple(part.node for part in self.pairs[node]), meta=node.meta,
                         where=node.where)
@@ -279,7 +279,8 @@ def abs_(node, x):
 
 
 def size_of(x):
-    """The absolute value: the larger part times what the other one makes of it, so that squares do not overflow."""
+    """The absolute value, as high * sqrt(1 + (low / high)^2) of the larger and the smaller part, so that squares do not
+    overflow."""
     a, b = (P.abs(v) for v in x)
     high, low = P.maximum(a, b), P.minimum(a, b)
     ratio = P.where(P.eq(high, 0), 0.0, P.div(low, high))

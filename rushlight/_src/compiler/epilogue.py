@@ -1,8 +1,8 @@
-"""What a contraction's template computes along with its sums: elementwise nodes that follow, of the same elements.
+"""Epilogues: elementwise nodes that a contraction's template applies to its sums before they are stored.
 
-An epilogue grows node by node as long as no more tensors get memory than without it.  What it reads besides the sums is
+An epilogue grows node by node as long as no more tensors get memory than without it. What it reads besides the sums is
 known before the contraction runs: numbers, vectors along the columns or the rows of a product or the channels of a
-convolution, and tensors of the same elements.
+convolution, and tensors of the same shape.
 """
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ class Epilogues:
         return all(n in inside or self.along(n, node, contraction) for n in node.used)
 
     def along(self, operand: Node, node: Node, contraction: Node) -> str:
-        """What an operand of a node has an element for; empty where a template cannot read it."""
+        """Along what an operand of an epilogue varies, as templates name it: "one" number for all, one for each "row",
+        "column" or "element"; "" where a template cannot read it."""
         if self.reach.get(operand, 0) >= self.reach[contraction] or not operand.dtype.has_kernels:
             return ""
         if operand.weak:
@@ -164,7 +165,7 @@ class Epilogues:
         return found
 
     def in_memory(self, node: Node) -> bool:
-        """Whether a value lies in memory before the contraction runs, whatever becomes of it."""
+        """Whether a value is in memory before the contraction runs, whichever nodes are fused."""
         root = through_views(node)
         if root in self.there or root in self.wanted:
             return True
@@ -174,7 +175,7 @@ class Epilogues:
 
 
 def owner(node: Node) -> Node:
-    """The elementwise node or contraction whose elements a chain of reshapes shows."""
+    """The elementwise node or contraction of which a chain of reshapes is a view."""
     while node.op is P.reshape:
         node = node.args[0]
     return node

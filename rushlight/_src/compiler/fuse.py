@@ -31,7 +31,7 @@ class Cluster:
         self.scan = None  # (Reduction, StoreTo): a running result
 
     def level(self, e: Expr) -> int:
-        """How many stages must be over before ``e`` can be computed."""
+        """The number of the first stage in which ``e`` can be computed."""
         return max((self.levels[x] for x in e.free if x.op == "result"), default=0)
 
     def reduce(self, node: Node, value: Expr):
@@ -51,7 +51,8 @@ class Cluster:
         self.stores.append((self.level(value), whole, StoreTo(buffer, expr.const(at), value)))
 
     def store_costly_parts(self):
-        """softmax: the exponentials that the sum needs are kept in the output's row, and only scaled there later."""
+        """For softmax: stores the exponentials that the sum needs in the output's row, where they are only scaled
+        later."""
         for level, whole, s in list(self.stores):
             if not whole or level == 0 or s.buffer.kind == "input" or sum(o.buffer is s.buffer
                                                                           for _, _, o in self.stores) > 1:
@@ -74,7 +75,7 @@ class Cluster:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing may join."""
+        """Whether no further node may join the cluster."""
         return bool(self.updates or self.scan)
 
     def kernel(self) -> Kernel:
@@ -129,7 +130,7 @@ class Fuser:
     # -- finding a cluster ---------------------------------------------------------------------------------------------
 
     def enter(self, cluster: Cluster):
-        """Reads from now on with this cluster's results at hand."""
+        """From now on reads nodes through this cluster: its reductions are read as their results."""
         self.reader.results = {n: found for c in self.clusters for n, found in c.results.items()} | cluster.results
         self.current = cluster
         self.reader.reset()
@@ -144,7 +145,8 @@ class Fuser:
         return self.reader.read(node, at)
 
     def value(self, cluster: Cluster, node: Node, at):
-        """The element of a node for a new cluster: reductions of others are brought to memory as needed."""
+        """The element of a node for a new cluster; reductions of other clusters are stored in memory where it needs
+        them."""
         while True:
             try:
                 return self.read(cluster, node, at)
@@ -201,7 +203,7 @@ class Fuser:
         return any(isinstance(p, BufferView) and p.buffer in written and p.buffer.kind != "input" for p in places)
 
     def keep(self, node: Node):
-        """Brings a reduction's result to memory."""
+        """Stores a reduction's result in memory."""
         cluster = next(c for c in self.clusters if node in c.results)
         result, at = cluster.results[node]
         buffer = self.new_temporary(node)

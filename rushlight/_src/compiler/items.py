@@ -115,8 +115,8 @@ class Templated:
         return (CONSTANT, fixed[value] + offset) if value in fixed else (value, offset)
 
     def right(self, code):
-        """What tells the right operand of a product apart from others; None of other templates, and where the program
-        writes into the operand."""
+        """A key of a product's right operand, the same for products that share it; None for other templates, and where
+        the program writes into the operand."""
         shared = getattr(self.problem, "shared", None)
         if shared is None:
             return None

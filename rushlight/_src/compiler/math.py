@@ -342,8 +342,7 @@ def quarter32(x: Expr, shift: int):
 
 
 def by_size(x, small, large):
-    """``small`` of a float32, in double precision ``large`` where it has turned often: a branch that is hardly ever
-    taken."""
+    """``small`` of a float32 of moderate size, else ``large`` in double precision: a branch that is rarely taken."""
     if x.dtype is float64:
         return large(x)
     return apply("rarely", apply("gt", magnitude(x), MOST_TURNS32), convert(large(convert(x, float64)), float32),
@@ -516,5 +515,5 @@ LONG_WORK = 100  # and one of those in ``ops/scalar``
 
 
 def work(op: str) -> int:
-    """How many operations one of that name is, about."""
+    """About how many machine operations an operation of that name takes."""
     return COSTLY_WORK if op in EXPANSIONS else LONG_WORK if op in scalar.HOME else 1

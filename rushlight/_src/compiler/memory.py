@@ -65,13 +65,13 @@ class Placed:
         self.table, self.count = np.zeros((4, room), np.int64), 0
 
     def beside(self, life: Life):
-        """Where the ranges that are taken during a life begin and end."""
+        """The begins and ends of the ranges that are taken at some time during a life."""
         begins, ends, firsts, lasts = self.table[:, :self.count]
         meets = (firsts <= life.last) & (lasts >= life.first)
         return begins[meets], ends[meets]
 
     def put(self, life: Life, begin: int, size: int):
-        """Takes ``size`` bytes from ``begin`` on for a life."""
+        """Marks ``size`` bytes from ``begin`` on as taken during a life."""
         at = np.searchsorted(self.table[0, :self.count], begin)
         self.table[:, at + 1:self.count + 1] = self.table[:, at:self.count].copy()
         self.table[:, at] = begin, begin + size, life.first, life.last

@@ -1,4 +1,4 @@
-"""Outlines: programs of which all is decided but sizes, and what makes code of them."""
+"""Outlines: programs in which everything but sizes is decided, and how they become code."""
 from __future__ import annotations
 
 import ctypes
@@ -18,7 +18,7 @@ LONG = 1 << 21  # multiplications from which other threads may run meanwhile
 
 
 class Outline:
-    """A program of which all is decided but its sizes."""
+    """A program in which everything but its sizes is decided."""
 
     def __init__(self, made: Assembler):
         self.name, self.items, self.work, self.outputs, self.stream, self.given, self.held = (made.name, made.items,
@@ -77,8 +77,7 @@ class Binding:
         self.labels.append(label)
 
     def once(self, launch: Launch, fixed, unused) -> bool:
-        """Runs a launch now that makes a temporary of nothing but inputs that are always the same: packing of known
-        weights."""
+        """Runs a launch now, if it computes a temporary from inputs that never change: packing of constant weights."""
         held = self.outline.held
         made = {value for value, _ in launch.slots if value in unused}
         if not made or not all(value == CONSTANT or value in made or value in held for value, _ in launch.slots):
@@ -93,7 +92,7 @@ class Binding:
         return True
 
     def filled(self, launch: Launch, name: str, temporaries: dict, unused) -> bool:
-        """Whether an earlier launch has filled a temporary as this one would: that is taken instead."""
+        """Whether an earlier launch has computed the same temporary, which is used instead."""
         own = temporaries[name]
         if any(value in unused and value is not own or value in self.outline.written for value, _ in launch.slots):
             return False
@@ -131,13 +130,13 @@ class Binding:
                                         callbacks=self.callbacks, layout=self.layout)
 
     def donated(self) -> Parts | None:
-        """What is read of the input that nobody reads afterwards."""
+        """The parts of the donated input that launches read."""
         number = self.outline.donated
         return None if number is None else Parts(number, self.known(self.outline.read),
                                                  reusable_bytes(self.known(self.outline.given[number].meta.nbytes)),
                                                  full=True)
 
     def kept(self) -> Parts | None:
-        """What is written of the residual buffer."""
+        """The parts of the residual buffer that launches write."""
         parts = self.known(self.outline.kept)
         return Parts(len(self.outline.given) + len(self.outputs) - 1, parts, self.outputs[-1].nbytes) if parts else None

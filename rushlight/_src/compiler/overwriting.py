@@ -64,14 +64,15 @@ class Overwriting:
         return not any(own & cone for k, cone in enumerate(cones) if k not in readers)
 
     def made(self, node: Node) -> int:
-        """When a value with memory has it."""
+        """When a value in memory is computed: at 2 k by the fusion group before call k, at 2 k + 1 by call k; at 0 an
+        input."""
         if node in self.schedule.group:
             return 2 * self.schedule.group[node]
         at = self.schedule.at.get(node)
         return 0 if at is None else 2 * at + 1
 
     def cone(self, node: Node) -> set:
-        """What has memory, and is read when a node is computed."""
+        """The values in memory that are read to compute a node."""
         found, seen, stack = set(), set(), [node]
         while stack:
             one = stack.pop()

@@ -1,4 +1,4 @@
-"""Cuts a joint program in two: what runs forward, what runs backward, and which values cross."""
+"""Cuts a joint program into a forward and a backward program, and decides which values are kept between them."""
 from __future__ import annotations
 
 from functools import cached_property
@@ -30,7 +30,7 @@ class Partition:
         return self.whole.prune()
 
     def without(self, node) -> "Partition":
-        """The same where an extra is kept by other means."""
+        """The same where an extra value is kept in another way."""
         whole = self.whole
         kept = Graph(whole.inputs, whole.nodes,
                      [n for k, n in enumerate(whole.outputs) if n is not node
@@ -64,7 +64,8 @@ def partition(joint: Graph, outputs, cotangents, gradients, stores=(), from_inpu
 
 
 def at_once(graph: Graph) -> Graph:
-    """A program that waits for nothing: it runs in the backward pass as a whole."""
+    """A backward program without ``prims.after``, which only orders nodes: for a backward pass that runs it as a
+    whole."""
     if not any(node.op is P.after for node in graph.nodes):
         return graph
     env, nodes = {n: n for n in graph.inputs}, []
@@ -88,7 +89,7 @@ def downstream(nodes, sources) -> set:
 
 
 def read_by(nodes, backward: set, gradients) -> set:
-    """What the gradients read directly of the values that do not depend on cotangents."""
+    """The values independent of cotangents that nodes of the gradients read directly."""
     live, found = set(gradients), {n for n in gradients if n not in backward}
     for node in reversed(nodes):
         if node in live and node in backward:

@@ -95,7 +95,7 @@ class Program:
             isinstance(t.size, Expr) for t in self.temporaries)
 
     def number_of(self, buffer) -> int:
-        """The value that a buffer is; None: the error flag."""
+        """The number of the value that a buffer holds; None for the error flag."""
         outputs = self.inputs + len(self.output_metas)
         return outputs + len(self.temporaries) if buffer is None else {"input": 0, "output": self.inputs,
                                                                        "temporary": outputs}[

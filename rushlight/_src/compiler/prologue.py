@@ -1,8 +1,8 @@
-"""What a contraction's template computes while it packs an operand: elementwise nodes whose result nothing but
-contractions reads.
+"""Prologues: elementwise nodes that a contraction's template computes while it packs an operand, where only
+contractions read their result.
 
-Such an operand is not written to memory and read again.  What it is computed from (its leaves) may be broadcast,
-transposed or otherwise seen through views that strides can tell; all of it lies in memory before the contraction runs.
+Such an operand is not written to memory and read again. What it is computed from (its leaves) may be broadcast,
+transposed or otherwise be a view that strides can express; all of it is in memory before the contraction runs.
 """
 from __future__ import annotations
 
@@ -103,8 +103,7 @@ class Prologues:
         return {k: prologue for k, prologue in prologues.items() if prologue is not None}
 
     def prologue(self, operand: Node) -> FusedPrologue | None:
-        """The FusedPrologue that computes an operand, if that takes less time than to write it down and to read it
-        again."""
+        """The FusedPrologue that computes an operand, if that takes less time than to store and read it."""
         if operand not in self.found:
             self.found[operand] = self.find(operand)
         return self.found[operand]
@@ -144,7 +143,7 @@ class Prologues:
         return found
 
     def lies(self, node: Node) -> bool:
-        """Whether a value lies in memory whatever becomes of the prologues."""
+        """Whether a value is in memory whichever prologues are fused."""
         if node.op is None:
             return not node.weak
         return node in self.stored or node in self.kept or is_part(node) or node.op is P.part or node.op.kind.name in (
@@ -172,14 +171,16 @@ class Prologues:
         return bytes_of_work(node) > 0 and guess(product(node.shape)) * SMALL <= guess(product(operand.shape))
 
     def reads(self, node: Node, views, prologue: FusedPrologue) -> bool:
-        """Adds a leaf, unless strides cannot tell how the operand shows it, or it is shown in two ways."""
+        """Adds a leaf, unless strides cannot express how the operand is a view of it, or it is read through two
+        different views."""
         if node.weak or node.dtype.is_complex or prologue.reads.setdefault(node, views) != views:
             return False
         return shown(in_memory(node), views) is not None
 
     def pays(self, prologue: FusedPrologue, root: Node, readers) -> bool:
-        """Whether fewer bytes are moved, work counted as bytes that could be moved meanwhile: all for an element of the
-        operand.  What several contractions read is computed again only if that is less than reading it."""
+        """Whether a prologue costs less than to store and read the operand. Both are counted in bytes moved for each
+        element of the operand; an operation counts as the bytes that could be moved in its time. What several
+        contractions read is computed again only if that costs less than reading it."""
         size, own = guess(product(prologue.operand.shape)), root.dtype.itemsize
         times, rounds = sum(n for n, *_ in readers), root.dtype.is_half and any(rounds for _, rounds, _ in readers)
         leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in prologue.reads}

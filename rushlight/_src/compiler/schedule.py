@@ -100,8 +100,8 @@ class Schedule:
         self.readers(shared)
 
     def readers(self, shared=()) -> dict:
-        """The kept values that each node is read for.  Those ``shared`` that turn out to have only one are not kept any
-        more, but where kernels end."""
+        """For each node the kept values that are computed from it. ``shared`` nodes that turn out to have only one are
+        no longer kept, unless a kernel ends there."""
         found: dict = {o.node: {o} for o in self.graph.outputs if isinstance(o, Store)}
         for node in reversed(self.graph.nodes):
             if node in self.inside:
@@ -158,7 +158,7 @@ class Schedule:
                 reach[node] = first
 
     def keep_spread(self) -> bool:
-        """Keeps reductions that would be computed in several groups; whether there were any."""
+        """Keeps reductions that several groups would compute; returns whether there were any."""
         after = len(self.groups)  # where Stores are computed
         # node: first and last group that computes it
         spans: dict = {o.node: (after, after) for o in self.graph.outputs if isinstance(o, Store)}
@@ -183,17 +183,17 @@ def stored_alike(node: Node, readers) -> bool:
 
 
 def moves(node: Node) -> bool:
-    """Whether a view shows elements at other places."""
+    """Whether a node only moves elements: a concatenation, or a view that is neither a reshape nor a broadcast."""
     return node.op.kind.name == "join" or node.op.kind.name == "view" and node.op not in (P.reshape, P.expand)
 
 
 def is_small(value: Node, reader: Node) -> bool:
-    """Whether a value has far fewer elements than what is computed from it: results of rows."""
+    """Whether a value has far fewer elements than the node that reads it, as results of rows have."""
     return guess(product(value.shape)) * 4 < guess(product(reader.shape))
 
 
 def overlapping(node: Node) -> bool:
-    """Whether a view shows elements in several places: windows of an image.  Broadcasting does not count."""
+    """Whether a view has an element at several positions, as windows of an image do. Broadcasting does not count."""
     return node.op.name in ("prims.unfold", "prims.strided") and product(node.shape) > product(node.args[0].shape)
 
 
@@ -205,7 +205,8 @@ def below_views(node: Node) -> Node:
 
 
 def shrinks(node: Node) -> bool:
-    """Whether a value is smaller than what it is computed from: sums of gradients, losses."""
+    """Whether a value is a reduction, or computed from one by elementwise nodes and views: sums of gradients,
+    losses."""
     while node.op is not None and node.op.kind.name in ("elementwise", "view"):
         node = next(iter(node.used), None)
         if node is None:
@@ -214,7 +215,7 @@ def shrinks(node: Node) -> bool:
 
 
 def bytes_of_work(node: Node) -> float:
-    """How many bytes could be moved while one element of a node is computed."""
+    """How many bytes could be moved in the time that one element of a node takes to compute."""
     return own_work(node) * (0.25 if own_work(node) == 1 else 1)
 
 

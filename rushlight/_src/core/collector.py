@@ -1,4 +1,4 @@
-"""Python's collector of cyclic garbage, told to wait."""
+"""Suspension of Python's collector of cyclic garbage."""
 from __future__ import annotations
 
 import contextlib

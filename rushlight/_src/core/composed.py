@@ -1,4 +1,4 @@
-"""Tensors around another one, through which their gradients flow: what sparse and nested tensors share."""
+"""Tensors that wrap another one, through which their gradients flow: what sparse and nested tensors have in common."""
 from __future__ import annotations
 
 from .native import Tensor

@@ -1,4 +1,4 @@
-"""Where a tensor lives."""
+"""Devices: where a tensor's memory is."""
 from __future__ import annotations
 
 import functools

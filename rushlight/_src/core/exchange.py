@@ -1,4 +1,4 @@
-"""Values in and out: Python numbers and lists, NumPy arrays, DLPack."""
+"""Conversion from and to Python numbers and lists, NumPy arrays, and DLPack."""
 from __future__ import annotations
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Rooms that few programs enter are imported when they are first asked for."""
+"""Modules that are imported when one of their names is first asked for."""
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,4 @@
-"""What tensors answer besides computing: members that few programs ask for, those of other layouts and devices, and
-those that PyTorch has removed."""
+"""Rarely used members of tensors: those of other layouts and devices, and those that PyTorch has removed."""
 from __future__ import annotations
 
 import numpy as np

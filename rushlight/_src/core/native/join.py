@@ -1,4 +1,4 @@
-"""Tensors one after the other, copied without a program: any number of them, of any lengths."""
+"""Concatenation of tensors without a program: any number of them, of any lengths."""
 from __future__ import annotations
 
 from .language import cast, i64, native

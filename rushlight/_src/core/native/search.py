@@ -1,4 +1,4 @@
-"""Where masks hold: results whose size depends on data, found without a plan for each size."""
+"""Searches of masks: operators whose result size depends on data, run without a plan for each size."""
 from __future__ import annotations
 
 from .allocator import UNCOUNTED, allocate
