@@ -3,13 +3,38 @@ import importlib.util
 
 import pytest
 
+from rushlight._src.core.devices import Registry
+
 from ..compiler.programs import Program
 from .programs import compile_for_blocks, run_by_interpreter
+from .stand_in import provided
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def by_the_interpreter(monkeypatch):
+    """Programs of ``tests/compiler`` are Triton's."""
     if importlib.util.find_spec("triton") is None:
         pytest.skip("the package triton is not installed: pip install rushlight[triton]")
     monkeypatch.setattr(Program, "compile", compile_for_blocks)
     monkeypatch.setattr(Program, "run", run_by_interpreter)
+
+
+@pytest.fixture
+def as_before():
+    """Whatever devices there were before, they are again for other tests."""
+    before = dict(Registry.providers), Registry.accelerator
+    yield
+    Registry.leave("cuda")
+    Registry.providers, Registry.accelerator = before
+
+
+@pytest.fixture
+def gpu(by_the_interpreter, as_before, monkeypatch):
+    """(the provider "cuda" over a stand-in's library, the library); kernels are computed."""
+    return provided(monkeypatch)
+
+
+@pytest.fixture
+def silent(as_before, monkeypatch):
+    """The same, but kernels are only noted."""
+    return provided(monkeypatch, computes=False)

@@ -5,4 +5,4 @@ from ..compiler.test_kernels import *  # noqa: F401, F403 - pytest finds them he
 from ..compiler.test_math import test_float32, test_many_turns, test_special_values  # noqa: F401
 from ..compiler.test_scan import *  # noqa: F401, F403
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("by_the_interpreter")]

@@ -7,7 +7,7 @@ from ..compiler.programs import Program
 from ..compiler.test_kernels import test_bfloat16, test_bool, test_cross_entropy, test_extremes_carry_nan  # noqa: F401
 from ..compiler.test_kernels import compute, floats, softmax
 
-rng = np.random.default_rng(0)
+pytestmark = pytest.mark.usefixtures("by_the_interpreter")
 
 
 def test_softmax():

@@ -7,7 +7,6 @@ import rushlight as rl
 from rushlight._src.devices.shared.host import HostStep
 
 from ..webgpu.test_products import CASES, values
-from .test_device import gpu  # noqa: F401 - a fixture
 
 FEW = {"small", "batches", "broadcast", "vector", "epilogue", "conv2d", "groups", "transposed"}
 
@@ -22,16 +21,16 @@ def compared(name, dtype, tolerance):
 
 @pytest.mark.parametrize("name", [name if name in FEW else pytest.param(name, marks=pytest.mark.long)
                                   for name in CASES])
-def test_float32(gpu, name):  # noqa: F811
+def test_float32(gpu, name):
     compared(name, rl.float32, 1e-5)
 
 
 @pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16, rl.float64])
-def test_other_floats(gpu, dtype):  # noqa: F811
+def test_other_floats(gpu, dtype):
     compared("epilogue", dtype, 1e-12 if dtype is rl.float64 else 2e-2)
 
 
-def test_products_are_templates(gpu):  # noqa: F811
+def test_products_are_templates(gpu):
     before = sum(HostStep.runs.values())
     compared("small", rl.float32, 1e-5)
     assert sum(HostStep.runs.values()) == before

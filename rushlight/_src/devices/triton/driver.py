@@ -34,7 +34,7 @@ class Vendor(NamedTuple):
 
 
 COMMON = {  # entry: types of its arguments
-    "init": (U,), "count": (ctypes.POINTER(I),), "name": (ctypes.c_char_p, I, I), "total": (ctypes.POINTER(Z), I),
+    "init": (U,), "count": (ctypes.POINTER(I),), "name": (P, I, I), "total": (ctypes.POINTER(Z), I),
     "attribute": (ctypes.POINTER(I), I, I), "allocate": (OUT, Z), "free": (P,), "information": (ctypes.POINTER(Z),) * 2,
     "upload": (P, P, Z, P), "download": (P, P, Z, P), "copy": (P, P, Z, P), "fill": (P, ctypes.c_ubyte, Z, P),
     "pin": (OUT, Z, U), "unpin": (P,), "stream": (OUT, U, I), "stream_free": (P,), "stream_wait": (P,),

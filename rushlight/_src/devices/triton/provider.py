@@ -122,6 +122,12 @@ class GPUs(Provider):
     def properties(self, index):
         return Properties(self.driver.name(index), self.driver.total(index), self.driver.units(index))
 
+    def capability(self, index: int) -> tuple:
+        """(major, minor) of a GPU's architecture: (9, 0) of "sm_90", (9, 4) of "gfx942"."""
+        name = self.driver.architecture(index)
+        digits = name[3:] if name.startswith("sm_") else name[3:-1]
+        return int(digits[:-1]), int(digits[-1], 16)
+
     def capabilities(self, index):
         return frozenset(("streams", "pinned"))
 
