@@ -36,7 +36,11 @@ def marked(data, requires_grad):
 
 
 class Parameter(Tensor, metaclass=ParameterMeta):
-    """A tensor that a Module registers as a parameter when assigned as an attribute; requires a gradient by default."""
+    """A tensor that a Module registers as a parameter when assigned as an attribute; requires a gradient by default.
+
+    >>> torch.nn.Parameter(torch.ones(2)).requires_grad
+    True
+    """
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:

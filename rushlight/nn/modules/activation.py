@@ -77,7 +77,11 @@ Softmin = settings("Softmin", "softmin", "softmax(-x) along a dimension.", (("di
 
 
 class Hardtanh(Module):
-    """x limited to [min_val, max_val]."""
+    """x limited to [min_val, max_val].
+
+    >>> torch.nn.Hardtanh()(torch.tensor([-3., 0.5]))
+    tensor([-1.0000,  0.5000])
+    """
 
     def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
         super().__init__()
@@ -95,7 +99,11 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6).
+
+    >>> torch.nn.ReLU6()(torch.tensor([-1., 8.]))
+    tensor([0., 6.])
+    """
 
     def __init__(self, inplace=False):
         super().__init__(0.0, 6.0, inplace)
@@ -105,7 +113,11 @@ class ReLU6(Hardtanh):
 
 
 class Threshold(Module):
-    """x where above the threshold, else value."""
+    """x where above the threshold, else value.
+
+    >>> torch.nn.Threshold(1, 0)(torch.tensor([0.5, 2.]))
+    tensor([0., 2.])
+    """
 
     def __init__(self, threshold, value, inplace=False):
         super().__init__()
@@ -133,7 +145,11 @@ class RReLU(Module):
 
 
 class PReLU(Module):
-    """x where positive, else a learned slope times x."""
+    """x where positive, else a learned slope times x.
+
+    >>> torch.nn.PReLU()(torch.tensor([-4., 2.])).tolist()
+    [-1.0, 2.0]
+    """
 
     def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
         super().__init__()
@@ -152,7 +168,11 @@ class PReLU(Module):
 
 
 class Softmax2d(Module):
-    """softmax over the channels of an image."""
+    """softmax over the channels of an image.
+
+    >>> torch.nn.Softmax2d()(torch.zeros(1, 2, 3, 3)).shape
+    torch.Size([1, 2, 3, 3])
+    """
 
     def forward(self, input):
         if input.dim() not in (3, 4):
@@ -161,7 +181,11 @@ class Softmax2d(Module):
 
 
 class MultiheadAttention(Module):
-    """Attention by several heads, with input and output projections (Vaswani et al. 2017)."""
+    """Attention by several heads, with input and output projections (Vaswani et al. 2017).
+
+    >>> torch.nn.MultiheadAttention(8, 2)(*torch.ones(3, 5, 2, 8))[0].shape
+    torch.Size([5, 2, 8])
+    """
 
     def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,
                  vdim=None, batch_first=False, device=None, dtype=None):

@@ -89,19 +89,31 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of [n, c] or [n, c, l] (Ioffe & Szegedy 2015)."""
+    """Batch normalisation of [n, c] or [n, c, l] (Ioffe & Szegedy 2015).
+
+    >>> torch.nn.BatchNorm1d(3)(torch.ones(4, 3)).shape
+    torch.Size([4, 3])
+    """
 
     ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of [n, c, h, w]."""
+    """Batch normalisation of [n, c, h, w].
+
+    >>> torch.nn.BatchNorm2d(3)(torch.ones(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 4, 4])
+    """
 
     ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of [n, c, d, h, w]."""
+    """Batch normalisation of [n, c, d, h, w].
+
+    >>> torch.nn.BatchNorm3d(3)(torch.ones(2, 3, 2, 2, 2)).shape
+    torch.Size([2, 3, 2, 2, 2])
+    """
 
     ranks = (5,)
 
@@ -198,13 +210,21 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation of [n, c, l] (Ulyanov et al. 2016)."""
+    """Instance normalisation of [n, c, l] (Ulyanov et al. 2016).
+
+    >>> torch.nn.InstanceNorm1d(3)(torch.ones(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
 
     ranks = (3,)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalisation of [n, c, h, w]."""
+    """Instance normalisation of [n, c, h, w].
+
+    >>> torch.nn.InstanceNorm2d(3)(torch.ones(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 4, 4])
+    """
 
     ranks = (4,)
 

@@ -55,7 +55,11 @@ class _Row(Module):
 
 
 class Sequential(_Row):
-    """Modules applied one after the other."""
+    """Modules applied one after the other.
+
+    >>> torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())(torch.ones(2, 3)).shape
+    torch.Size([2, 4])
+    """
 
     def __init__(self, *args):
         super().__init__()
@@ -120,7 +124,11 @@ def runs(modules):
 
 
 class ModuleList(_Row):
-    """A list of modules."""
+    """A list of modules.
+
+    >>> len(torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.ReLU()]))
+    2
+    """
 
     def __init__(self, modules=None):
         super().__init__()
@@ -170,7 +178,11 @@ class Container(Module):
 
 
 class ModuleDict(Module):
-    """A dictionary of modules."""
+    """A dictionary of modules.
+
+    >>> list(torch.nn.ModuleDict({"a": torch.nn.ReLU(), "b": torch.nn.Tanh()}))
+    ['a', 'b']
+    """
 
     def __init__(self, modules=None):
         super().__init__()
@@ -231,7 +243,11 @@ def described(value):
 
 
 class ParameterList(Module):
-    """A list of parameters."""
+    """A list of parameters.
+
+    >>> len(torch.nn.ParameterList([torch.ones(2), torch.ones(3)]))
+    2
+    """
 
     def __init__(self, values=None):
         super().__init__()

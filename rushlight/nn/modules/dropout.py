@@ -24,17 +24,29 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Elements zeroed with probability p, the others scaled by 1 / (1 - p) (Hinton et al. 2012)."""
+    """Elements zeroed with probability p, the others scaled by 1 / (1 - p) (Hinton et al. 2012).
+
+    >>> torch.nn.Dropout(0.5).eval()(torch.ones(3))
+    tensor([1., 1., 1.])
+    """
 
 
 class Dropout1d(_DropoutNd):
-    """Channels of [n, c, l] zeroed with probability p."""
+    """Channels of [n, c, l] zeroed with probability p.
+
+    >>> torch.nn.Dropout1d(0.5).eval()(torch.ones(2, 3)).shape
+    torch.Size([2, 3])
+    """
 
     function = "dropout1d"
 
 
 class Dropout2d(_DropoutNd):
-    """Channels of [n, c, h, w] zeroed with probability p."""
+    """Channels of [n, c, h, w] zeroed with probability p.
+
+    >>> torch.nn.Dropout2d(0.5).eval()(torch.ones(1, 2, 3, 3)).shape
+    torch.Size([1, 2, 3, 3])
+    """
 
     function = "dropout2d"
 
@@ -46,7 +58,11 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance under SELU."""
+    """Dropout that keeps mean and variance under SELU.
+
+    >>> torch.nn.AlphaDropout().eval()(torch.ones(3))
+    tensor([1., 1., 1.])
+    """
 
     function = "alpha_dropout"
 

@@ -34,7 +34,11 @@ def unusual(module, **defaults) -> list:
 
 
 class Identity(Module):
-    """Gives back what it gets; takes any arguments."""
+    """Gives back what it gets; takes any arguments.
+
+    >>> torch.nn.Identity()(torch.tensor([1., 2.]))
+    tensor([1., 2.])
+    """
 
     def __init__(self, *args, **kwargs):
         super().__init__()
@@ -44,7 +48,11 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """x @ weight.T + bias: [*, in] -> [*, out]."""
+    """x @ weight.T + bias: [*, in] -> [*, out].
+
+    >>> torch.nn.Linear(3, 4)(torch.ones(2, 3)).shape
+    torch.Size([2, 4])
+    """
 
     __constants__ = ["in_features", "out_features"]
 
@@ -74,7 +82,11 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """x1^T weight x2 + bias for each output."""
+    """x1^T weight x2 + bias for each output.
+
+    >>> torch.nn.Bilinear(2, 3, 4)(torch.ones(1, 2), torch.ones(1, 3)).shape
+    torch.Size([1, 4])
+    """
 
     def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
         super().__init__()

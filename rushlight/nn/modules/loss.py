@@ -75,38 +75,66 @@ def of(function, named_only=False, **arguments):
 
 @of("l1_loss", **OLD_FLAGS)
 class L1Loss(_Loss):
-    """|x - y|."""
+    """|x - y|.
+
+    >>> torch.nn.L1Loss()(torch.tensor([1., 3.]), torch.tensor([1., 1.]))
+    tensor(1.)
+    """
 
 
 @of("mse_loss", **OLD_FLAGS)
 class MSELoss(_Loss):
-    """(x - y)^2."""
+    """(x - y)^2.
+
+    >>> torch.nn.MSELoss()(torch.tensor([1., 3.]), torch.tensor([1., 1.]))
+    tensor(2.)
+    """
 
 
 @of("smooth_l1_loss", **OLD_FLAGS, beta=1.0)
 class SmoothL1Loss(_Loss):
-    """Squared below beta, absolute above."""
+    """Squared below beta, absolute above.
+
+    >>> torch.nn.SmoothL1Loss()(torch.tensor([0., 3.]), torch.zeros(2))
+    tensor(1.2500)
+    """
 
 
 @of("huber_loss", reduction="mean", delta=1.0)
 class HuberLoss(_Loss):
-    """Squared below delta, linear above."""
+    """Squared below delta, linear above.
+
+    >>> torch.nn.HuberLoss()(torch.tensor([0., 3.]), torch.zeros(2))
+    tensor(1.2500)
+    """
 
 
 @of("soft_margin_loss", **OLD_FLAGS)
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-y x))."""
+    """log(1 + exp(-y x)).
+
+    >>> torch.nn.SoftMarginLoss()(torch.zeros(1), torch.ones(1))
+    tensor(0.6931)
+    """
 
 
 @of("cross_entropy", weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
     label_smoothing=0.0)
 class CrossEntropyLoss(_WeightedLoss):
-    """The cross entropy of logits [n, c, *] with class targets [n, *] or probabilities [n, c, *]."""
+    """The cross entropy of logits [n, c, *] with class targets [n, *] or probabilities [n, c, *].
+
+    >>> torch.nn.CrossEntropyLoss()(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.6931)
+    """
 
 
 @of("nll_loss", weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean")
 class NLLLoss(_WeightedLoss):
-    """The negative log likelihood of class targets [n, *] by log probabilities [n, c, *]."""
+    """The negative log likelihood of class targets [n, *] by log probabilities [n, c, *].
+
+    >>> torch.nn.NLLLoss()(torch.tensor([[-1., -2.]]), torch.tensor([1]))
+    tensor(2.)
+    """
 
 
 class NLLLoss2d(NLLLoss):
@@ -119,17 +147,29 @@ class NLLLoss2d(NLLLoss):
 
 @of("binary_cross_entropy", weight=None, **OLD_FLAGS)
 class BCELoss(_WeightedLoss):
-    """The cross entropy of probabilities."""
+    """The cross entropy of probabilities.
+
+    >>> torch.nn.BCELoss()(torch.tensor([0.5]), torch.tensor([1.]))
+    tensor(0.6931)
+    """
 
 
 @of("binary_cross_entropy_with_logits", weight=None, **OLD_FLAGS, pos_weight=None)
 class BCEWithLogitsLoss(_Loss):
-    """The cross entropy of sigmoid(x)."""
+    """The cross entropy of sigmoid(x).
+
+    >>> torch.nn.BCEWithLogitsLoss()(torch.zeros(1), torch.ones(1))
+    tensor(0.6931)
+    """
 
 
 @of("kl_div", **OLD_FLAGS, log_target=False)
 class KLDivLoss(_Loss):
-    """target * (log target - x), x being log probabilities."""
+    """target * (log target - x), x being log probabilities.
+
+    >>> torch.nn.KLDivLoss(reduction="batchmean")(torch.tensor([[0.5]]).log(), torch.ones(1, 1))
+    tensor(0.6931)
+    """
 
 
 @of("ctc_loss", blank=0, reduction="mean", zero_infinity=False)
@@ -168,7 +208,11 @@ class LinearCrossEntropyLoss(Module):
 
 @of("poisson_nll_loss", log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean")
 class PoissonNLLLoss(_Loss):
-    """The negative log likelihood of Poisson counts."""
+    """The negative log likelihood of Poisson counts.
+
+    >>> torch.nn.PoissonNLLLoss()(torch.zeros(1), torch.ones(1))
+    tensor(1.)
+    """
 
     def forward(self, log_input, target):
         return super().forward(log_input, target)
@@ -176,12 +220,20 @@ class PoissonNLLLoss(_Loss):
 
 @of("gaussian_nll_loss", named_only=True, full=False, eps=1e-6, reduction="mean")
 class GaussianNLLLoss(_Loss):
-    """The negative log likelihood of normal variables."""
+    """The negative log likelihood of normal variables.
+
+    >>> torch.nn.GaussianNLLLoss()(torch.zeros(1), torch.ones(1), torch.ones(1))
+    tensor(0.5000)
+    """
 
 
 @of("hinge_embedding_loss", margin=1.0, **OLD_FLAGS)
 class HingeEmbeddingLoss(_Loss):
-    """x where the target is 1, max(0, margin - x) where it is -1."""
+    """x where the target is 1, max(0, margin - x) where it is -1.
+
+    >>> torch.nn.HingeEmbeddingLoss()(torch.tensor([0.25]), torch.tensor([-1.]))
+    tensor(0.7500)
+    """
 
 
 @of("cosine_embedding_loss", margin=0.0, **OLD_FLAGS)
@@ -191,12 +243,20 @@ class CosineEmbeddingLoss(_Loss):
 
 @of("margin_ranking_loss", margin=0.0, **OLD_FLAGS)
 class MarginRankingLoss(_Loss):
-    """max(0, -y (x1 - x2) + margin)."""
+    """max(0, -y (x1 - x2) + margin).
+
+    >>> torch.nn.MarginRankingLoss()(torch.tensor([1.]), torch.tensor([3.]), torch.ones(1))
+    tensor(2.)
+    """
 
 
 @of("multi_margin_loss", p=1, margin=1.0, weight=None, **OLD_FLAGS)
 class MultiMarginLoss(_WeightedLoss):
-    """The mean over classes of max(0, margin - x[y] + x[i]) ** p."""
+    """The mean over classes of max(0, margin - x[y] + x[i]) ** p.
+
+    >>> torch.nn.MultiMarginLoss()(torch.tensor([[0., 1.]]), torch.tensor([0]))
+    tensor(1.)
+    """
 
     def _check(self):
         if self.p not in (1, 2):

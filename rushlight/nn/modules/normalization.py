@@ -32,7 +32,11 @@ class _OverLast(_Affine):
 
 
 class LayerNorm(_OverLast):
-    """Normalised over the last dimensions, scaled and shifted (Ba et al. 2016)."""
+    """Normalised over the last dimensions, scaled and shifted (Ba et al. 2016).
+
+    >>> torch.nn.LayerNorm(2)(torch.tensor([[1., 3.]])).tolist()[0][1] > 0.99
+    True
+    """
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
         super().__init__()
@@ -47,7 +51,11 @@ class LayerNorm(_OverLast):
 
 
 class RMSNorm(_OverLast):
-    """Scaled to a root mean square of 1 over the last dimensions (Zhang & Sennrich 2019)."""
+    """Scaled to a root mean square of 1 over the last dimensions (Zhang & Sennrich 2019).
+
+    >>> torch.nn.RMSNorm(4)(torch.ones(2, 4)).shape
+    torch.Size([2, 4])
+    """
 
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
         super().__init__()
@@ -61,7 +69,11 @@ class RMSNorm(_OverLast):
 
 
 class GroupNorm(_Affine):
-    """Normalised over groups of channels (Wu & He 2018)."""
+    """Normalised over groups of channels (Wu & He 2018).
+
+    >>> torch.nn.GroupNorm(2, 4)(torch.ones(1, 4, 3)).shape
+    torch.Size([1, 4, 3])
+    """
 
     def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
         super().__init__()
@@ -79,7 +91,11 @@ class GroupNorm(_Affine):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha * mean of squares of neighbouring channels) ** beta."""
+    """x / (k + alpha * mean of squares of neighbouring channels) ** beta.
+
+    >>> torch.nn.LocalResponseNorm(2)(torch.ones(1, 4, 3)).shape
+    torch.Size([1, 4, 3])
+    """
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1.0):
         super().__init__()

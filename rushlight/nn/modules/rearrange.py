@@ -50,7 +50,11 @@ ZeroPad1d, ZeroPad2d, ZeroPad3d = (padding_class("Zero", r, "constant") for r in
 
 
 class Flatten(Module):
-    """Dimensions start..end joined into one."""
+    """Dimensions start..end joined into one.
+
+    >>> torch.nn.Flatten()(torch.ones(2, 3, 4)).shape
+    torch.Size([2, 12])
+    """
 
     def __init__(self, start_dim=1, end_dim=-1):
         super().__init__()
@@ -64,7 +68,11 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One dimension split into several."""
+    """One dimension split into several.
+
+    >>> torch.nn.Unflatten(1, (2, 3))(torch.ones(4, 6)).shape
+    torch.Size([4, 2, 3])
+    """
 
     def __init__(self, dim, unflattened_size):
         super().__init__()
@@ -81,7 +89,11 @@ class Unflatten(Module):
 
 
 class PixelShuffle(Module):
-    """[*, c r r, h, w] -> [*, c, h r, w r]."""
+    """[*, c r r, h, w] -> [*, c, h r, w r].
+
+    >>> torch.nn.PixelShuffle(2)(torch.ones(1, 4, 2, 2)).shape
+    torch.Size([1, 1, 4, 4])
+    """
 
     def __init__(self, upscale_factor):
         super().__init__()
@@ -95,7 +107,11 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """[*, c, h r, w r] -> [*, c r r, h, w]."""
+    """[*, c, h r, w r] -> [*, c r r, h, w].
+
+    >>> torch.nn.PixelUnshuffle(2)(torch.ones(1, 1, 4, 4)).shape
+    torch.Size([1, 4, 2, 2])
+    """
 
     def __init__(self, downscale_factor):
         super().__init__()
@@ -109,7 +125,11 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Channels interleaved between groups."""
+    """Channels interleaved between groups.
+
+    >>> torch.nn.ChannelShuffle(2)(torch.arange(4.).reshape(1, 4, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     def __init__(self, groups):
         super().__init__()
@@ -123,7 +143,11 @@ class ChannelShuffle(Module):
 
 
 class Upsample(Module):
-    """Resampled to a size or by a factor."""
+    """Resampled to a size or by a factor.
+
+    >>> torch.nn.Upsample(scale_factor=2)(torch.ones(1, 1, 3, 3)).shape
+    torch.Size([1, 1, 6, 6])
+    """
 
     def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None):
         super().__init__()
@@ -158,7 +182,11 @@ class UpsamplingBilinear2d(Upsample):
 
 
 class Fold(Module):
-    """[n, c * kernel, windows] -> [n, c, *output_size], overlaps added."""
+    """[n, c * kernel, windows] -> [n, c, *output_size], overlaps added.
+
+    >>> torch.nn.Fold((4, 4), 2, stride=2)(torch.ones(1, 4, 4)).shape
+    torch.Size([1, 1, 4, 4])
+    """
 
     def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__()
@@ -174,7 +202,11 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """Columns of every window: [n, c, h, w] -> [n, c * kernel, windows]."""
+    """Columns of every window: [n, c, h, w] -> [n, c * kernel, windows].
+
+    >>> torch.nn.Unfold(2, stride=2)(torch.ones(1, 1, 4, 4)).shape
+    torch.Size([1, 4, 4])
+    """
 
     def __init__(self, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__()
@@ -188,7 +220,11 @@ class Unfold(Module):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along a dimension."""
+    """The cosine of the angle between vectors along a dimension.
+
+    >>> torch.nn.CosineSimilarity()(torch.tensor([[1., 0.]]), torch.tensor([[1., 1.]]))
+    tensor([0.7071])
+    """
 
     def __init__(self, dim=1, eps=1e-8):
         super().__init__()
@@ -199,7 +235,11 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The p-norm of x1 - x2 over the last dimension."""
+    """The p-norm of x1 - x2 over the last dimension.
+
+    >>> torch.nn.PairwiseDistance()(torch.zeros(1, 2), torch.tensor([[3., 4.]]))
+    tensor([5.0000])
+    """
 
     def __init__(self, p=2.0, eps=1e-6, keepdim=False):
         super().__init__()

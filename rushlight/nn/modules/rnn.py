@@ -178,7 +178,11 @@ def ordered(state, indices):
 
 
 class RNN(RNNBase):
-    """The simple recurrent network (Elman 1990)."""
+    """The simple recurrent network (Elman 1990).
+
+    >>> torch.nn.RNN(3, 4)(torch.ones(5, 2, 3))[0].shape
+    torch.Size([5, 2, 4])
+    """
 
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
                  dropout=0.0, bidirectional=False, device=None, dtype=None):
@@ -190,14 +194,22 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory (Hochreiter & Schmidhuber 1997)."""
+    """Long short-term memory (Hochreiter & Schmidhuber 1997).
+
+    >>> torch.nn.LSTM(3, 4)(torch.ones(5, 2, 3))[0].shape
+    torch.Size([5, 2, 4])
+    """
 
     def __init__(self, *args, **kwargs):
         super().__init__("LSTM", *args, **kwargs)
 
 
 class GRU(RNNBase):
-    """The gated recurrent unit (Cho et al. 2014)."""
+    """The gated recurrent unit (Cho et al. 2014).
+
+    >>> torch.nn.GRU(3, 4)(torch.ones(5, 2, 3))[0].shape
+    torch.Size([5, 2, 4])
+    """
 
     def __init__(self, *args, **kwargs):
         if "proj_size" in kwargs:
@@ -245,7 +257,11 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of the simple recurrent network."""
+    """One step of the simple recurrent network.
+
+    >>> torch.nn.RNNCell(3, 4)(torch.ones(2, 3)).shape
+    torch.Size([2, 4])
+    """
 
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
@@ -258,7 +274,11 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM: (hidden, cell)."""
+    """One step of an LSTM: (hidden, cell).
+
+    >>> torch.nn.LSTMCell(3, 4)(torch.ones(2, 3))[0].shape
+    torch.Size([2, 4])
+    """
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
@@ -268,7 +288,11 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU."""
+    """One step of a GRU.
+
+    >>> torch.nn.GRUCell(3, 4)(torch.ones(2, 3)).shape
+    torch.Size([2, 4])
+    """
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)

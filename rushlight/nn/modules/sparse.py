@@ -51,7 +51,11 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """Rows of a table by integer: [*] -> [*, embedding_dim]."""
+    """Rows of a table by integer: [*] -> [*, embedding_dim].
+
+    >>> torch.nn.Embedding(10, 4)(torch.tensor([[1, 2, 3]])).shape
+    torch.Size([1, 3, 4])
+    """
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
                  scale_grad_by_freq=False, sparse=False,
@@ -79,7 +83,11 @@ class Embedding(_Table):
 
 class EmbeddingBag(_Table):
     """The sum, mean or maximum of rows of a table over bags of positions: [b, n], or [n] and offsets [b], -> [b,
-    embedding_dim]."""
+    embedding_dim].
+
+    >>> torch.nn.EmbeddingBag(10, 4)(torch.tensor([[1, 2, 3]])).shape
+    torch.Size([1, 4])
+    """
 
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
                  mode="mean", sparse=False, _weight=None,

@@ -68,6 +68,9 @@ class TransformerEncoderLayer(_Layer):
     (batch_first), or nested.
 
     In inference a layer of the usual kind is one operator (``encoding.py``).
+
+    >>> torch.nn.TransformerEncoderLayer(8, 2, 16)(torch.ones(5, 2, 8)).shape
+    torch.Size([5, 2, 8])
     """
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5,
@@ -90,7 +93,11 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to a memory, and a feed-forward network."""
+    """Self-attention, attention to a memory, and a feed-forward network.
+
+    >>> torch.nn.TransformerDecoderLayer(8, 2, 16)(torch.ones(5, 2, 8), torch.ones(4, 2, 8)).shape
+    torch.Size([5, 2, 8])
+    """
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5,
                  batch_first=False, norm_first=False, bias=True,
