@@ -51,3 +51,69 @@ def test_steps_have_no_slope_at_infinity_either(name):
         FLAT[name](t, x).sum().backward()
         return (x.grad + 0).tolist()
     assert gradient(rushlight) == gradient(judge)
+
+
+def layer(name, *rest, **more):
+    return lambda t, x: getattr(t.nn.functional, name)(x, *rest, **more)
+
+
+WHOLE = {"relu": layer("relu"), "relu_": lambda t, x: x.clone().relu_(), "leaky_relu": layer("leaky_relu"),
+         "prelu": lambda t, x: t.nn.functional.prelu(x, t.tensor([0.2])), "threshold": layer("threshold", 0.1, 0.0),
+         "softshrink": layer("softshrink"), "hardshrink": layer("hardshrink"), "hardtanh": layer("hardtanh"),
+         "relu6": layer("relu6"), "avg_pool2d": layer("avg_pool2d", 2), "max_pool2d": layer("max_pool2d", 2),
+         "max_pool1d": lambda t, x: t.nn.functional.max_pool1d(x[0], 2),
+         "adaptive_avg_pool2d": layer("adaptive_avg_pool2d", 2), "adaptive_max_pool2d": layer("adaptive_max_pool2d", 2),
+         "adaptive_avg_pool2d, uneven": layer("adaptive_avg_pool2d", 3), "unfold": layer("unfold", 2),
+         "pad": layer("pad", (1, 1)), "layer_norm": layer("layer_norm", (4,)), "l1_loss": lambda t, x:
+             t.nn.functional.l1_loss(x, t.zeros_like(x)), "hardswish": layer("hardswish"), "glu": layer("glu")}
+PARTS = {"mul": lambda t, x, y: x * y, "div": lambda t, x, y: x / y, "matmul": lambda t, x, y: x @ y,
+         "linear": lambda t, x, y: t.nn.functional.linear(x, y[0, 0], y[0, 0, 0]), "maximum": lambda t, x, y: t.maximum(x, y),
+         "addcmul": lambda t, x, y: t.addcmul(x, y, x[0]), "dot": lambda t, x, y: t.dot(x[0, 0, 0], y[0, 0, 0]),
+         "conv2d": lambda t, x, y: t.nn.functional.conv2d(x, y[:, :, :2, :2], y[0, :, 0, 0].sum().reshape(1)),
+         "layer_norm": lambda t, x, y: t.nn.functional.layer_norm(x, (4,), y[0, 0, 0], y[0, 0, 1]),
+         "solve": lambda t, x, y: t.linalg.solve(x + 3 * t.eye(4), y), "where": lambda t, x, y: t.where(x > y, x, y)}
+
+
+def kind_of(t, gradient, source):
+    """Of a gradient: whether its own by an input is refused, None, zeros, or more."""
+    if gradient is None or not gradient.requires_grad:
+        return "no history"
+    again, = t.autograd.grad(gradient.sum(), source, allow_unused=True, retain_graph=True)
+    return "unused" if again is None else "zeros" if again.abs().max() < 1e-6 else "values"
+
+
+def pictures(t, count):
+    values = [math.sin(7.1 * k) for k in range(16 * count)]
+    return [t.tensor(values[16 * k:16 * k + 16]).reshape(1, 1, 4, 4).requires_grad_() for k in range(count)]
+
+
+@pytest.mark.parametrize("wanted", (False, True))
+@pytest.mark.parametrize("name", WHOLE)
+def test_functions_for_gradients_are_differentiated_as_wholes(name, wanted):
+    def kinds(t):
+        x, = pictures(t, 1)
+        y = WHOLE[name](t, x)
+        weight = t.full(tuple(y.shape), 0.5, requires_grad=wanted)
+        first, = t.autograd.grad(y, x, weight, create_graph=True)
+        return [kind_of(t, first, source) for source in ((x, weight) if wanted else (x,))]
+    assert kinds(rushlight) == kinds(judge)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_each_gradient_depends_on_what_it_is_computed_from(name):
+    def kinds(t):
+        sources = pictures(t, 2)
+        gradients = t.autograd.grad(PARTS[name](t, *sources).sum(), sources, create_graph=True)
+        return [kind_of(t, g, source) for g in gradients for source in sources]
+    assert kinds(rushlight) == kinds(judge)
+
+
+def test_windows_that_no_element_made_have_no_second_derivative():
+    """Of a transposed convolution whose output padding is more than a step."""
+    def found(t):
+        x, w = (t.arange(float(n)).mul(0.1).sin().reshape(shape).requires_grad_()
+                for n, shape in ((32, (2, 4, 4)), (80, (2, 2, 4, 5))))
+        y = t.nn.functional.conv_transpose2d(x, w, None, (3, 2), (1, 2), (2, 3), 2, (4, 4))
+        by_x, by_w = t.autograd.grad((y * y.detach()).sum(), (x, w), create_graph=True)
+        return t.autograd.grad(by_w.square().sum(), x)[0].flatten().tolist()
+    assert found(rushlight) == pytest.approx(found(judge), rel=1e-3)

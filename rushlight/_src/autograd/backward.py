@@ -15,6 +15,7 @@ from ..core.tensor import empty_of
 from . import hooks  # noqa: F401 - gives tensors their hooks
 from .mutation import mutate, refresh
 from .node import GradientEdge
+from .reached import partly_reached
 from .slow_paths import (accumulate, add_to, call_function, derive_recorded, freed, full_of, run_hooks, run_posthooks,
                     run_prehooks, stale, unreached)
 
@@ -279,5 +280,5 @@ def activate():
     from . import anomaly, saved  # noqa: F401 - each sets a hook of its own
     connect("_src/autograd/backward.py", accumulate=accumulate, unreached=unreached, run_hooks=run_hooks,
             run_prehooks=run_prehooks, run_posthooks=run_posthooks, call_function=call_function, freed=freed,
-            stale=stale, derive_recorded=derive_recorded, mutate=mutate, refresh=refresh, add=OPS["add"],
+            partly_reached=partly_reached, stale=stale, derive_recorded=derive_recorded, mutate=mutate, refresh=refresh, add=OPS["add"],
             zeros=lambda meta: full_of(meta, 0))

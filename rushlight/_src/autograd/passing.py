@@ -1,17 +1,26 @@
 """Steps that stand in a graph for what they refuse, or leave out."""
 from __future__ import annotations
 
+from ..core.devices import on
+from ..core.meta import Meta
 from ..core.native import GradNode, Tensor, history, state
 from ..core.native.objects import FUNCTION
+from ..core.op import OPS
 from ..core.tensor import alias
 
 
-def following(tensors, name: str, function) -> tuple:
-    """The tensors as results of a node whose backward is ``function``; None stays None."""
+def full_of(meta: Meta, value) -> Tensor:
+    """A tensor of this shape, dtype and device with one value throughout."""
+    return OPS["_filled"](value, tuple(meta.shape), meta.dtype, *on(meta.device))
+
+
+def following(tensors, name: str, function, edges=(), slots=()) -> tuple:
+    """The tensors as results of a node whose backward is ``function``; None stays None.  ``edges``, ``slots``: to what
+    its further gradients go."""
     node, found = GradNode(), [t if isinstance(t, Tensor) and t.dtype.is_inexact else None for t in tensors]
     node.kind, node.extra, node.function = FUNCTION, name, function
-    node.edges = tuple(None if t is None else history.edge(t) for t in found)
-    node.slots = tuple(0 if t is None else t._output for t in found)
+    node.edges = (*(None if t is None else history.edge(t) for t in found), *edges)
+    node.slots = (*(0 if t is None else t._output for t in found), *slots)
     node.outputs = tuple(None if t is None else t._meta for t in found)
     state.sequence += 1
     node.number = state.sequence

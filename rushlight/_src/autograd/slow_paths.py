@@ -5,22 +5,18 @@ from __future__ import annotations
 import sys
 import threading
 
-from ..core.devices import on
 from ..core.dtypes import float32
 from ..core.errors import GraphFreedError, StaleValueError
 from ..core.forking import guarded
 from ..core.interpret import Unwatched, recording
 from ..core.meta import Meta, dense_strides, row_major
-from ..core.native import GradNode, Plan, Tensor, counter, state
+from ..core.native import GradNode, Plan, Tensor, counter, mine, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
 from ..core.overriding import DisableTorchFunction
 from ..core.tensor import alias, empty_of
-
-
-def full_of(meta: Meta, value) -> Tensor:
-    """A tensor of this shape, dtype and device with one value throughout."""
-    return OPS["_filled"](value, tuple(meta.shape), meta.dtype, *on(meta.device))
+from .passing import full_of
+from .reached import with_history
 
 
 def hooked(hook, gradient):
@@ -271,4 +267,5 @@ def recorded_gradients(node: GradNode, saved, gradients):
         results = operator(*[values[k] for k in chosen], *plan.constants, *cotangents)
     else:
         results = plan.derived(*values, *plan.constants, *cotangents)
-    return results if isinstance(results, tuple) else (results,)
+    results = results if isinstance(results, tuple) else (results,)
+    return with_history(node, results) if plan.op.traits.get("second") and not mine.stack else results

@@ -25,6 +25,7 @@ TRAITS: dict[str, tuple] = {
     "number_first": (bool, "its first operand may be a Python number"),
     "numbers": (bool, "both operands may be Python numbers"),
     # its results
+    "second": (str, "the history that its gradient has beyond what it is computed from: 'zeros' for the arguments, or 'none'"),
     "arity": (int, "how many arguments of a primitive are tensors, in front; -1: all in one tuple"),
     "several": (bool, "it returns a tuple, even of one result"),
     "view": (bool, "its result shares memory with its first argument where strides allow"),
@@ -63,6 +64,7 @@ TRAITS: dict[str, tuple] = {
     "counts": (bool, "it computes with run-time numbers that count"),
     # operators that run a graph
     "derived": (object, "made by a transform or a capture: True, or the graph that it runs"),
+    "apart": (bool, "a gradient of some of its results flows to what these depend on, not to all arguments"),
     "inputs": (list, "the graph's inputs: Nodes, or None for values that it does not read"),
     "symbols": (dict, "the graph's symbolic sizes: {name of an input: Expr}"),
     "captured": (bool, "it runs a captured graph"),

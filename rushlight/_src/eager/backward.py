@@ -18,10 +18,11 @@ def give_backward(plan, backward, used: int, pure, chosen, donated=None, symbols
     values of the ``symbols`` in it, then cotangents; for gradients of gradients the program ``pure``, which takes those
     that are ``chosen``.  ``donated``: the place of a residual that may be overwritten once it is read."""
     name = f"{plan.op.name}.backward"
-    plan.derived = backward_operator(name, backward, used, symbols)
+    plan.derived = backward_operator(name, backward, used, symbols, apart=True)
     plan.derived.caches["made"] = backward, used, pure, chosen, donated
     if pure is not None:
-        plan.derived.caches["recorded"] = backward_operator(name, pure, len(chosen), symbols), chosen
+        recorded = backward_operator(name, pure, len(chosen), symbols, apart=True)
+        plan.derived.caches["recorded"] = recorded, chosen
         if len(plan.saves) > used:
             plan.derived = taking(plan.derived, plan.saves, used)
     if donated is not None:
@@ -45,9 +46,10 @@ def taking(operator: Op, saves, used: int) -> Op:
     return made
 
 
-def backward_operator(name: str, graph: Graph, used=0, symbols=()) -> Op:
+def backward_operator(name: str, graph: Graph, used=0, symbols=(), **traits) -> Op:
     """An operator that runs a backward program: residuals and cotangents in, gradients out; after the first ``used``
-    come the values of the program's ``symbols``."""
+    come the values of the program's ``symbols``.  ``apart``: results that were used alone give gradients to what these
+    depend on."""
     sizes = [Node(f"size_{symbol}", None, meta=NUMBER_METAS[int]) for symbol in symbols]
     inputs, last = [*graph.inputs[:used], *sizes, *graph.inputs[used:]], used + len(sizes)
     scalars = sum(1 << k for k, n in enumerate(inputs) if n.weak)
@@ -62,5 +64,5 @@ def backward_operator(name: str, graph: Graph, used=0, symbols=()) -> Op:
         return tuple(program.run(values)) if found is None else found
 
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in inputs])
-    return make(name, body, None, signature, scalars, derived=graph, several=True, inputs=inputs,
+    return make(name, body, None, signature, scalars, derived=graph, several=True, inputs=inputs, **traits,
                 **({"symbols": {n.name: s for n, s in zip(sizes, symbols)}} if sizes else {}))

@@ -17,7 +17,7 @@ ONE = (sample((3, 4)), sample((2, 0)))
 F = "nn.functional"
 
 
-@op(samples=ONE, inplace_too=True)
+@op(samples=ONE, inplace_too=True, second="zeros")
 def relu(input):
     """max(x, 0); NaN stays."""
     if input.dtype.name == "bool":
@@ -110,7 +110,7 @@ def logsigmoid(input):
     return downcast(P.sub(P.where(P.lt(x, 0), x, 0.0), P.log1p(P.exp(below_zero(x)))), input)
 
 
-@op(samples=ONE, namespace=F, name="_leaky_relu")
+@op(samples=ONE, namespace=F, name="_leaky_relu", second="zeros")
 def leaky_(input, negative_slope=0.01):
     """x where positive, else negative_slope * x."""
     needs(FLOATING, "leaky_relu", input, FLOATING)
@@ -146,7 +146,7 @@ def selu_(input):
     return elu_.body(input, SELU_ALPHA, SELU_SCALE)
 
 
-@op(samples=ONE, namespace=F, name="_hardtanh")
+@op(samples=ONE, namespace=F, name="_hardtanh", second="zeros")
 def hardtanh_(input, min_val=-1.0, max_val=1.0):
     """x limited to [min_val, max_val]; no gradient at the limits."""
     if min_val > max_val:
@@ -160,13 +160,13 @@ def hardtanh_(input, min_val=-1.0, max_val=1.0):
     return P.where(P.le(input, low), low, P.where(P.ge(input, high), high, input))
 
 
-@op(samples=ONE, namespace=F, name="_relu6")
+@op(samples=ONE, namespace=F, name="_relu6", second="zeros")
 def relu6_(input):
     """min(max(x, 0), 6)."""
     return hardtanh_.body(input, 0.0, 6.0)
 
 
-@op(samples=ONE, namespace=F, name="_hardsigmoid")
+@op(samples=ONE, namespace=F, name="_hardsigmoid", second="zeros")
 def hardsigmoid_(input):
     """min(max(x + 3, 0), 6) / 6."""
     needs(FLOATING, "hardsigmoid", input, FLOATING)
@@ -183,7 +183,7 @@ def hardswish_(input):
     return downcast(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), x, P.div(P.mul(x, P.add(x, 3.0)), 6.0))), input)
 
 
-@op(samples=ONE, namespace=F, name="_threshold")
+@op(samples=ONE, namespace=F, name="_threshold", second="zeros")
 def threshold_(input, threshold, value):
     """x where above the threshold, else value."""
     if input.dtype.is_complex or input.dtype is bool_:
@@ -211,14 +211,14 @@ for _operator, _name in ((leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"),
     written(_operator, _name)
 
 
-@op(samples=ONE, namespace=F)
+@op(samples=ONE, namespace=F, second="zeros")
 def hardshrink(input, lambd=0.5):
     """x where |x| > lambd, else 0."""
     needs(FLOATING, "hardshrink", input, FLOATING)
     return P.where(P.le(P.abs(input), held(lambd, input.dtype)), 0.0, input)
 
 
-@op(samples=ONE, namespace=F)
+@op(samples=ONE, namespace=F, second="zeros")
 def softshrink(input, lambd=0.5):
     """x moved towards 0 by lambd."""
     needs(FLOATING, "softshrink", input, FLOATING)
@@ -243,7 +243,7 @@ def softsign(input):
     return P.div(x, as_dtype(P.add(P.abs(x), 1.0), x.dtype))
 
 
-@op(namespace=F, autocast="half")
+@op(namespace=F, autocast="half", second="zeros")
 def prelu(input, weight):
     """x where positive, else weight * x, one weight for all or for each channel (dimension 1)."""
     if not input.shape and weight.shape and weight.shape[0] != 1:

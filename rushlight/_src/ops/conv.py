@@ -131,7 +131,7 @@ def convolution_of(rank):
 
     body.__name__, body.__doc__ = (
         name, f"Cross-correlation over {rank} dimension(s): [n, c, *space], [o, c / groups, *kernel] -> [n, o, *out].")
-    return op(body, namespace=F, samples=(sample((2, 3) + (7,) * rank, (4, 3) + (3,) * rank, (4,)),))
+    return op(body, namespace=F, second="none", samples=(sample((2, 3) + (7,) * rank, (4, 3) + (3,) * rank, (4,)),))
 
 
 def transposed_of(rank):
@@ -163,7 +163,7 @@ def transposed_of(rank):
 
     body.__name__, body.__doc__ = (
         name, f"The transpose of conv{rank}d: [n, c, *space], [c, o / groups, *kernel] -> [n, o, *out].")
-    return op(body, namespace=F, samples=(sample((2, 3) + (4,) * rank, (3, 4) + (3,) * rank, (4,)),))
+    return op(body, namespace=F, second="none", samples=(sample((2, 3) + (4,) * rank, (3, 4) + (3,) * rank, (4,)),))
 
 
 conv1d, conv2d, conv3d = map(convolution_of, (1, 2, 3))

@@ -27,7 +27,8 @@ def derive():
                 continue
             declare(operator.name + "_", operator.body, None, operator.signature, declared_scalars(operator), into=0,
                     method=True, namespace="",
-                    samples=(), doc=f"In-place {operator.name}.", moves=operator.traits.get("moves"),
+                    samples=(), doc=f"In-place {operator.name}.", second=operator.traits.get("second"),
+                    moves=operator.traits.get("moves"),
                     some=operator.traits.get("some"),
                     aliases=operator.traits.get("aliases", {}),
                     out_of_range=operator.traits.get("out_of_range", IndexError),

@@ -26,7 +26,7 @@ def affine(x, weight, bias, shape):
 
 
 @op(samples=(sample((3, 4), (4,), (4,), (4,)), sample((2, 3, 4), (3, 4))), method=False, name="_layer_norm",
-    writable=True)
+    writable=True, second="none")
 def layer_norm_(input, weight, bias, rank, eps):
     """Normalised over the last ``rank`` dimensions, scaled and shifted (Ba et al. 2016)."""
     x = upcast(input)
@@ -149,7 +149,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return group_norm_(input, num_groups, weight, bias, real(eps))
 
 
-@op(method=False, name="_batch_norm", writable=True)
+@op(method=False, name="_batch_norm", writable=True, second="none")
 def batch_norm_(input, weight, bias, eps):
     """Normalised over batch and space for each channel (Ioffe & Szegedy 2015); also the mean and the biased
     variance."""
@@ -193,7 +193,7 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
     return results
 
 
-@op(method=False, name="_batch_norm_eval", writable=True)
+@op(method=False, name="_batch_norm_eval", writable=True, second="none")
 def batch_norm_eval(input, mean, var, weight, bias, eps):
     """Normalised with given statistics for each channel."""
     x = upcast(input)

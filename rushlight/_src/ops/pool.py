@@ -101,7 +101,7 @@ def max_pool_of(rank):
 
     core_body.__name__ = f"_max_pool{rank}d"
     core_body.__doc__ = "The maximum of every window, and its position in the flattened plane."
-    core = op(core_body, method=False)
+    core = op(core_body, method=False, second="zeros")
 
     @rule(core)
     def vjp(g, y, input, kernel_size, stride, padding, dilation, ceil_mode, exact=False):
@@ -160,7 +160,7 @@ def avg_pool_of(rank):
         return rebatched(downcast(P.div(total, count), x), single)
 
     body.__name__, body.__doc__ = name, f"The mean of every window of {rank} dimension(s)."
-    return op(body, namespace=F)
+    return op(body, namespace=F, second="zeros")
 
 
 avg_pool1d, avg_pool2d, avg_pool3d = map(avg_pool_of, (1, 2, 3))
@@ -219,7 +219,7 @@ def adaptive_average_of(rank):
         return rebatched(downcast(out, x), single)
 
     body.__name__, body.__doc__ = name, "The mean of nearly equal parts, as many as asked for."
-    return op(body, namespace=F)
+    return op(body, namespace=F, second="zeros")
 
 
 def adaptive_along(x, at, count):
@@ -297,7 +297,7 @@ def adaptive_max_of(rank):
         return tuple(out) if return_indices else out[0]
 
     body.__name__, body.__doc__ = name, "The maximum of nearly equal parts, as many as asked for."
-    made = op(body, composite=True, planned=True, namespace=F)
+    made = op(body, composite=True, planned=True, namespace=F, second="zeros")
     op(lambda input, output_size, return_indices=True: made(input, output_size, True), name=name + "_with_indices",
        composite=True, namespace=F, doc="The same, and where each maximum was found.")
     return made

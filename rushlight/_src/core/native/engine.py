@@ -296,6 +296,7 @@ def derive(run: Run, node: GradNode, gradients: list) -> tuple:
     arguments = new_tuple(count + len(constants) + len(cotangents))
     at = 0
     tensors = 0
+    missing = 0
     for k in range(count):
         value = saved[k]
         if type(value) is state.tensor or type(value) is state.parameter:
@@ -315,6 +316,7 @@ def derive(run: Run, node: GradNode, gradients: list) -> tuple:
         if slot < len(gradients):
             gradient = gradients[slot]
         if gradient is None:
+            missing = 1
             gradient = state.zeros(plan.outputs[slot])
         tuple_set(arguments, at, gradient)
         at += 1
@@ -324,6 +326,8 @@ def derive(run: Run, node: GradNode, gradients: list) -> tuple:
         if plan.donating is not None and alone(run):
             derived = plan.donating
     results = derived(*filled(arguments))
-    if type(results) is tuple:
-        return results
-    return (results,)
+    if type(results) is not tuple:
+        results = (results,)
+    if missing != 0:
+        results = state.partly_reached(node, gradients, results)
+    return results

@@ -64,6 +64,8 @@ HOOKS = {
     "run_prehooks": Hook("step, gradients", "gradients", BACKWARD, "hooks of the step are there, before it runs"),
     "run_posthooks": Hook("step, results, gradients", "results", BACKWARD, "likewise, after it has run"),
     "unreached": Hook("step", "a list of None", BACKWARD, "a step runs that no gradient has reached"),
+    "partly_reached": Hook("step, gradients, results", "results", BACKWARD,
+                           "a step has run of which only some results have gradients"),
     "call_function": Hook("step, gradients, retain", "gradients", BACKWARD, "a step of Python's runs"),
     "freed": Hook("step", "nothing: it raises", BACKWARD, "what a step saved is gone"),
     "stale": Hook("step, k", "nothing: it raises", BACKWARD, "saved value k was changed in place"),

@@ -62,6 +62,7 @@ class State:
     run_prehooks: object
     run_posthooks: object
     unreached: object
+    partly_reached: object
     call_function: object
     freed: object
     stale: object

@@ -108,16 +108,21 @@ def conv_gradient(g, y, x, w, **geometry):
             P.conv_weight(g, adjoint(x), shape=tuple(w.shape), **geometry)]
 
 
-def conv_input_gradient(g, y, grad, w, shape, **geometry):
-    back = P.conv(g, adjoint(w), **geometry)
-    # a transposed convolution with much output padding: windows that no element made
+def conv_for(grad, x, w, **geometry):
+    """A convolution that is the gradient of ``grad``; after a transposed one with much output padding there are windows
+    that no element of it made."""
+    back = P.conv(x, w, **geometry)
     if tuple(back.shape) != tuple(grad.shape):
         back = P.slice(back, starts=(0,) * len(grad.shape), steps=(1,) * len(grad.shape), shape=tuple(grad.shape))
-    return [back, P.conv_weight(adjoint(grad), g, shape=tuple(w.shape), **geometry)]
+    return back
+
+
+def conv_input_gradient(g, y, grad, w, shape, **geometry):
+    return [conv_for(grad, g, adjoint(w), **geometry), P.conv_weight(adjoint(grad), g, shape=tuple(w.shape), **geometry)]
 
 
 def conv_weight_gradient(g, y, grad, x, shape, **geometry):
-    return [P.conv(adjoint(x), g, **geometry), P.conv_input(adjoint(grad), g, shape=tuple(x.shape), **geometry)]
+    return [conv_for(grad, adjoint(x), g, **geometry), P.conv_input(adjoint(grad), g, shape=tuple(x.shape), **geometry)]
 
 
 conv = primitive("conv", Contract(conv_numpy, conv_shape, conv_gradient),
