@@ -22,6 +22,9 @@ from ._src.core.log import from_environment as _logs_from_environment
 _logs_from_environment()
 
 from ._src.compat import table as _table
+
+_table.activate()
+
 from ._src import flat as _flat
 
 globals().update({name: value for name, value in vars(_flat).items() if not name.startswith("__")})
@@ -90,7 +93,6 @@ ELSEWHERE = {  # names of rooms that few programs enter
 
 
 _room = _later(__name__, ELSEWHERE)
-_table.activate()
 
 
 def __getattr__(name):

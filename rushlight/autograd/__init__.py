@@ -12,5 +12,10 @@ __all__ = ["Function", "backward", "enable_grad", "grad", "gradcheck", "gradgrad
            "set_grad_enabled"]
 
 
+def variable(*args, **kwargs):
+    """Refused, as in PyTorch: RuntimeError."""
+    raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
+
+
 __getattr__ = later(__name__, {"._src.autograd.anomaly": ("detect_anomaly", "is_anomaly_enabled",
                                                           "set_detect_anomaly")})

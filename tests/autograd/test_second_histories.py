@@ -67,7 +67,8 @@ WHOLE = {"relu": layer("relu"), "relu_": lambda t, x: x.clone().relu_(), "leaky_
          "pad": layer("pad", (1, 1)), "layer_norm": layer("layer_norm", (4,)), "l1_loss": lambda t, x:
              t.nn.functional.l1_loss(x, t.zeros_like(x)), "hardswish": layer("hardswish"), "glu": layer("glu")}
 PARTS = {"mul": lambda t, x, y: x * y, "div": lambda t, x, y: x / y, "matmul": lambda t, x, y: x @ y,
-         "linear": lambda t, x, y: t.nn.functional.linear(x, y[0, 0], y[0, 0, 0]), "maximum": lambda t, x, y: t.maximum(x, y),
+         "linear": lambda t, x, y: t.nn.functional.linear(x, y[0, 0], y[0, 0, 0]),
+         "maximum": lambda t, x, y: t.maximum(x, y),
          "addcmul": lambda t, x, y: t.addcmul(x, y, x[0]), "dot": lambda t, x, y: t.dot(x[0, 0, 0], y[0, 0, 0]),
          "conv2d": lambda t, x, y: t.nn.functional.conv2d(x, y[:, :, :2, :2], y[0, :, 0, 0].sum().reshape(1)),
          "layer_norm": lambda t, x, y: t.nn.functional.layer_norm(x, (4,), y[0, 0, 0], y[0, 0, 1]),

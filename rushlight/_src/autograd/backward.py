@@ -280,5 +280,6 @@ def activate():
     from . import anomaly, saved  # noqa: F401 - each sets a hook of its own
     connect("_src/autograd/backward.py", accumulate=accumulate, unreached=unreached, run_hooks=run_hooks,
             run_prehooks=run_prehooks, run_posthooks=run_posthooks, call_function=call_function, freed=freed,
-            partly_reached=partly_reached, stale=stale, derive_recorded=derive_recorded, mutate=mutate, refresh=refresh, add=OPS["add"],
+            partly_reached=partly_reached, stale=stale, derive_recorded=derive_recorded, mutate=mutate, refresh=refresh,
+            add=OPS["add"],
             zeros=lambda meta: full_of(meta, 0))

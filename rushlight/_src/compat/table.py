@@ -23,9 +23,11 @@ import os
 import sys
 import types
 
-from ..core.later import Beyond
+from ..core.later import Beyond, loaded
 
 FOLDER = os.path.join(os.path.dirname(__file__), "names")
+# modules by whose name their package knows another object, as PyTorch has them
+STANDING = os.path.join(os.path.dirname(__file__), "standing.txt")
 OURS, THEIRS = "rushlight", "torch"
 
 
@@ -87,7 +89,7 @@ def find(package: str, name: str):
     """The object of a name that a module of ours does not define.  AttributeError where PyTorch has none, either."""
     path = theirs(package)
     entry = entries(path).get(name)
-    if entry is None and lines_of(f"{path}.{name}") is not None:
+    if entry is None and f"{package}.{name}" not in Beyond.standing and lines_of(f"{path}.{name}") is not None:
         return importlib.import_module(f"{package}.{name}")
     if entry is None:
         raise AttributeError(f"module {path!r} has no attribute {name!r}")
@@ -124,6 +126,7 @@ class Loader:
     def exec_module(module):
         from ..core.later import later
 
+        loaded(module.__name__)
         found = later(module.__name__)
         parent, _, name = module.__name__.rpartition(".")
         standing = vars(sys.modules[parent]).get(name)  # an object that stands there already, whose names go first
@@ -137,4 +140,6 @@ class Loader:
 def activate():
     """Names and modules that the package does not have are looked for in the table from now on."""
     Beyond.ask, Beyond.below = staticmethod(find), staticmethod(below)
+    with open(STANDING, encoding="utf-8") as file:
+        Beyond.standing = frozenset(OURS + line.rstrip("\n").removeprefix(THEIRS) for line in file)
     sys.meta_path.append(Finder)

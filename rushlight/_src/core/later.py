@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from importlib import import_module
 from importlib.machinery import PathFinder, SourceFileLoader
 
@@ -12,6 +13,8 @@ class Beyond:
     """Who answers for names that no room has, and for modules below one that is a file: ``compat/table.py``, which the
     package's root puts here."""
 
+    standing: frozenset = frozenset()  # modules by whose name their package knows something else
+
     @staticmethod
     def below(package: str) -> bool:
         return False
@@ -19,6 +22,24 @@ class Beyond:
     @staticmethod
     def ask(package: str, name: str):
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+class Package(types.ModuleType):
+    """A package that knows something else by the name of a module in it.  Imports set a module as an attribute once it
+    is loaded; here that leaves the function, or the class, where it is."""
+
+    def __setattr__(self, name, value):
+        path = f"{self.__spec__.name}.{name}"
+        if not (path in Beyond.standing and value is sys.modules.get(path)):
+            super().__setattr__(name, value)
+
+
+def loaded(path: str):
+    """Sees to it that the package of a module keeps what it knows by the module's name."""
+    if path in Beyond.standing:
+        package = sys.modules[path.rpartition(".")[0]]
+        if type(package) is types.ModuleType:
+            package.__class__ = Package
 
 
 def later(package: str, homes: dict | None = None):
@@ -44,7 +65,8 @@ def later(package: str, homes: dict | None = None):
             return value
         if name == "__path__" and Beyond.below(package):
             return []
-        if "__path__" in vars(module) and name.isidentifier() and name != "__main__" and find_spec(f"{package}.{name}"):
+        if ("__path__" in vars(module) and name.isidentifier() and name != "__main__"
+                and f"{package}.{name}" not in Beyond.standing and find_spec(f"{package}.{name}")):
             return import_module(f".{name}", package)
         if name.startswith("__") or not name.isidentifier():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -90,6 +112,7 @@ class Public(SourceFileLoader):
     table."""
 
     def exec_module(self, module):
+        loaded(module.__name__)
         super().exec_module(module)
         vars(module).setdefault("__getattr__", later(module.__name__))
 

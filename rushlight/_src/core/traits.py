@@ -25,7 +25,7 @@ TRAITS: dict[str, tuple] = {
     "number_first": (bool, "its first operand may be a Python number"),
     "numbers": (bool, "both operands may be Python numbers"),
     # its results
-    "second": (str, "the history that its gradient has beyond what it is computed from: 'zeros' for the arguments, or 'none'"),
+    "second": (str, "what differentiates its gradient further: 'zeros' for all arguments, or 'none' of them"),
     "arity": (int, "how many arguments of a primitive are tensors, in front; -1: all in one tuple"),
     "several": (bool, "it returns a tuple, even of one result"),
     "view": (bool, "its result shares memory with its first argument where strides allow"),

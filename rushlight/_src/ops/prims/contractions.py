@@ -118,7 +118,8 @@ def conv_for(grad, x, w, **geometry):
 
 
 def conv_input_gradient(g, y, grad, w, shape, **geometry):
-    return [conv_for(grad, g, adjoint(w), **geometry), P.conv_weight(adjoint(grad), g, shape=tuple(w.shape), **geometry)]
+    return [conv_for(grad, g, adjoint(w), **geometry),
+            P.conv_weight(adjoint(grad), g, shape=tuple(w.shape), **geometry)]
 
 
 def conv_weight_gradient(g, y, grad, x, shape, **geometry):
