@@ -1,6 +1,7 @@
 """max-autotune: choices are measured, kept on disk, and never change results."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +29,9 @@ def test_a_table_tells_what_was_measured_for_a_class(monkeypatch):
     name = tune.class_of(_plan, (matmul(200, 300, 500), NO_EPILOGUE, 1))
     assert name == tune.class_of(_plan, (matmul(256, 257, 257), None, 1))
     assert name != tune.class_of(_plan, (matmul(257, 300, 500), None, 1))
+    # what computes an operand does not count
+    computed = replace(matmul(200, 300, 500), a_parts=((500, 1, 0), (0, 1, 0)))
+    assert name == tune.class_of(_plan, (computed, NO_EPILOGUE, 1))
     monkeypatch.setattr(pool, "get_num_threads", lambda: 1)
 
     def slots(*sizes):
