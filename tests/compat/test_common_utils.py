@@ -85,7 +85,7 @@ def outcomes(tmp_path_factory):
     alone = {name: value for name, value in os.environ.items() if name != "CI"}  # there PyTorch writes XML reports
 
     def run(whose):
-        done = subprocess.run([sys.executable, script, whose], capture_output=True, text=True, cwd=ROOT, timeout=300,
+        done = subprocess.run([sys.executable, script, whose], capture_output=True, text=True, cwd=ROOT, timeout=1500,
                               env=alone)
         lines = [line for line in done.stderr.splitlines() if line.startswith("test_") and " ... " in line]
         return {line.split()[0]: line.rpartition(" ... ")[2].split()[0] for line in lines}, done.stderr

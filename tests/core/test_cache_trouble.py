@@ -34,7 +34,7 @@ def start(cache, *flags, **environment):
 
 
 def loss(process):
-    out, errors = process.communicate(timeout=300)
+    out, errors = process.communicate(timeout=1500)
     assert process.returncode == 0 and "Traceback" not in errors, errors
     return next(line for line in out.splitlines() if line.startswith("loss"))
 

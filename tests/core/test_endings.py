@@ -25,6 +25,6 @@ def test_plans_are_made_while_python_ends(tmp_path):
     environment = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     for size in (7, 8):  # the second time much is found in the cache
         made = subprocess.run([sys.executable, "-c", PROGRAM, str(size)], capture_output=True, text=True,
-                              env=environment, timeout=240)
+                              env=environment, timeout=1500)
         assert made.stdout.strip() == f"{size} ({size},) 4", made.stderr
         assert "Error" not in made.stderr

@@ -51,7 +51,7 @@ def test_tensors_through_queues():
     child.start()
     x = torch.arange(4.0).share_memory_()
     given.put(x)
-    found = answer.get(timeout=60)
+    found = answer.get(timeout=600)
     given.put(None)
     child.join()
     assert found.tolist() == [2, 4, 6] and x.tolist() == [0, 2, 4, 6]

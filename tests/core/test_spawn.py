@@ -51,13 +51,16 @@ def test_other_ends(how, code, name):
     assert (caught.value.exit_code, caught.value.signal_name) == (code, name)
 
 
-def test_joining_gives_up_in_time():
-    context = multiprocessing.start_processes(rests, join=False, start_method="fork")
-    assert not context.join(timeout=0.05) and context.join()
+def test_joining_gives_up_in_time(tmp_path):
+    context = multiprocessing.start_processes(rests, (tmp_path / "enough",), join=False, start_method="fork")
+    assert not context.join(timeout=0.05)
+    (tmp_path / "enough").touch()
+    assert context.join()
 
 
-def rests(index):
-    time.sleep(0.5)
+def rests(index, until):
+    while not until.exists():
+        time.sleep(0.01)
 
 
 def test_ways_to_share_have_pytorchs_names():

@@ -206,10 +206,10 @@ def test_who_does_not_come_is_named():
 
     def monitored(rank):
         if rank != 1:
-            dist.monitored_barrier(timeout=SECOND / 5)
+            dist.monitored_barrier(timeout=2 * SECOND)
     with pytest.raises(RuntimeError, match="rank 1 of the group has left it"):
         threads.run(2, late)
-    with pytest.raises(RuntimeError, match="Rank 1 failed to pass monitoredBarrier in 200 ms|rank 0"):
+    with pytest.raises(RuntimeError, match="Rank 1 failed to pass monitoredBarrier in 2000 ms|rank 0"):
         threads.run(3, monitored)
 
 

@@ -16,5 +16,5 @@ ONLY_COMPILED = ("threads", "interrupted_calls")
 def test_nothing_crashes_or_leaks(native):
     names = [n for n in HAZARDS if native == "1" or n not in ONLY_COMPILED]
     done = subprocess.run([sys.executable, "-m", "tests.fuzz.hazards", *names], capture_output=True, text=True,
-                          timeout=300, env={**os.environ, "RUSHLIGHT_NATIVE": native})
+                          timeout=1500, env={**os.environ, "RUSHLIGHT_NATIVE": native})
     assert done.returncode == 0 and done.stdout.strip().endswith("done"), done.stdout[-200:] + done.stderr[-3000:]

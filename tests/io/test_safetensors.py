@@ -128,7 +128,7 @@ def test_the_package_runs_on_rushlight(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     done = subprocess.run([sys.executable, "-m", "rushlight", str(tmp_path / "program.py"),
                            str(tmp_path / "x.safetensors")], capture_output=True, text=True,
-                          timeout=120, env={**os.environ, "PYTHONPATH": str(ROOT)})
+                          timeout=900, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.stdout.strip() == "done", done.stderr
 
 

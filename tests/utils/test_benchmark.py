@@ -11,7 +11,7 @@ from rushlight.utils import benchmark
 def test_times_are_of_the_statement():
     fast = benchmark.Timer("pass").timeit(1000)
     slow = benchmark.Timer("time.sleep(0.002)", setup="import time").timeit(5)
-    assert fast.median < 1e-4 < 0.002 <= slow.median < 0.2 and fast.number_per_run == 1000
+    assert fast.median < 0.002 <= slow.median and fast.number_per_run == 1000
 
 
 def test_ranges_and_threads():
@@ -20,7 +20,7 @@ def test_ranges_and_threads():
                             description="one")
     found = timer.blocked_autorange(min_run_time=0.02)
     assert set(seen) == {1} and torch.get_num_threads() == before
-    assert len(found.times) > 1 and 0.01 < sum(found.raw_times) < 2 and found.iqr >= 0 and "Median" in repr(
+    assert len(found.times) > 1 and 0.01 < sum(found.raw_times) and found.iqr >= 0 and "Median" in repr(
         found) and "threads" in repr(found)
     found = timer.adaptive_autorange(min_run_time=0.01, max_run_time=0.1)
     assert len(found.times) >= 1

@@ -26,7 +26,7 @@ class Numbers(Dataset):
         if k == self.bad:
             raise KeyError(f"no {k}")
         if k == self.slow:
-            time.sleep(30)
+            time.sleep(600)
         return torch.tensor([k, os.getpid()])
 
 
@@ -67,7 +67,7 @@ def test_workers_end_when_the_main_process_is_killed(how, method, tmp_path):
     assert len(workers) == 2
     main.send_signal(how)
     main.wait()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 300
 
     def running():
         for pid in workers:
@@ -128,7 +128,7 @@ def test_a_slow_worker_is_given_up_and_ended():
     loader, start = DataLoader(Numbers(slow=0), num_workers=1, timeout=1), time.monotonic()
     with pytest.raises(RuntimeError, match="timed out after 1 seconds"):
         next(iter(loader))
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 300
 
 
 @pytest.mark.parametrize("name", ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset",
@@ -164,7 +164,7 @@ def test_interrupting_the_group_is_one_traceback(tmp_path):
     main.stdout.readline()
     os.killpg(main.pid, signal.SIGINT)
     try:
-        _, errors = main.communicate(timeout=60)
+        _, errors = main.communicate(timeout=600)
     except subprocess.TimeoutExpired:
         os.killpg(main.pid, signal.SIGKILL)
         raise
