@@ -214,15 +214,17 @@ def test_dtypes_values_and_what_is_left_alone():
 
 def test_parts_without_memory_get_some_later():
     """A model on the device meta is split, then given memory and values: the parts that are there count."""
+    plains = [torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)) for _ in range(2)]
+    plains[1].load_state_dict(plains[0].state_dict())
+
     def member(rank):
+        plain = plains[rank]
         with torch.device("meta"):
             model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
         for layer in model:
             fully_shard(layer)
         fully_shard(model)
         model.to_empty(device="cpu")
-        torch.manual_seed(0)
-        plain = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
         with torch.no_grad():
             for part, whole in zip(model.parameters(), plain.parameters()):
                 part.copy_(distribute_tensor(whole.detach(), part.device_mesh, part.placements))
@@ -249,4 +251,31 @@ def test_data_of_a_dtensor_is_replaced():
         assert parameter.to_local().tolist() == (whole + 1)[2 * rank:2 * rank + 2].tolist()
         with pytest.raises(RuntimeError, match="DTensor"):
             parameter.data = whole
+    threads.run(2, member)
+
+
+@pytest.mark.parametrize("how", ["assigned", "by the checkpoint package"])
+def test_parts_without_memory_are_loaded(how):
+    """A model that was split on the device meta takes the tensors of a state in place of its own."""
+    torch.manual_seed(0)
+    plain = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    state, expected = plain.state_dict(), plain(torch.ones(2, 3)).detach()
+
+    def member(rank):
+        with torch.device("meta"):
+            model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+        for layer in model:
+            fully_shard(layer)
+        fully_shard(model)
+        if how == "assigned":
+            own = model.state_dict()
+            model.load_state_dict({name: torch.nn.Parameter(distribute_tensor(
+                value, own[name].device_mesh, own[name].placements)) for name, value in state.items()}, assign=True)
+        else:
+            set_model_state_dict(model, state if rank == 0 else {}, options=StateDictOptions(
+                full_state_dict=True, broadcast_from_rank0=True))
+        result = model(torch.ones(2, 3))
+        torch.testing.assert_close(result.detach(), expected)
+        result.sum().backward()
+        assert all(p.grad is not None and p.grad.to_local().shape == p.to_local().shape for p in model.parameters())
     threads.run(2, member)

@@ -130,3 +130,14 @@ def test_states_of_parts_are_whole(way, flat):
             assert found == plain(given)
     with pytest.raises(ValueError, match="full_state_dict must be True"):
         helpers.get_model_state_dict(trained(torch, 0)[0], options=helpers.StateDictOptions(broadcast_from_rank0=True))
+
+
+@pytest.mark.parametrize("kind", ["Adam", "SGD", "RMSprop"])
+def test_optimizers_make_their_state_before_a_step(kind):
+    from rushlight.distributed.checkpoint.state_dict import _init_optim_state
+    layer = torch.nn.Linear(2, 1)
+    before = [p.detach().clone() for p in layer.parameters()]
+    optimizer = getattr(torch.optim, kind)(layer.parameters(), lr=0.5)
+    _init_optim_state(optimizer)
+    assert all(map(torch.equal, before, layer.parameters())) and optimizer.param_groups[0]["lr"] == 0.5
+    assert all(p.grad is None for p in layer.parameters()) and len(optimizer.state) == 2

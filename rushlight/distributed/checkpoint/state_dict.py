@@ -185,8 +185,9 @@ def set_model_state_dict(model, model_state_dict, *, options=None):
     given = as_it_lies({names.get(name, name): value for name, value in model_state_dict.items()}, options,
                        lambda path: own.get(path[0]))
     strict = options.strict and not options.ignore_frozen_params
+    nowhere = any(getattr(t, "_local_tensor", t).is_meta for t in own.values() if isinstance(t, torch.Tensor))
     with as_parts(model):
-        return model.load_state_dict(given, strict=strict)
+        return model.load_state_dict(given, strict=strict, assign=nowhere)
 
 
 def value_of(group, key, state_dict, names):
@@ -253,3 +254,22 @@ def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, opt
     found = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return found
+
+
+def _init_optim_state(optim):
+    """Has an optimizer that has none yet make its state, by a step with gradients of zero and a learning rate of zero;
+    nothing where there are gradients."""
+    parameters = [p for group in optim.param_groups for p in group["params"]]
+    if optim.state or any(p.grad is not None for p in parameters):
+        return
+    rates = [group["lr"] for group in optim.param_groups if "lr" in group]
+    for p in parameters:
+        if p.requires_grad:
+            p.grad = torch.zeros_like(p)
+    for group in optim.param_groups:
+        if "lr" in group:
+            group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], torch.Tensor) else 0.0
+    optim.step(closure=None)
+    for group, rate in zip((g for g in optim.param_groups if "lr" in g), rates):
+        group["lr"] = rate
+    optim.zero_grad(set_to_none=True)

@@ -85,6 +85,14 @@ class Member:
             else:
                 self.full._local_tensor = self.nothing()
 
+    def follow(self):
+        """Takes the part that the modules have now: loading with ``assign=True`` puts others there."""
+        module, name = self.places[0]
+        found = module._parameters[name]
+        if found is not self.sharded:
+            self.sharded = found
+            self.show(found)
+
     def show(self, parameter):
         """Has the modules have the whole parameter, or the part."""
         for module, name in self.places:
@@ -113,6 +121,7 @@ class Group:
         self.coming = []
         kinds: dict = {}
         for member in self.members:
+            member.follow()
             kinds.setdefault(member.compute_dtype, []).append(member)
         with torch.no_grad():
             for kind, members in kinds.items():
