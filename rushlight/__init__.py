@@ -23,7 +23,7 @@ _logs_from_environment()
 
 from ._src.compat import table as _table
 
-_table.activate()
+_table.stand()
 
 from ._src import flat as _flat
 
@@ -93,6 +93,7 @@ ELSEWHERE = {  # names of rooms that few programs enter
 
 
 _room = _later(__name__, ELSEWHERE)
+_table.activate()
 
 
 def __getattr__(name):

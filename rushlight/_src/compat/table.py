@@ -137,9 +137,13 @@ class Loader:
         module.__all__ = [name for name in entries(theirs(module.__name__)) if not name.startswith("_")]
 
 
+def stand():
+    """Packages keep what they know by the name of a module in them, from now on."""
+    with open(STANDING, encoding="utf-8") as file:
+        Beyond.standing = frozenset(OURS + line.rstrip("\n").removeprefix(THEIRS) for line in file)
+
+
 def activate():
     """Names and modules that the package does not have are looked for in the table from now on."""
     Beyond.ask, Beyond.below = staticmethod(find), staticmethod(below)
-    with open(STANDING, encoding="utf-8") as file:
-        Beyond.standing = frozenset(OURS + line.rstrip("\n").removeprefix(THEIRS) for line in file)
     sys.meta_path.append(Finder)
