@@ -118,3 +118,26 @@ def test_windows_that_no_element_made_have_no_second_derivative():
         by_x, by_w = t.autograd.grad((y * y.detach()).sum(), (x, w), create_graph=True)
         return t.autograd.grad(by_w.square().sum(), x)[0].flatten().tolist()
     assert found(rushlight) == pytest.approx(found(judge), rel=1e-3)
+
+
+SIZED = {"matmul": lambda t, x, w: x @ w, "linear": lambda t, x, w: t.nn.functional.linear(x, w, w[0]),
+         "mul": lambda t, x, w: x * w[0], "div": lambda t, x, w: x / (2 + w[0] * w[0]),
+         "layer_norm": lambda t, x, w: t.nn.functional.layer_norm(x, (4,), w[0], w[1]),
+         "tanh of matmul": lambda t, x, w: t.tanh(x @ w).exp(), "softmax": lambda t, x, w: (x @ w).softmax(-1) * w[0],
+         "conv1d": lambda t, x, w: t.nn.functional.conv1d(x[:, None], w[:2, None, :3])}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_gradients_of_gradients_at_sizes_that_vary(name):
+    """Programs for all sizes take values of symbols between residuals and cotangents: gradients still go where they
+    should."""
+    def penalty(t, rows):
+        x = (t.arange(4.0 * rows).reshape(rows, 4) * 0.37).sin().requires_grad_()
+        w = (t.arange(16.0).reshape(4, 4) * 0.61).cos().requires_grad_()
+        slope, = t.autograd.grad(SIZED[name](t, x, w).sum(), x, create_graph=True)
+        return t.autograd.grad(slope.square().sum(), (x, w), allow_unused=True)
+
+    for rows in (2, 3, 5, 6, 7, 9):
+        for ours, theirs in zip(penalty(rushlight, rows), penalty(judge, rows), strict=True):
+            assert (ours is None) == (theirs is None)
+            assert ours is None or judge.allclose(judge.tensor(ours.tolist()), theirs, rtol=1e-4, atol=1e-5)

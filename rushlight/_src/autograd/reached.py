@@ -28,10 +28,12 @@ def sources_of(op: Op) -> list:
     program = program if isinstance(program, Graph) else program.graph
     of: dict = {}
     symbols, scalars = op.traits.get("symbols", {}), op.traits.get("all_scalars", op.scalars)
-    tensors = [node.name in symbols for k, node in enumerate(op.traits["inputs"]) if not scalars >> k & 1]
+    # tensors have numbers, those that the program does not read (None), too; values of symbols have none
+    tensors = [node for k, node in enumerate(op.traits["inputs"])
+               if not scalars >> k & 1 and (node is None or node.name not in symbols)]
     inputs = iter([n for n in program.inputs if not n.weak])
-    for number, symbol in enumerate(tensors):
-        if not symbol:
+    for number, node in enumerate(tensors):
+        if node is not None:
             of[next(inputs)] = frozenset((number,))
     for node in program.nodes:
         if not node.constant and carries_gradient(node.meta):
