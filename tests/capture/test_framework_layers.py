@@ -30,7 +30,8 @@ def test_every_forward_is_followed():
                 if "forward" in cls.__dict__ and cls.__module__.startswith("rushlight.")}
     assert len(forwards) > 100
     unseen = [cls for cls, forward in forwards.items()
-              if hasattr(forward, "__globals__") and not forward.__globals__["__name__"].startswith(INLINED)]
+              if (room := getattr(forward, "__globals__", {}).get("__name__"))  # None: written by fx for a graph
+              and not room.startswith(INLINED)]
     assert not unseen
 
 
