@@ -75,6 +75,7 @@ class Bottleneck(nn.Module):
 
 
 def residual():
+    """A stem, two residual blocks and a classifier."""
     return nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
                          Bottleneck(64, 64, 1), Bottleneck(256, 128, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
                          nn.Linear(512, 1000))
@@ -93,11 +94,13 @@ class Recurrent(nn.Module):
 
 
 def words(batch: int, length: int):
+    """Words of a text [batch, length], and those that are wanted [batch * length]."""
     ids = torch.randint(0, 1024, (batch, length))
     return ids, ids.flatten()
 
 
 def images():
+    """Images [4, 3, 128, 128], and their classes [4]."""
     return torch.randn(4, 3, 128, 128), torch.randint(0, 1000, (4,))
 
 
@@ -144,6 +147,7 @@ def objects() -> int:
 
 
 def main(arguments=None):
+    """Makes the kernels, kind by kind, and tells how many there are."""
     command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     command.add_argument("kinds", nargs="*", metavar="kind", help=f"of {', '.join(KINDS)}; all where none is given")
     command.add_argument("--float32", action="store_true", help="without autocast")

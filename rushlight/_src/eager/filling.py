@@ -159,7 +159,7 @@ class Writer:
             if has_symbols(meta):
                 self.lines.append(f"check_size({name})")
         arena = writing.finish()
-        block = self.line(f"(c_int64 * len(words))(*words)" if writing.varying
+        block = self.line("(c_int64 * len(words))(*words)" if writing.varying
                           else f"{self.constant(ctypes.c_int64 * writing.count)}({writing.text()})")
         work = " or ".join(f"{self.number(w)} > {LONG}" for w in outline.work) or "False"
         large = calls_more_than_room(len(outputs) + bool(arena))

@@ -57,6 +57,7 @@ def inverse_of(scale):
 
 
 def cut(x, low, high, dtype):
+    """A number rounded already -> the nearest one from ``low`` to ``high``, in a dtype of whole numbers."""
     return P.convert(P.minimum(P.maximum(x, low), high), dtype=dtype)
 
 
@@ -120,6 +121,7 @@ def extremes(input, dims, keepdim=False):
 
 
 def check_choice(name, input, low, high, dtype):
+    """RuntimeError where no scale can be chosen: no elements, or no numbers between the bounds."""
     check_bounds(name, low, high, dtype)
     if not product(input.shape):
         raise RuntimeError(f"{name}: cannot compute aminmax over an empty tensor, which has no extremes")
@@ -178,6 +180,7 @@ def choose_qparams_per_token_asymmetric(input, dtype):
 
 
 def check_tokens(input, scales, zero_points):
+    """AssertionError where there is not one scale and zero point for each row."""
     rows = product(input.shape[:-1])
     for what, values in (("scales", scales), ("zero_points", zero_points)):
         if product(values.shape) != rows:
@@ -216,6 +219,7 @@ def grouped(name, x, scales, group_size):
 
 
 def column(values):
+    """[...] -> float32 [n, 1]: one number for each row."""
     return P.reshape(P.convert(values, dtype=float32), shape=(product(values.shape), 1))
 
 

@@ -31,6 +31,7 @@ class Machine:
 
 
 class X86(Machine):
+    """x86-64."""
     number, page, absolute, global_address, relative = 62, 4096, 1, 6, 8
 
     def jump(self, place, slot):
@@ -58,6 +59,7 @@ LOW_LOADS = {278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # logarithms of the bytes 
 
 
 class Arm64(Machine):
+    """64-bit ARM."""
     number, page, absolute, global_address, relative = 183, 65536, 257, 1025, 1027
 
     def jump(self, place, slot):

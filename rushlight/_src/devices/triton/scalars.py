@@ -83,10 +83,12 @@ class Operation:
 
 
 def infix(symbol):
+    """What writes an operation between its two operands."""
     return lambda o: f"({o.x[0]} {symbol} {o.x[1]})"
 
 
 def compared(symbol):
+    """What writes a comparison; of truth values as numbers of a byte."""
     def write(o):
         if o.truth and symbol not in ("==", "!="):
             return f"({o.x[0]}.to(tl.int8) {symbol} {o.x[1]}.to(tl.int8))"
@@ -96,14 +98,17 @@ def compared(symbol):
 
 
 def truth(o, x):
+    """A value as a truth value."""
     return x if o.truth else f"({x} != 0)"
 
 
 def logical(symbol):
+    """What writes an operation on two truth values."""
     return lambda o: f"({truth(o, o.x[0])} {symbol} {truth(o, o.x[1])})"
 
 
 def called(name):
+    """What writes a call of a function of Triton."""
     return lambda o: f"{name}({', '.join(o.x)})"
 
 

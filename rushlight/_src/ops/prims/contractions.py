@@ -118,6 +118,7 @@ def conv_for(grad, x, w, **geometry):
 
 
 def conv_input_gradient(g, y, grad, w, shape, **geometry):
+    """Cotangents of the gradient that a convolution's input gets: of the gradient ``grad`` and of the weight."""
     return [conv_for(grad, g, adjoint(w), **geometry),
             P.conv_weight(adjoint(grad), g, shape=tuple(w.shape), **geometry)]
 

@@ -15,6 +15,7 @@ __all__ = ["Event", "EventSource", "NodeState", "RdzvEvent", "construct_and_reco
 
 
 def logger_of(destination: str) -> logging.Logger:
+    """The logger of events for a destination, with its handler."""
     found = logging.getLogger(f"torchelastic-events-{destination}")
     if not found.handlers:
         found.setLevel(logging.INFO)

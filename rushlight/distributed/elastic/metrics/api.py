@@ -69,6 +69,7 @@ def configure(handler: MetricHandler, group: str | None = None):
 
 
 def getStream(group: str) -> MetricStream:
+    """The stream of a group's metrics, with the handler that was configured for it."""
     return MetricStream(group, HANDLERS.get(group, HANDLERS[None]))
 
 
@@ -87,6 +88,7 @@ def put_metric(metric_name: str, metric_value: int, metric_group: str = "torchel
 
 
 def get_elapsed_time_ms(start_time_in_seconds: float) -> int:
+    """Milliseconds since a time of ``time.time()``."""
     return int((time.time() - start_time_in_seconds) * 1000)
 
 

@@ -63,6 +63,7 @@ def create_backend(params: RendezvousParameters):
 
 
 def file_store(params, wait):
+    """The store in the file that the endpoint names, or in a new one."""
     path = params.endpoint or os.path.join(tempfile.mkdtemp(prefix="rushlight_rendezvous_"), "store")
     store = FileStore(path)
     store.set_timeout(wait)

@@ -5,6 +5,7 @@ from .api import RendezvousHandler, RendezvousParameters, rendezvous_handler_reg
 
 
 def c10d(params: RendezvousParameters) -> RendezvousHandler:
+    """The rendezvous over a store that one of the machines keeps."""
     from .c10d_rendezvous_backend import create_backend
     from .dynamic_rendezvous import create_handler
     backend, store = create_backend(params)
@@ -12,16 +13,19 @@ def c10d(params: RendezvousParameters) -> RendezvousHandler:
 
 
 def static(params: RendezvousParameters) -> RendezvousHandler:
+    """The rendezvous of machines that are known beforehand."""
     from .static_tcp_rendezvous import create_rdzv_handler
     return create_rdzv_handler(params)
 
 
 def etcd(params: RendezvousParameters) -> RendezvousHandler:
+    """NotImplementedError: there is no client of etcd."""
     raise NotImplementedError(f"the rendezvous backend {params.backend} wants a server of etcd, to which there is no "
                               "client here: use c10d, whose store one of the machines keeps")
 
 
 def register_default_handlers():
+    """Makes the handlers of this package known by their names."""
     for name, maker in (("c10d", c10d), ("static", static), ("etcd", etcd), ("etcd-v2", etcd)):
         rendezvous_handler_registry.register(name, maker)
 

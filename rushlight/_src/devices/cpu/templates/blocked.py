@@ -209,7 +209,7 @@ class _Block:
     def inner_block(self, n, k, inner, count, chunks, begin, stop):
         """Columns from `begin` to `stop` and what lies `inner` elements inside a block along k of `count` elements, or
         `chunks` steps: every tile."""
-        b, s, numbers = self.b, self.s, self.numbers
+        b, s = self.b, self.s
         place = b.add(k, inner)
         own = b.minimum(b.sub(count, inner), s.inner_depth)
         first = b.compare("==", b.or_(n, place), 0)

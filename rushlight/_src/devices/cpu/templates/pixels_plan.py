@@ -137,7 +137,7 @@ class PixelPlan:
     @cached_property
     def direct(self):
         """(numbers of a row, rows of a slice) if the image is read as it lies, else None."""
-        g, (batch, _, depth, height, width) = self.geometry, self.strides
+        g, (_, _, depth, height, width) = self.geometry, self.strides
         inside = all((out - 1) * step + reach < size
                      for out, step, reach, size in zip(g.out, g.step, self.reach, g.size))
         if (any(g.pad) or not inside or self.padded != self.channels or self.part.bytes != self.size or self.run > 1

@@ -224,7 +224,7 @@ def write_products(f, waiting, a, panel, chunks, first, last, partial, finishing
     done with complete sums.  `fetch(begin, end)` asks for what rows of this tile will want.  `direct`: (when, where,
     bytes between rows) complete sums go to memory as they are.
     """
-    numbers, rows, vectors = waiting.numbers, waiting.rows, waiting.vectors
+    rows, vectors = waiting.rows, waiting.vectors
     registers, packed = tiles.tiles_of(f), constant(i64, vectors * tiles.ROW_BYTES)
     finisher, rest, complete = finishing
 
