@@ -92,7 +92,6 @@ class FakeTensor(Tensor):
 
     device = property(lambda self: self.fake_device)
     is_cpu = property(lambda self: devices.is_host(self.fake_device))
-    is_cuda = property(lambda self: self.fake_device.type == "cuda")
     is_meta = property(lambda self: self.fake_device is devices.meta)
 
     def get_device(self):

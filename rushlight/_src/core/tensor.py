@@ -358,7 +358,7 @@ connect("_src/core/tensor.py", unwritable=unwritable, unsaveable=unsaveable)
 for _name in ("is_sparse", "is_quantized", "is_mkldnn", "is_nested", "is_sparse_csr"):
     setattr(Tensor, _name, False)
 for _name in ("cuda", "mps", "xpu", "vulkan"):
-    setattr(Tensor, f"is_{_name}", property(lambda self, kind=_name: self._meta.device.type == kind))
+    setattr(Tensor, f"is_{_name}", property(lambda self, kind=_name: self.device.type == kind))
 Tensor.is_cpu = property(lambda self: self._meta.device.provider.on_host)
 Tensor.is_meta = property(lambda self: not self._meta.device.provider.has_data)
 Tensor.names = property(lambda self: (None,) * self.ndim)
