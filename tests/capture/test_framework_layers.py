@@ -11,7 +11,8 @@ from rushlight.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from rushlight.distributed.fsdp.wrap import ModuleWrapPolicy
 from rushlight.nn.parallel import DistributedDataParallel
 
-ROOMS = "nn", "ao", "distributed", "quantization", "jit", "fx", "utils", "_functorch", "optim", "_dynamo"
+ROOMS = ("nn", "ao", "distributed", "quantization", "jit", "fx", "utils", "_functorch", "optim", "_dynamo",
+         "_src.compat.torchvision", "tools")
 
 
 def classes(base):
@@ -27,7 +28,8 @@ def test_every_forward_is_followed():
             if found.name.rpartition(".")[2] != "__main__":
                 importlib.import_module(found.name)
     forwards = {cls: cls.__dict__["forward"] for cls in classes(torch.nn.Module)
-                if "forward" in cls.__dict__ and cls.__module__.startswith("rushlight.")}
+                if "forward" in cls.__dict__
+                and cls.__module__.startswith(tuple(f"rushlight.{room}" for room in ROOMS))}
     assert len(forwards) > 100
     unseen = [cls for cls, forward in forwards.items()
               if (room := getattr(forward, "__globals__", {}).get("__name__"))  # None: written by fx for a graph
@@ -79,3 +81,10 @@ def test_layers_that_are_split_between_uses_are_compiled(alone):
             for a, b in zip(model.parameters(), plain.parameters()):
                 torch.testing.assert_close(a.grad.full_tensor(), b.grad)
         plain.zero_grad()
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "densenet121"])
+def test_models_of_the_stand_in_for_torchvision_are_one_graph(name):
+    from rushlight._src.compat.torchvision import models
+    found = torch._dynamo.explain(getattr(models, name)().eval())(torch.randn(1, 3, 64, 64))
+    assert (found.graph_count, found.graph_break_count) == (1, 0), found.break_reasons

@@ -37,7 +37,8 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "nn.modules", "nn.multihead", "nn.parallel", "nn.utils", "_src.checks", "func.modules", "_src.compiling",
     "_src.controls",
     "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx",
-    "distributions", "jit", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices", "_dynamo", "ao",
+    "distributions", "jit", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices",
+    "_src.compat.torchvision", "tools.warm", "_dynamo", "ao",
     "distributed.pipelining.marks", "distributed.pipelining._IR", "distributed.activations",
     "distributed.fsdp", "_functorch.make_functional"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api",
