@@ -4,7 +4,9 @@ does so).  Those that need PyTorch are left out where it is not installed."""
 import atexit
 import gc
 import importlib.util
+import operator
 import os
+import random
 import re
 import shutil
 import sys
@@ -41,6 +43,15 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("sampled") and zlib.crc32(item.nodeid.encode()) % 3:
             item.add_marker("long")
+
+
+def pytest_runtest_setup(item):
+    """Random numbers of a test follow from its name: not from the tests before it, nor from the process."""
+    seed = zlib.crc32(item.nodeid.encode())
+    random.seed(seed)
+    for name, place in (("numpy", "random.seed"), ("torch", "manual_seed"), ("rushlight", "manual_seed")):
+        if name in sys.modules:
+            operator.attrgetter(place)(sys.modules[name])(seed)
 
 
 def pytest_collection_finish():
