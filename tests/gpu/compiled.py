@@ -1,9 +1,9 @@
 """Kernels compiled for GPUs that need not be there: what each target makes of every module, as a table.
 
-    python -m tests.triton.compiled                              # of the operators' samples, for all targets
-    python -m tests.triton.compiled softmax matmul               # of these operators
-    python -m tests.triton.compiled --targets sm_90 softmax
-    python -m tests.triton.compiled --models                     # of the training of small models
+    python -m tests.gpu.compiled                              # of the operators' samples, for all targets
+    python -m tests.gpu.compiled softmax matmul               # of these operators
+    python -m tests.gpu.compiled --targets sm_90 softmax
+    python -m tests.gpu.compiled --models                     # of the training of small models
 """
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def generated(chosen=(), with_models=False) -> list:
     asked, names = {}, {name for name, _ in SAMPLED if not chosen or name in chosen}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Seen, "asked", asked, raising=False)
-        patch.setattr("tests.triton.stand_in.Names", Seen)
+        patch.setattr("tests.gpu.stand_in.Names", Seen)
         provided(patch, computes=False)
         if with_models:
             models()
@@ -90,7 +90,7 @@ def judged(module, variant, target) -> str:
 
 
 def main(*given) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.triton.compiled")
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu.compiled")
     parser.add_argument("operators", nargs="*")
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--models", action="store_true")

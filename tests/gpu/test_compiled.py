@@ -1,4 +1,4 @@
-"""A part of what ``python -m tests.triton.compiled`` does: machine code for GPUs that need not be there."""
+"""A part of what ``python -m tests.gpu.compiled`` does: machine code for GPUs that need not be there."""
 import importlib.util
 import os
 import subprocess
@@ -12,7 +12,7 @@ def test_kernels_compile(targets, tmp_path):
     if importlib.util.find_spec("triton") is None:
         pytest.skip("the package triton is not installed: pip install rushlight[triton]")
     given = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
-    done = subprocess.run([sys.executable, "-m", "tests.triton.compiled", "--targets", targets, "log_softmax"],
+    done = subprocess.run([sys.executable, "-m", "tests.gpu.compiled", "--targets", targets, "log_softmax"],
                           env={**given, "TRITON_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True,
                           timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
