@@ -15,7 +15,7 @@ from triton.runtime import interpreter  # noqa: E402
 
 from rushlight._src.core import dtypes  # noqa: E402
 from rushlight._src.compiler.launch import CONSTANT  # noqa: E402
-from rushlight._src.devices.triton.step import Modules, power_above  # noqa: E402
+from rushlight._src.devices.triton.step import modules, power_above  # noqa: E402
 from rushlight._src.devices.triton.texts import function_of  # noqa: E402
 
 TYPES = {"*i8": tl.int8, "*u8": tl.uint8, "*i16": tl.int16, "*i32": tl.int32, "*i64": tl.int64, "*fp16": tl.float16,
@@ -120,7 +120,7 @@ def launched(module, programs: int, block: int, given: list, wide=False):
 def run(launches, values):
     """Runs the records of a program on addresses of the process; the error flag's word is in its place."""
     for one in launches:
-        module = Modules.made[one.kernel]
+        module = modules.made[one.kernel]
         slots = [number if value == CONSTANT else int(values[value]) + number for value, number in one.slots]
         count = len(module.pointers)
         flag = [slots.pop()] if module.flag else []

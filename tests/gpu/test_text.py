@@ -2,7 +2,7 @@
 import pathlib
 import re
 
-from rushlight._src.devices.triton.step import Modules
+from rushlight._src.devices.triton.step import modules
 
 from ..compiler.programs import Program
 from ..compiler.test_kernels import softmax
@@ -15,7 +15,7 @@ def written() -> str:
     """Softmax over the rows of a matrix, without the functions that it calls."""
     p = Program()
     program = compile_for_blocks(p, softmax(p, p.input((64, 1000)), 1))
-    module = Modules.made[program.steps[0].address]
+    module = modules.made[program.steps[0].address]
     body = module.text[module.text.index(f"@triton.jit\ndef {module.name}"):]
     return body.replace(module.name, "softmax").strip()
 

@@ -16,7 +16,7 @@ from ..shared.code import taken_apart
 from ..shared.host import HostStep
 from ..shared.memory import Blocks
 from .binaries import Variant, binary
-from .step import Modules
+from .step import modules
 
 FAR = 1 << 31  # bytes of a block from which on positions have 64 bits
 STEP = 1 << 21  # large blocks have multiples of so many bytes, so that one fits many sizes
@@ -103,7 +103,7 @@ class Board(Blocks):
         """(the handle of a kernel, its Binary)."""
         found = self.kernels.get((number, variant))
         if found is None:
-            made = binary(Modules.made[number], variant, self.architecture)
+            made = binary(modules.made[number], variant, self.architecture)
             found = self.kernels[number, variant] = self.driver.kernel(made), made
         return found
 
@@ -127,7 +127,7 @@ class DecodedLaunch:
     """A launch with memory for its arguments."""
 
     def __init__(self, board: Board, launch):
-        self.launch, self.module = launch, Modules.made[launch.kernel]
+        self.launch, self.module = launch, modules.made[launch.kernel]
         module, slots = self.module, list(launch.slots)
         self.flag = slots.pop() if module.flag else None
         middle = len(module.pointers)

@@ -7,9 +7,9 @@ import logging
 from typing import NamedTuple
 
 from ...compiler.lower import NotLowerable
-from ...compiler.program import CompiledKernel
 from ...core.expr import INFINITY, Expr
 from ...core.meta import product
+from ..shared.target import Modules, TextKernel
 from ..shared.writer import Named, Refused, form, numbers_of
 from .emit import Emitter
 from .scalars import MEMORY, POINTERS, TYPES
@@ -61,20 +61,7 @@ class Module(NamedTuple):
         return dict(found) | {name: "constexpr" for name in self.constants(0)}
 
 
-class Modules:
-    """Modules by number: what a launch names as its kernel."""
-
-    made: list = [None]
-    numbers: dict = {}
-
-    @classmethod
-    def number(cls, module: Module) -> int:
-        """The number of a module; equal texts are one."""
-        found = cls.numbers.get(module)
-        if found is None:
-            found = cls.numbers[module] = len(cls.made)
-            cls.made.append(module)
-        return found
+modules = Modules()
 
 
 def power_above(number: int) -> int:
@@ -89,7 +76,7 @@ def known(extent):
     return extent.high if extent.high < INFINITY else MOST
 
 
-class TritonKernel(CompiledKernel):
+class TritonKernel(TextKernel):
     """A kernel that Triton compiles."""
 
     written: dict = {}  # by a kernel's text: its number
@@ -100,7 +87,7 @@ class TritonKernel(CompiledKernel):
         key = f"{self.kernel}\n{len(self.parameters)} {dtypes} {self.kernel.flag} {numbers_of(self.kernel)}"
         self.address = self.written.get(key)
         if self.address is None:
-            self.address = self.written[key] = Modules.number(self.module(key))
+            self.address = self.written[key] = modules.number(self.module(key))
 
     def module(self, key: str) -> Module:
         kernel, name = self.kernel, "k" + hashlib.sha256(key.encode()).hexdigest()[:12]
@@ -130,8 +117,3 @@ class TritonKernel(CompiledKernel):
         if inner > 1:  # each runs through its loops: as many programs as there may be
             return units, 128, 0, 0
         return units, 128 if units < 1 << 14 else 256 if units < 1 << 18 else 1024, 0, 0
-
-    def slots(self, number_of, *_) -> list:
-        found = ([(number_of(buffer), 0) for buffer in self.buffers] + self.scalars
-                 + [(-1, value) for value in self.parameters])
-        return found + [(number_of(None), 0)] if self.kernel.flag else found

@@ -3,57 +3,23 @@
 from __future__ import annotations
 
 from ...compiler.kernel import Kernel
-from ...compiler.launch import encode
-from ...compiler.target import Target
-from ...compiler.tile import arrange, split
-from ..cpu.code import Code
-from ..shared.host import HostStep
-from ..shared.products import Epilogue, Prologue
-from ..shared.writer import untiled
+from ..shared.target import TextTarget
 from .claims import claimed
-from .step import Module, Modules, TritonKernel
+from .step import Module, TritonKernel, modules
 
 
-class Blocks(Target):
+class Blocks(TextTarget):
     """Programs that have a block of numbers at a time.  ``kind``: the type of device; ``architecture``: what Triton
     compiles for, as text."""
 
-    attends = False
+    language, modules, module = "triton", modules, Module
 
     def __init__(self, kind="cuda", architecture=""):
-        self.kind, self.architecture, self.claims = kind, architecture, claimed()
-
-    def parts(self, kernel: Kernel, scratch) -> list[Kernel]:
-        return [untiled(part) for part in split(arrange(kernel), scratch)]
+        super().__init__(kind, claimed())
+        self.architecture = architecture
 
     def step(self, kernel: Kernel, scalars: dict):
         return TritonKernel(kernel, scalars)
-
-    def claim(self, node):
-        found = self.claims.get(node.op)
-        return found if found is not None and found.suits(node) else None
-
-    def epilogue(self, value, operands, out, further, sums):
-        return Epilogue(value, operands, out[1], further, sums)
-
-    def prologue(self, value, leaves):
-        return Prologue(value, leaves)
-
-    def fallback(self, graph, inputs, outputs):
-        step = HostStep(graph, inputs, outputs)
-        return step.number, step
-
-    def code(self, launches, outputs, **fields):
-        return Code(encode(launches), outputs, device=self.kind, **fields)
-
-    def restored(self, words, *facts):
-        return Code(words, *facts, device=self.kind)
-
-    def reference(self, kernel: int):
-        return ("triton", *Modules.made[kernel]) if kernel > 0 else None
-
-    def load(self, reference):
-        return Modules.number(Module(*reference[1:]))
 
     def fingerprint(self) -> str:
         return f"triton {self.architecture}"

@@ -13,7 +13,7 @@ from ...core.errors import OutOfMemoryError
 from ..shared.host import HostStep
 from ..shared.code import taken_apart
 from ..shared.memory import GRAIN, Blocks
-from .step import Modules
+from .step import modules
 
 PLACES = 40  # bits of an address that count bytes within a buffer
 INSIDE = (1 << PLACES) - 1
@@ -159,7 +159,7 @@ class Board(Blocks):
     def pipeline(self, number: int):
         found = self.pipelines.get(number)
         if found is None:
-            module = Modules.made[number]
+            module = modules.made[number]
             shader = self.device.create_shader_module(label=module.name, code=module.text)
             found = self.pipelines[number] = self.device.create_compute_pipeline(
                 layout="auto", compute={"module": shader, "entry_point": "main"}
@@ -192,7 +192,7 @@ class DecodedProgram:
             if launch.kernel < 0:
                 self.parts.append((HostStep.known[launch.kernel], launch))
                 continue
-            module = Modules.made[launch.kernel]
+            module = modules.made[launch.kernel]
             if launch.extent <= 0:
                 continue
             if module.flag:

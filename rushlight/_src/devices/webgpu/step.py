@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from ...compiler.kernel import scalar_inputs
 from ...compiler.lower import NotLowerable
-from ...compiler.program import CompiledKernel
 from ...core.meta import product
+from ..shared.target import Modules, TextKernel
 from ..shared.writer import Named, Refused, form, numbers_of
 from .emit import THREADS, emit
 
@@ -36,23 +36,10 @@ class Module(NamedTuple):
         return -(-units // self.threads) if self.threads else 1
 
 
-class Modules:
-    """Modules by number: what a launch names as its kernel."""
-
-    made: list = [None]
-    numbers: dict = {}
-
-    @classmethod
-    def number(cls, module: Module) -> int:
-        """The number of a module; equal texts are one."""
-        found = cls.numbers.get(module)
-        if found is None:
-            found = cls.numbers[module] = len(cls.made)
-            cls.made.append(module)
-        return found
+modules = Modules()
 
 
-class ShaderKernel(CompiledKernel):
+class ShaderKernel(TextKernel):
     """A kernel that the device's own compiler makes from WGSL."""
 
     written: dict = {}  # (a kernel's text, features): its number
@@ -82,7 +69,7 @@ class ShaderKernel(CompiledKernel):
             for s in sorted(scalar_inputs(kernel), key=lambda s: int(s.arg[1:].split(".")[0]))
         )
         threads = {"order": 0, "thread": THREADS, "group": 1}[form(kernel)]
-        return Modules.number(
+        return modules.number(
             Module(
                 name,
                 text,
@@ -100,11 +87,3 @@ class ShaderKernel(CompiledKernel):
     def geometry(self, rows, lanes=None) -> tuple:
         """(units, 1): threads, or groups, that a launch has."""
         return (rows if lanes is None else rows * lanes), 1, 0, 0
-
-    def slots(self, number_of, *_) -> list:
-        found = (
-            [(number_of(buffer), 0) for buffer in self.buffers]
-            + self.scalars
-            + [(-1, value) for value in self.parameters]
-        )
-        return found + [(number_of(None), 0)] if self.kernel.flag else found

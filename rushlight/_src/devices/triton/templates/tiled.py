@@ -16,7 +16,7 @@ from ...shared.products import Products, Prologue
 from ...shared.writer import Writer
 from ..emit import Emitter
 from ..scalars import MEMORY, POINTERS, TYPES
-from ..step import Module, Modules
+from ..step import Module, modules
 from .shapes import Images, Matrices
 
 SHAPES = {"matrices": Matrices, "images": Images}
@@ -186,4 +186,4 @@ class Templates(Products):
     def written(self, shape, left, right, epilogue, tile) -> int:
         kind, *given = shape
         name = "p" + hashlib.sha256(repr((shape, left, right, epilogue, tile)).encode()).hexdigest()[:12]
-        return Modules.number(Tiled(SHAPES[kind](*given), left, right, epilogue, tile).module(name))
+        return modules.number(Tiled(SHAPES[kind](*given), left, right, epilogue, tile).module(name))

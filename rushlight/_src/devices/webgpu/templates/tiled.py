@@ -20,7 +20,7 @@ from ...shared.products import Products, Prologue
 from ...shared.writer import Writer
 from ..emit import Emitter
 from ..scalars import TYPES, convert
-from ..step import Module, Modules
+from ..step import Module, modules
 from .shapes import Images, Matrices
 
 SIDE = 16  # threads along each side of a workgroup
@@ -231,4 +231,4 @@ class Templates(Products):
         kind, *given = shape
         made = Tiled(SHAPES[kind](*given), left, right, epilogue, tile, self.features)
         name = "p" + hashlib.sha256(repr((shape, left, right, epilogue, tile)).encode()).hexdigest()[:12]
-        return Modules.number(made.module(name))
+        return modules.number(made.module(name))
