@@ -63,6 +63,7 @@ def neighbours(group, size: int):
 
 
 def checked_warmup(steps: int) -> int:
+    """The number of steps; ValueError for a negative one."""
     if steps < 0:
         raise ValueError("Arg ``warmup_steps`` must be a non-negative number.")
     return steps

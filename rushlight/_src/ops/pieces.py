@@ -220,6 +220,7 @@ for _name, _function in {"unbind": unbind, "split": split, "split_with_sizes": s
 
 
 def unsafe(name, function):
+    """Declares a split whose parts are no views for the rules of writes: each counts its own."""
     def body(input, *args, **kwargs):
         parts = function(input, *args, **kwargs)
         for part in () if mine.inference else parts:

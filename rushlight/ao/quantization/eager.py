@@ -29,6 +29,7 @@ def propagate_qconfig_(module, qconfig_dict=None, prepare_custom_config_dict=Non
 
 
 def inherit(module, given, parent, path):
+    """Gives a module and all in it the QConfig of its path, of its class, or of the module around it."""
     chosen = given.get(path, given.get(type(module), parent)) if path or given else parent
     module.qconfig = getattr(module, "qconfig", chosen)
     for name, child in module.named_children():
@@ -36,6 +37,7 @@ def inherit(module, given, parent, path):
 
 
 def wanted(module) -> bool:
+    """Whether a module has a QConfig."""
     return getattr(module, "qconfig", None) is not None
 
 
@@ -129,6 +131,7 @@ def convert(module, mapping=None, inplace=False, remove_qconfig=True, is_referen
 
 
 def swap_below(module, mapping):
+    """Replaces modules in a module by those that a mapping names, innermost first."""
     for name, child in list(module.named_children()):
         if not isinstance(child, (_FusedModule, Rounded)):
             swap_below(child, mapping)

@@ -48,6 +48,7 @@ def moved_hooks(first, last, made):
 
 
 def fused(model, modules_to_fuse, is_qat, inplace, fuser_func, fuse_custom_config_dict):
+    """A model whose named rows of modules are one module each; a copy unless ``inplace``."""
     model = model if inplace else copy.deepcopy(model)
     own = (fuse_custom_config_dict or {}).get("additional_fuser_method_mapping")
     rows = modules_to_fuse if isinstance(modules_to_fuse[0], (list, tuple)) else [modules_to_fuse]

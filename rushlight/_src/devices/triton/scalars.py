@@ -113,18 +113,22 @@ def called(name):
 
 
 def rounding(name):
+    """What writes a rounding, which leaves whole numbers as they are."""
     return lambda o: f"{name}({o.x[0]})" if o.is_float else o.x[0]
 
 
 def quotient(o):
+    """A division; of float32 the correctly rounded one."""
     return f"tl.div_rn({o.x[0]}, {o.x[1]})" if o.single else f"({o.x[0]} / {o.x[1]})"
 
 
 def inverse(o):
+    """1 / x; of float32 the correctly rounded one."""
     return f"tl.div_rn(1.0, {o.x[0]})" if o.single else f"(1.0 / {o.x[0]})"
 
 
 def extreme(name):
+    """What writes the larger or the smaller of two values."""
     def write(o):
         if o.truth:
             return f"({o.x[0]} {'|' if name == 'max' else '&'} {o.x[1]})"
@@ -143,6 +147,7 @@ def family(name):
 
 
 def shifted(o):
+    """A shift to the right that brings in zeros."""
     bits = UNSIGNED[8 * o.dtype.itemsize]
     return f"({o.x[0]}.to({bits}, bitcast=True) >> {o.x[1]}.to({bits})).to({o.kind}, bitcast=True)"
 
