@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...compiler import math
 from ...compiler.kernel import Kernel, walk
-from ...core.expr import Expr
+from ...core.expr import Expr, const, extent_of
 
 
 class Refused(NotImplementedError):
@@ -62,9 +62,23 @@ class Scope:
         self.lines, self.values, self.leaves, self.branch, self.mask = [], {}, set(leaves), branch, mask
 
 
+# what writes an operation: a method that takes it and its operands; others are ``operation``'s
+WRITERS = {"load": "load", "sum": "polynomial", "product": "multiplied", "//": "whole_quotient", "%": "whole_quotient",
+           "max": "whole_extreme", "min": "whole_extreme", "<": "whole_comparison", "==": "whole_comparison",
+           "position": "position", "divisor": "divisor", "value": "counted", "philox": "drawn", "convert": "changed",
+           "table": "table"}
+
+
 class Writer:
-    """Writes values and blocks; a language gives ``let_line``, ``enclosed``, ``literal``, ``type``, ``compute``,
-    ``rarely`` and ``repeat``."""
+    """Writes values and blocks; a language gives ``let_line``, ``enclosed``, ``literal``, ``type``, ``rarely``,
+    ``repeat``, and the methods of ``WRITERS`` that are not here.
+
+    ``over``: its quotient of whole numbers; ``both``: what joins two conditions; ``larger``: of whole numbers the
+    larger or smaller one, by its name; ``floored``: how ``//`` and ``%`` of whole numbers are named that may be below
+    0.
+    """
+
+    over, both, larger, floored = "/", "&&", "{}", "{}_i32"
 
     def __init__(self):
         self.names, self.fresh, self.scopes = {}, 0, [Scope()]
@@ -82,6 +96,10 @@ class Writer:
         self.owners[name] = scope or self.scopes[-1]
         self.owners[name].lines.append(self.let_line(name, text))
         return name
+
+    def named(self, name: str, text: str):
+        """Gives a value of this block a name of its own."""
+        self.line(self.let_line(name, text))
 
     def name(self) -> str:
         """A name for a variable of this scope."""
@@ -149,6 +167,55 @@ class Writer:
     def expanded(self, e):
         """The operation in simpler terms, or itself."""
         return math.expand(e)
+
+    def compute(self, e, x) -> str:
+        """The text of an operation whose operands are ``x``."""
+        return getattr(self, WRITERS.get(e.op, "operation"))(e, x)
+
+    def written_as(self, o, expressions: dict) -> str:
+        """The text of an Operation by the table of a language.  Refused where there is none."""
+        write = expressions.get(o.e.op)
+        if write is None or o.e.op in math.OF_FLOATS and not o.is_float:
+            raise Refused(f"no expression for {o.e.op} of {o.dtype}")
+        return write(o)
+
+    def multiplied(self, e, x) -> str:
+        return " * ".join(x)
+
+    def whole_quotient(self, e, x) -> str:
+        """A quotient of positions and extents, rounded down, or what it leaves."""
+        if e.args[0].low >= 0 and e.args[1].low >= 1:
+            return f"{x[0]} {self.over if e.op == '//' else '%'} {x[1]}"
+        name = self.floored.format("floor_divide" if e.op == "//" else "remainder")
+        return f"{name}({', '.join(self.opaque_whole(one) for one in x)})"
+
+    def opaque_whole(self, text: str) -> str:
+        """An operand of a function of whole numbers."""
+        return text
+
+    def whole_extreme(self, e, x) -> str:
+        return f"{self.larger.format(e.op)}({x[0]}, {x[1]})"
+
+    def whole_comparison(self, e, x) -> str:
+        return f"({x[0]} {e.op} {x[1]})"
+
+    # --- positions --------------------------------------------------
+    def taken_apart(self, number: str, axes, extents):
+        """The indices of axes from their common number, of which the last counts fastest; ``extents(axis)``: the text
+        of how long one is."""
+        scope = self.scopes[-1]
+        for axis in reversed(axes):
+            scope.leaves.add(axis)
+            scope.values[axis] = number if axis is axes[0] else self.let(f"{number} % {extents(axis)}")
+            number = number if axis is axes[0] else self.let(f"{number} {self.over} {extents(axis)}")
+
+    def extent(self, axis) -> str:
+        """The text of how long an axis is."""
+        return self.value(const(extent_of(axis)))
+
+    def reads_written(self, stage) -> bool:
+        """Whether a stage reads what the kernel stores."""
+        return any(load.arg in self.written for e in stage.exprs() for load in walk(e, "load"))
 
     def polynomial(self, e, x) -> str:
         """A sum of integers with coefficients."""

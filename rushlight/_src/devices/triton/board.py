@@ -63,13 +63,16 @@ class Board(Blocks):
         try:
             return self.driver.made("allocate", size)
         except OutOfMemoryError:  # there may be enough among the blocks that are kept
-            self.wait()
             self.trim()
             return self.driver.made("allocate", size)
 
     def leave(self, address: int):
         self.driver.use(self.index)
         self.driver.call("free", address)
+
+    def trim(self):
+        self.wait()
+        super().trim()
 
     # --- order of work --------------------------------------------------
     def wait(self):
@@ -95,8 +98,9 @@ class Board(Blocks):
             if not non_blocking:
                 self.settle()
 
-    def copy(self, target: int, source: int, nbytes: int):
+    def copy(self, target: int, source: int, nbytes: int) -> bool:
         self.moved("copy", target, source, nbytes, True)
+        return True
 
     # --- programs --------------------------------------------------
     def kernel(self, number: int, variant: Variant) -> tuple:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 
-from ...compiler.kernel import Kernel, KernelStage, scalar_inputs, walk
+from ...compiler.kernel import Kernel, KernelStage, scalar_inputs
 from ...core.expr import Expr, const, extent_of
 from ..shared.writer import Refused, Writer, form
 from .functions import called_in
-from .scalars import FLOATS, MEMORY, TYPES, convert, literal, operation, typed
+from .scalars import FLOATS, MEMORY, OPERATIONS, TYPES, Operation, convert, literal, typed
 
 ALL = "(zero == 0)"  # the mask of what no mask leaves out
 WORD = re.compile(r"\b[a-z]\w*")
@@ -30,6 +30,7 @@ class Emitter(Writer):
     """Writes one parametrised kernel; ``tables`` are the constants that it reads from memory."""
 
     shape = "[BLOCK]"
+    over, both, larger, floored = "//", "&", "tl.{}imum", "{}_whole"
 
     def __init__(self, kernel: Kernel, count: int):
         super().__init__()
@@ -135,20 +136,9 @@ class Emitter(Writer):
 
     def unit(self, axes, rest: str):
         """One index of all outer axes, or a block of such."""
-        scope = self.scopes[-1]
-        for axis in reversed(axes):
-            scope.leaves.add(axis)
-            if axis is axes[0]:
-                scope.values[axis] = rest
-            else:
-                extent = self.value(const(extent_of(axis)))
-                scope.values[axis] = self.let(f"{rest} % {extent}")
-                rest = self.let(f"{rest} // {extent}")
+        self.taken_apart(rest, axes, self.extent)
         for stage in self.kernel.stages:
             self.stage(stage)
-
-    def reads_written(self, stage) -> bool:
-        return any(load.arg in self.written for e in stage.exprs() for load in walk(e, "load"))
 
     def stage(self, stage: KernelStage):
         shared = self.form == "group" and stage.loops
@@ -172,7 +162,7 @@ class Emitter(Writer):
             self.body(stage, names, guard)
             return
         axis = loops[0]
-        at, end = self.name(), self.value(const(extent_of(axis)))
+        at, end = self.name(), self.extent(axis)
         ragged = self.is_wide(end)
 
         def inside():
@@ -191,8 +181,8 @@ class Emitter(Writer):
         if any(isinstance(extent_of(a), Expr) and extent_of(a).free & set(loops) for a in loops):
             self.nested(stage, loops, names)
             return
-        ends = [self.value(const(extent_of(a))) for a in loops]
-        total = ends[0] if len(ends) == 1 else self.let(" * ".join(ends))
+        ends = {a: self.extent(a) for a in loops}
+        total = ends[loops[0]] if len(ends) == 1 else self.let(" * ".join(ends.values()))
         self.blocks(stage, names, total, loops, ends)
 
     def blocks(self, stage, names, total, loops, ends):
@@ -202,20 +192,16 @@ class Emitter(Writer):
         def inside():
             at, scope = self.let(f"{start} + lane"), self.scopes[-1]
             guard = scope.mask = self.let(f"{at} < {total}")
-            rest = at
-            for axis, end in reversed(list(zip(loops, ends))):
-                scope.leaves.add(axis)
-                scope.values[axis] = rest if axis is loops[0] else self.let(f"{rest} % {end}")
-                rest = rest if axis is loops[0] else self.let(f"{rest} // {end}")
+            self.taken_apart(at, loops, ends.get)
             self.body(stage, names, guard)
 
         self.block(f"for {start} in range(0, {total}, BLOCK)", inside)
 
     def nested(self, stage, loops, names):
         """The last loop by blocks, those around it in order."""
-        axis, end = loops[0], self.value(const(extent_of(loops[0])))
+        axis, end = loops[0], self.extent(loops[0])
         if len(loops) == 1:
-            self.blocks(stage, names, end, loops, [end])
+            self.blocks(stage, names, end, loops, {axis: end})
             return
         at = self.name()
 
@@ -331,37 +317,30 @@ class Emitter(Writer):
         return [self.one(f"tl.reduce({own[0]}, 0, {MEETING[r.combine]})")]
 
     # --- expressions --------------------------------------------------
-    def compute(self, e, x) -> str:
-        if e.op == "load":
-            return self.load(e, x)
-        if e.op == "sum":
-            return self.polynomial(e, x)
-        if e.op == "product":
-            return " * ".join(x)
-        if e.op in ("//", "%"):
-            if e.args[0].low >= 0 and e.args[1].low >= 1:
-                return f"{x[0]} {e.op} {x[1]}"
-            x = [self.tensor(one, "tl.int32") for one in x]
-            return f"{'floor_divide' if e.op == '//' else 'remainder'}_whole({x[0]}, {x[1]})"
-        if e.op in ("max", "min"):
-            return f"tl.{e.op}imum({x[0]}, {x[1]})"
-        if e.op in ("<", "=="):
-            return f"({x[0]} {e.op} {x[1]})"
-        if e.op == "position":
-            at = f"{self.tensor(x[0], 'tl.int64')}.to(tl.int64)"
-            return f"place({at}, {x[1]}, {self.asked(x[0])}, flag)"
-        if e.op == "divisor":
-            return f"divisor({self.tensor(x[0], self.type(e.dtype))}, {self.asked(x[0])}, flag)"
-        if e.op == "value":
-            x = self.tensor(x[0], "tl.int64")
-            return f"({x} != 0)" if e.dtype.name == "bool" else f"{x}.to({self.type(e.dtype)})"
-        if e.op == "philox":
-            return f"philox({', '.join(self.tensor(one, 'tl.int64') for one in x)})"
-        if e.op == "convert":
-            return self.converted(self.tensor(x[0], self.type(e.args[0].dtype)), e.args[0].dtype, e.dtype)
-        if e.op == "table":
-            return self.table(e, x)
-        return self.operation(e, x)
+    def opaque_whole(self, text: str) -> str:
+        return self.tensor(text, "tl.int32")
+
+    def position(self, e, x) -> str:
+        """A place, which is looked at: the error flag says where it is none."""
+        at = f"{self.tensor(x[0], 'tl.int64')}.to(tl.int64)"
+        return f"place({at}, {x[1]}, {self.asked(x[0])}, flag)"
+
+    def divisor(self, e, x) -> str:
+        """A divisor, which is looked at."""
+        return f"divisor({self.tensor(x[0], self.type(e.dtype))}, {self.asked(x[0])}, flag)"
+
+    def counted(self, e, x) -> str:
+        """A position as a number."""
+        at = self.tensor(x[0], "tl.int64")
+        return f"({at} != 0)" if e.dtype.name == "bool" else f"{at}.to({self.type(e.dtype)})"
+
+    def drawn(self, e, x) -> str:
+        """A random number."""
+        return f"philox({', '.join(self.tensor(one, 'tl.int64') for one in x)})"
+
+    def changed(self, e, x) -> str:
+        """A number of another dtype."""
+        return self.converted(self.tensor(x[0], self.type(e.args[0].dtype)), e.args[0].dtype, e.dtype)
 
     def asked(self, x: str) -> str:
         """The mask of what a check looks at: one number is there if any of the block is."""
@@ -375,10 +354,7 @@ class Emitter(Writer):
             x = [self.tensor(one, kind) for one, kind in zip(x, kinds)]
         if e.op in ("fmod", "remainder", "floor_divide") and kinds[0] in FLOATS:  # loops that blocks leave together
             x = [self.widened(one, kind) for one, kind in zip(x, kinds)]
-        try:
-            return operation(e, x, kinds[-1], self.type(e.dtype))
-        except NotImplementedError as reason:
-            raise Refused(str(reason)) from None
+        return self.written_as(Operation(e, x, kinds[-1], self.type(e.dtype)), OPERATIONS)
 
     def converted(self, x, source, target) -> str:
         self.type(source), self.type(target)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import os
 import threading
 
-from ...core.devices import device
 from ...core.forking import guarded
-from ...core.log import logger
-from ...core.random import stream_of
-from ..base import Pinned, Properties, Provider, Streams
+from ..base import Pinned, Properties, Streams
+from ..shared.provider import BoardProvider
 from . import driver as drivers
 from .board import Board
 from .target import Blocks
-
-log = logger("kernels")
 
 
 class Queue(Streams):
@@ -85,19 +80,14 @@ class PinnedMemory:
             self.driver.entries["unpin"](self.address)
 
 
-class GPUs(Provider):
-    """The devices of one driver.
+class GPUs(BoardProvider):
+    """The devices of one driver; programs are Triton's."""
 
-    Programs are Triton's; what has no kernel there is computed by the host between two copies, and counted in
-    ``fallen_back`` (operators whose results' sizes depend on data) or by ``HostStep.runs`` (primitives).
-    """
-
-    dlpack = 2
+    dlpack, queue = 2, Queue
 
     def __init__(self, driver, kind="cuda"):
-        self.type, self.driver, self.own, self.compiler = kind, driver, threading.local(), None
-        self.boards, self.queues, self.lock = {}, {}, guarded("devices", threading.RLock())
-        self.fallen_back, self.process = collections.Counter(), os.getpid()
+        super().__init__(kind)
+        self.driver, self.boards, self.lock = driver, {}, guarded("devices", threading.RLock())
         if driver.vendor.kind == "hip":
             self.dlpack = 10
 
@@ -131,35 +121,10 @@ class GPUs(Provider):
     def capabilities(self, index):
         return frozenset(("streams", "pinned"))
 
-    def fingerprint(self, index):
-        return f"{super().fingerprint(index)} {self.target().fingerprint()}"
-
-    def current(self):
-        return getattr(self.own, "index", 0)
-
-    def set_current(self, index):
-        if not 0 <= index < self.count():
-            raise RuntimeError("CUDA error: invalid device ordinal")
-        self.own.index = index
+    def refuse(self, index):
+        raise RuntimeError("CUDA error: invalid device ordinal")
 
     # --- memory ---
-    def allocate(self, index, nbytes):
-        return self.board(index).take(nbytes)
-
-    def free(self, index, address, nbytes):
-        if self.process == os.getpid():  # what a forked process inherits is not its own
-            self.board(index).give(address, nbytes)
-
-    def trim(self, index):
-        self.board(index).wait()
-        self.board(index).trim()
-
-    def statistics(self, index):
-        return self.board(index).statistics()
-
-    def reset_statistics(self, index):
-        self.board(index).reset_statistics()
-
     def memory(self, index):
         self.driver.use(index)
         return self.driver.memory()
@@ -169,41 +134,12 @@ class GPUs(Provider):
         memory = PinnedMemory(self.driver, nbytes)
         return Pinned(memory.address, memory)
 
-    # --- copies ---
-    def upload(self, index, target, source, nbytes, non_blocking):
-        self.board(index).upload(target, source, nbytes, non_blocking)
-
-    def download(self, index, target, source, nbytes, non_blocking):
-        self.board(index).download(target, source, nbytes, non_blocking)
-
-    def copy(self, index, target, source, nbytes):
-        self.board(index).copy(target, source, nbytes)
-
-    # --- order of work ---
-    def streams(self, index):
-        if index not in self.queues:
-            self.queues[index] = Queue(self.board(index))
-        return self.queues[index]
-
-    def synchronize(self, index):
-        self.board(index).wait()
-
     # --- programs ---
     def target(self):
         if self.compiler is None:
             names = sorted({self.driver.architecture(index) for index in range(self.count())})
             self.compiler = Blocks(self.type, " ".join(names))
         return self.compiler
-
-    def run(self, index, code, values):
-        self.board(index).run(code, values)
-
-    def generator(self, index):
-        return stream_of(device(self.type, index))
-
-    def fallback(self, operator):
-        self.fallen_back[operator] += 1
-        log.debug("on the host: %s", operator)
 
 
 @functools.cache

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import struct
 
-from ...compiler.math import OF_FLOATS
+from ..shared.scalars import COMPARISONS, extreme, fused, infix, logical, rounding
+from ..shared.scalars import Operation as Shared
 
 TYPES = {
     "bool": "tl.int1",
@@ -73,48 +74,32 @@ def convert(x: str, source, target) -> str:
     return f"{x}.to({b})"
 
 
-class Operation:
-    """One operation being written: its operands ``x``, the type that computes it, and that of the result."""
+class Operation(Shared):
+    """An operation in Triton."""
 
-    def __init__(self, e, x, kind, result):
-        self.e, self.x, self.kind, self.dtype, self.result = e, x, kind, e.args[-1].dtype, result
-        self.is_float, self.single = kind in FLOATS, kind == "tl.float32"
-        self.truth = kind == "tl.int1"
+    floats, boolean = FLOATS, "tl.int1"
 
+    @property
+    def single(self) -> bool:
+        return self.kind == "tl.float32"
 
-def infix(symbol):
-    """What writes an operation between its two operands."""
-    return lambda o: f"({o.x[0]} {symbol} {o.x[1]})"
+    def as_truth(self, x):
+        return x if self.is_truth else f"({x} != 0)"
 
 
 def compared(symbol):
     """What writes a comparison; of truth values as numbers of a byte."""
     def write(o):
-        if o.truth and symbol not in ("==", "!="):
+        if o.is_truth and symbol not in ("==", "!="):
             return f"({o.x[0]}.to(tl.int8) {symbol} {o.x[1]}.to(tl.int8))"
         return f"({o.x[0]} {symbol} {o.x[1]})"
 
     return write
 
 
-def truth(o, x):
-    """A value as a truth value."""
-    return x if o.truth else f"({x} != 0)"
-
-
-def logical(symbol):
-    """What writes an operation on two truth values."""
-    return lambda o: f"({truth(o, o.x[0])} {symbol} {truth(o, o.x[1])})"
-
-
 def called(name):
     """What writes a call of a function of Triton."""
     return lambda o: f"{name}({', '.join(o.x)})"
-
-
-def rounding(name):
-    """What writes a rounding, which leaves whole numbers as they are."""
-    return lambda o: f"{name}({o.x[0]})" if o.is_float else o.x[0]
 
 
 def quotient(o):
@@ -125,16 +110,6 @@ def quotient(o):
 def inverse(o):
     """1 / x; of float32 the correctly rounded one."""
     return f"tl.div_rn(1.0, {o.x[0]})" if o.single else f"(1.0 / {o.x[0]})"
-
-
-def extreme(name):
-    """What writes the larger or the smaller of two values."""
-    def write(o):
-        if o.truth:
-            return f"({o.x[0]} {'|' if name == 'max' else '&'} {o.x[1]})"
-        return f"{'greater' if name == 'max' else 'lesser'}({', '.join(o.x)})"
-
-    return write
 
 
 def family(name):
@@ -153,7 +128,7 @@ def shifted(o):
 
 
 def signed(o):
-    if o.truth:
+    if o.is_truth:
         return o.x[0]
     if not o.is_float and not o.dtype.is_signed:
         return f"tl.minimum({o.x[0]}, 1)"
@@ -162,10 +137,6 @@ def signed(o):
 
 def negated(o):
     return f"(-{o.x[0]})" if o.is_float or o.dtype.is_signed else f"(0 - {o.x[0]})"
-
-
-def product_and_sum(o):
-    return f"tl.fma({', '.join(o.x)})" if o.is_float else f"({o.x[0]} * {o.x[1]} + {o.x[2]})"
 
 
 def rounded_as_stored(o):
@@ -178,11 +149,8 @@ OPERATIONS = {
     "mul": infix("*"),
     "div": quotient,
     "neg": negated,
-    "fma": product_and_sum,
-    **{
-        name: compared(symbol)
-        for name, symbol in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items()
-    },
+    "fma": fused("tl.fma"),
+    **{name: compared(symbol) for name, symbol in COMPARISONS.items()},
     "floor": rounding("tl.floor"),
     "ceil": rounding("tl.ceil"),
     "sqrt": lambda o: f"tl.sqrt_rn({o.x[0]})" if o.single else f"tl.sqrt({o.x[0]})",
@@ -195,13 +163,13 @@ OPERATIONS = {
     "logical_and": logical("&"),
     "logical_or": logical("|"),
     "logical_xor": logical("^"),
-    "logical_not": lambda o: f"(~{o.x[0]})" if o.truth else f"({o.x[0]} == 0)",
+    "logical_not": lambda o: f"(~{o.x[0]})" if o.is_truth else f"({o.x[0]} == 0)",
     "left_shift": infix("<<"),
     "right_shift": infix(">>"),
     "shift_right_logical": shifted,
-    "maximum": extreme("max"),
-    "minimum": extreme("min"),
-    "abs": lambda o: f"tl.abs({o.x[0]})" if o.is_float or o.dtype.is_signed and not o.truth else o.x[0],
+    "maximum": extreme("|", "greater", "greater"),
+    "minimum": extreme("&", "lesser", "lesser"),
+    "abs": lambda o: f"tl.abs({o.x[0]})" if o.is_float or o.dtype.is_signed and not o.is_truth else o.x[0],
     "sign": signed,
     "floor_divide": family("floor_divide"),
     "remainder": family("remainder"),
@@ -214,15 +182,3 @@ OPERATIONS = {
     "whole": lambda o: f"{o.x[0]}.to({o.result})",
     "bitcast": lambda o: f"{o.x[0]}.to({o.result}, bitcast=True)",
 }  # "convert" and "table" are the emitter's
-METHODS = frozenset(("shift_right_logical", "whole", "bitcast", "as_stored"))  # ask something of each operand
-
-
-def operation(e, x, kind, result) -> str:
-    """The expression of an operation whose operands are ``x``, which ``kind`` computes.
-
-    ``result``: the type of what comes out.  NotImplementedError where there is none.
-    """
-    write, o = OPERATIONS.get(e.op), Operation(e, x, kind, result)
-    if write is None or e.op in OF_FLOATS and not o.is_float:
-        raise NotImplementedError(f"no expression for {e.op} of {e.args[-1].dtype}")
-    return write(o)

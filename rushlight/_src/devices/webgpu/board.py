@@ -124,7 +124,8 @@ class Board(Blocks):
         """(the buffer, the bytes within it) of an address."""
         return self.buffers[address >> PLACES], address & INSIDE
 
-    def upload(self, target: int, source: int, nbytes: int):
+    def upload(self, target: int, source: int, nbytes: int, non_blocking=False):
+        """Copies to the device; the queue has its own copy when this returns, whatever ``non_blocking``."""
         if not nbytes:
             return
         buffer, offset = self.at(target)
@@ -137,7 +138,8 @@ class Board(Blocks):
             ctypes.memmove(held.ctypes.data + offset - first, source, nbytes)
             self.queue.write_buffer(buffer, first, held)
 
-    def download(self, target: int, source: int, nbytes: int):
+    def download(self, target: int, source: int, nbytes: int, non_blocking=False):
+        """Copies from the device; they are there when this returns, whatever ``non_blocking``."""
         if not nbytes:
             return
         buffer, offset = self.at(source)

@@ -11,13 +11,13 @@ as one), then the buffers, last the error flag.
 from __future__ import annotations
 
 from ...compiler import math
-from ...compiler.kernel import Kernel, KernelStage, scalar_inputs, walk
+from ...compiler.kernel import Kernel, KernelStage, scalar_inputs
 from ...core.dtypes import float32
 from ...core.expr import Expr, const, extent_of
 from ...core.failures import DIVIDED_BY_ZERO, OUT_OF_RANGE
 from ..shared.writer import Refused, Writer, form
 from .functions import called_in
-from .scalars import BUILTINS, TYPES, convert, literal, operation, wrapped
+from .scalars import BUILTINS, OPERATIONS, TYPES, Operation, convert, literal, wrapped
 
 THREADS = 256  # of a workgroup whose threads work alone
 GROUP = 128  # of one that shares a reduction
@@ -147,23 +147,12 @@ class Emitter(Writer):
 
     def unit(self, axes):
         """One index of all outer axes."""
-        rest, scope = "unit", self.scopes[-1]
-        for axis in reversed(axes):
-            scope.leaves.add(axis)
-            if axis is axes[0]:
-                scope.values[axis] = rest
-            else:
-                extent = self.value(const(extent_of(axis)))
-                scope.values[axis] = self.let(f"{rest} % {extent}")
-                rest = self.let(f"{rest} / {extent}")
+        self.taken_apart("unit", axes, self.extent)
         for k, stage in enumerate(self.kernel.stages):
             if k and self.form == "group" and self.reads_written(stage):
                 self.line("storageBarrier();")
                 self.line("workgroupBarrier();")
             self.stage(stage)
-
-    def reads_written(self, stage) -> bool:
-        return any(load.arg in self.written for e in stage.exprs() for load in walk(e, "load"))
 
     def stage(self, stage: KernelStage):
         names = [self.accumulators(r) for r in stage.reductions]
@@ -195,7 +184,7 @@ class Emitter(Writer):
             self.body(stage, names)
             return
         axis = loops[0]
-        at, end = self.name(), self.value(const(extent_of(axis)))
+        at, end = self.name(), self.extent(axis)
         self.block(
             f"for (var {at} = 0; {at} < {end}; {at}++)", lambda: self.in_order(stage, loops[1:], names), {axis: at}
         )
@@ -206,15 +195,11 @@ class Emitter(Writer):
         if any(isinstance(extent_of(a), Expr) and extent_of(a).free & set(loops) for a in loops):
             self.nested(stage, loops, names)
             return
-        ends = [self.value(const(extent_of(a))) for a in loops]
-        total, at = ends[0] if len(ends) == 1 else self.let(" * ".join(ends)), self.name()
+        ends = {a: self.extent(a) for a in loops}
+        total, at = ends[loops[0]] if len(ends) == 1 else self.let(" * ".join(ends.values())), self.name()
 
         def inside():
-            rest, scope = at, self.scopes[-1]
-            for axis, end in reversed(list(zip(loops, ends))):
-                scope.leaves.add(axis)
-                scope.values[axis] = rest if axis is loops[0] else self.let(f"{rest} % {end}")
-                rest = rest if axis is loops[0] else self.let(f"{rest} / {end}")
+            self.taken_apart(at, loops, ends.get)
             self.body(stage, names)
 
         self.block(f"for (var {at} = i32(lid); {at} < {total}; {at} += {GROUP})", inside)
@@ -222,7 +207,7 @@ class Emitter(Writer):
     def nested(self, stage, loops, names):
         """The last loop shared, those around it in order."""
         axis = loops[0]
-        at, end = self.name(), self.value(const(extent_of(axis)))
+        at, end = self.name(), self.extent(axis)
         first, step = (f"var {at} = i32(lid)", f"{at} += {GROUP}") if len(loops) == 1 else (f"var {at} = 0", f"{at}++")
         self.block(
             f"for ({first}; {at} < {end}; {step})",
@@ -360,40 +345,33 @@ class Emitter(Writer):
             return e if e.dtype is float32 else math.expand(e)
         return math.expand(e)
 
-    def compute(self, e, x) -> str:
-        if e.op == "load":
-            return self.load(e, x)
-        if e.op == "sum":
-            return self.polynomial(e, x)
-        if e.op == "product":
-            return " * ".join(x)
-        if e.op in ("//", "%"):
-            if e.args[0].low >= 0 and e.args[1].low >= 1:
-                return f"{x[0]} {'/' if e.op == '//' else '%'} {x[1]}"
-            return f"{'floor_divide' if e.op == '//' else 'remainder'}_i32({x[0]}, {x[1]})"
-        if e.op in ("max", "min"):
-            return f"{e.op}({x[0]}, {x[1]})"
-        if e.op in ("<", "=="):
-            return f"({x[0]} {e.op} {x[1]})"
-        if e.op == "position":
-            self.type_named("i64")
-            wide = self.hidden(f"i64({x[0]})", "i64")
-            return f"place({wide}, {x[1]})"
-        if e.op == "divisor":
-            return f"divisor_{self.type(e.dtype)}({x[0]})"
-        if e.op == "value":
-            if e.dtype.name == "bool":
-                return f"({x[0]} != 0)"
-            return wrapped(self.widened(f"{self.type(e.dtype)}({x[0]})", "i32", e.dtype), e.dtype)
-        if e.op == "philox":
-            self.type_named("i64")
-            return f"philox({', '.join(x)})"
-        if e.op == "convert":
-            self.type(e.dtype)
-            source = e.args[0].dtype
-            return self.widened(convert(x[0], source, e.dtype), self.type(source), e.dtype)
-        if e.op == "table":
-            return self.table(e, x)
+    def position(self, e, x) -> str:
+        """A place, which is looked at: the error flag says where it is none."""
+        self.type_named("i64")
+        return f"place({self.hidden(f'i64({x[0]})', 'i64')}, {x[1]})"
+
+    def divisor(self, e, x) -> str:
+        """A divisor, which is looked at."""
+        return f"divisor_{self.type(e.dtype)}({x[0]})"
+
+    def counted(self, e, x) -> str:
+        """A position as a number."""
+        if e.dtype.name == "bool":
+            return f"({x[0]} != 0)"
+        return wrapped(self.widened(f"{self.type(e.dtype)}({x[0]})", "i32", e.dtype), e.dtype)
+
+    def drawn(self, e, x) -> str:
+        """A random number."""
+        self.type_named("i64")
+        return f"philox({', '.join(x)})"
+
+    def changed(self, e, x) -> str:
+        """A number of another dtype."""
+        self.type(e.dtype)
+        source = e.args[0].dtype
+        return self.widened(convert(x[0], source, e.dtype), self.type(source), e.dtype)
+
+    def operation(self, e, x) -> str:
         if e.op in BUILTINS and "f64" not in self.features:
             return BUILTINS[e.op].format(*x)
         if e.dtype.is_floating_point and e.op in ("add", "sub", "mul"):
@@ -401,10 +379,7 @@ class Emitter(Writer):
         if e.op == "fma" and e.dtype.is_floating_point and "fma" not in self.features and "f64" in self.features:
             single = self.type(e.dtype) == "f32"
             return f"f32(f64({x[0]}) * f64({x[1]}) + f64({x[2]}))" if single else f"fused_f64({', '.join(x)})"
-        try:
-            return operation(e, x, self.type(e.args[-1].dtype), self.type(e.dtype))
-        except NotImplementedError as reason:
-            raise Refused(str(reason)) from None
+        return self.written_as(Operation(e, x, self.type(e.args[-1].dtype), self.type(e.dtype)), OPERATIONS)
 
     def kept(self, e, x) -> list:
         """The operands of a sum or a product, some of them hidden.

@@ -6,23 +6,18 @@ waits where it reads.
 
 from __future__ import annotations
 
-import collections
 import os
 import threading
 import time
 
-from ...core.devices import device
 from ...core.dtypes import ALL
 from ...core.errors import NoDeviceError
 from ...core.forking import guarded
-from ...core.log import logger
-from ...core.random import stream_of
-from ..base import Properties, Provider, Streams
+from ..base import Properties, Streams
+from ..shared.provider import BoardProvider
 from .board import BINDINGS, Board, adapters
-from ..shared.host import HostStep
 from .target import Shaders
 
-log = logger("kernels")
 HOST_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 33
 
 
@@ -107,18 +102,14 @@ class Mark:
         """What it stands for is done already."""
 
 
-class WebGPU(Provider):
-    """The adapters that wgpu finds, or those that ``chosen`` takes, under one name.
+class WebGPU(BoardProvider):
+    """The adapters that wgpu finds, or those that ``chosen`` takes, under one name; programs are WGSL."""
 
-    Programs are WGSL; what has no kernel there is computed by the host between two copies, and counted in
-    ``fallen_back`` (operators whose results' sizes depend on data) or by ``HostStep.runs`` (primitives).
-    """
-
-    dlpack = 15
+    dlpack, queue = 15, Queue
 
     def __init__(self, kind="webgpu", chosen=lambda adapter: True):
-        self.type, self.chosen, self.own, self.compiler = kind, chosen, threading.local(), None
-        self.queues, self.fallen_back = {}, collections.Counter()
+        super().__init__(kind)
+        self.chosen = chosen
 
     # --- which devices there are ---
     def numbers(self) -> list:
@@ -165,54 +156,6 @@ class WebGPU(Provider):
         without = [name for kind, names in missing.items() if kind not in self.board(index).features for name in names]
         return frozenset(dtype for dtype in ALL if dtype.has_kernels and dtype.name not in without)
 
-    def fingerprint(self, index):
-        return f"{super().fingerprint(index)} {self.target().fingerprint()}"
-
-    def current(self):
-        return getattr(self.own, "index", 0)
-
-    def set_current(self, index):
-        if not 0 <= index < self.count():
-            super().set_current(index)
-        self.own.index = index
-
-    # --- memory ---
-    def allocate(self, index, nbytes):
-        return self.board(index).take(nbytes)
-
-    def free(self, index, address, nbytes):
-        if Boards.process == os.getpid():  # what a forked process inherits is not its own
-            self.board(index).give(address, nbytes)
-
-    def trim(self, index):
-        self.board(index).trim()
-
-    def statistics(self, index):
-        return self.board(index).statistics()
-
-    def reset_statistics(self, index):
-        self.board(index).reset_statistics()
-
-    # --- copies ---
-    def upload(self, index, target, source, nbytes, non_blocking):
-        self.board(index).upload(target, source, nbytes)
-
-    def download(self, index, target, source, nbytes, non_blocking):
-        self.board(index).download(target, source, nbytes)
-
-    def copy(self, index, target, source, nbytes):
-        if not self.board(index).copy(target, source, nbytes):
-            super().copy(index, target, source, nbytes)
-
-    # --- order of work ---
-    def streams(self, index):
-        if index not in self.queues:
-            self.queues[index] = Queue(self.board(index))
-        return self.queues[index]
-
-    def synchronize(self, index):
-        self.board(index).wait()
-
     # --- programs ---
     def target(self):
         if self.compiler is None:  # for all devices of the type: what each of them can
@@ -220,16 +163,6 @@ class WebGPU(Provider):
             self.compiler = Shaders(frozenset.intersection(*(board.features for board in boards)),
                                     min(board.limits[BINDINGS] for board in boards), self.type)
         return self.compiler
-
-    def run(self, index, code, values):
-        self.board(index).run(code, values)
-
-    def generator(self, index):
-        return stream_of(device(self.type, index))
-
-    def fallback(self, operator):
-        self.fallen_back[operator] += 1
-        log.debug("on the host: %s", operator)
 
 
 provider = WebGPU()

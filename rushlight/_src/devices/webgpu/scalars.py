@@ -6,7 +6,8 @@ import math
 import re
 import struct
 
-from ...compiler.math import OF_FLOATS
+from ..shared.scalars import COMPARISONS, extreme, fused, infix, logical, rounding
+from ..shared.scalars import Operation as Shared
 
 TYPES = {
     "bool": "bool",
@@ -89,21 +90,21 @@ def convert(x: str, source, target, f64="f64") -> str:
     return wrapped(f"{b}({x})", target) if target.name in WIDTHS else f"{b}({x})"
 
 
-class Operation:
-    """One operation being written: its operands ``x``, the WGSL type that computes it, and that of the result."""
+class Operation(Shared):
+    """An operation in WGSL; numbers of 8 and 16 bits are computed in 32."""
 
-    def __init__(self, e, x, kind, result):
-        self.e, self.x, self.kind, self.dtype, self.result = e, x, kind, e.args[-1].dtype, result
-        self.is_float = kind in ("f32", "f64")
+    floats, boolean = ("f32", "f64"), "bool"
 
+    def as_truth(self, x):
+        return x if self.is_truth else f"(!({x} == {literal(0, self.kind)}))"
 
-def infix(symbol):
-    return lambda o: wrapped(f"({o.x[0]} {symbol} {o.x[1]})", o.dtype)
+    def stored(self, text):
+        return wrapped(text, self.dtype)
 
 
 def compared(symbol):
     def write(o):
-        if o.kind == "bool" and symbol not in ("==", "!="):
+        if o.is_truth and symbol not in ("==", "!="):
             return f"(u32({o.x[0]}) {symbol} u32({o.x[1]}))"
         if symbol == "!=":  # of NaN, unequal is what is not equal
             return f"(!({o.x[0]} == {o.x[1]}))"
@@ -112,33 +113,12 @@ def compared(symbol):
     return write
 
 
-def truth(o, x):
-    return x if o.kind == "bool" else f"(!({x} == {literal(0, o.kind)}))"
-
-
-def logical(symbol):
-    return lambda o: f"({truth(o, o.x[0])} {symbol} {truth(o, o.x[1])})"
-
-
 def bitwise(symbol, of_truths):
     return lambda o: f"({o.x[0]} {of_truths if o.kind == 'bool' else symbol} {o.x[1]})"
 
 
 def called(name):
     return lambda o: f"{name}_{o.kind}({', '.join(o.x)})"
-
-
-def rounding(name):
-    return lambda o: f"{name}({o.x[0]})" if o.is_float else o.x[0]
-
-
-def extreme(name):
-    def write(o):
-        if o.kind == "bool":
-            return f"({o.x[0]} {'|' if name == 'max' else '&'} {o.x[1]})"
-        return f"{name}imum_{o.kind}({', '.join(o.x)})" if o.is_float else f"{name}({', '.join(o.x)})"
-
-    return write
 
 
 def signed_bits(o) -> str:
@@ -163,26 +143,22 @@ def shifted(o):
 
 
 def absolute(o):
-    return o.x[0] if o.kind in ("bool", "u32") else wrapped(f"abs({o.x[0]})", o.dtype)
+    return o.x[0] if o.kind in ("bool", "u32") else o.stored(f"abs({o.x[0]})")
 
 
 def signed(o):
     if o.kind in ("bool", "u32"):
-        return o.x[0] if o.kind == "bool" else f"min({o.x[0]}, 1u)"
+        return o.x[0] if o.is_truth else f"min({o.x[0]}, 1u)"
     zero, one, minus = (literal(n, o.kind) for n in (0, 1, -1))
     return f"select(select({zero}, {minus}, {o.x[0]} < {zero}), {one}, {o.x[0]} > {zero})"
 
 
 def negated(o):
-    return f"(0u - {o.x[0]}) & 255u" if o.kind == "u32" else wrapped(f"(-{o.x[0]})", o.dtype)
+    return f"(0u - {o.x[0]}) & 255u" if o.kind == "u32" else o.stored(f"(-{o.x[0]})")
 
 
 def as_bits(o):
     return f"bitcast<{o.result}>({o.x[0]})"
-
-
-def product_and_sum(o):
-    return f"fma({', '.join(o.x)})" if o.is_float else wrapped(f"({o.x[0]} * {o.x[1]} + {o.x[2]})", o.dtype)
 
 
 def rounded_as_stored(o):
@@ -196,11 +172,8 @@ OPERATIONS = {
     "mul": infix("*"),
     "div": infix("/"),
     "neg": negated,
-    "fma": product_and_sum,
-    **{
-        name: compared(symbol)
-        for name, symbol in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items()
-    },
+    "fma": fused("fma"),
+    **{name: compared(symbol) for name, symbol in COMPARISONS.items()},
     "floor": rounding("floor"),
     "ceil": rounding("ceil"),
     "sqrt": rounding("sqrt"),
@@ -209,19 +182,19 @@ OPERATIONS = {
     "bitwise_and": bitwise("&", "&"),
     "bitwise_or": bitwise("|", "|"),
     "bitwise_xor": bitwise("^", "!="),
-    "bitwise_not": lambda o: f"(!{o.x[0]})" if o.kind == "bool" else wrapped(f"(~{o.x[0]})", o.dtype),
+    "bitwise_not": lambda o: f"(!{o.x[0]})" if o.is_truth else o.stored(f"(~{o.x[0]})"),
     "logical_and": logical("&"),
     "logical_or": logical("|"),
     "logical_xor": logical("!="),
-    "logical_not": lambda o: f"(!{truth(o, o.x[0])})",
-    "left_shift": lambda o: wrapped(f"({o.x[0]} << {count(o)})", o.dtype),
+    "logical_not": lambda o: f"(!{o.as_truth(o.x[0])})",
+    "left_shift": lambda o: o.stored(f"({o.x[0]} << {count(o)})"),
     "right_shift": lambda o: f"({o.x[0]} >> {count(o)})",
     "shift_right_logical": shifted,
-    "maximum": extreme("max"),
-    "minimum": extreme("min"),
+    "maximum": extreme("|", "maximum_{}", "max"),
+    "minimum": extreme("&", "minimum_{}", "min"),
     "abs": absolute,
     "sign": signed,
-    "floor_divide": lambda o: wrapped(called("floor_divide")(o), o.dtype),
+    "floor_divide": lambda o: o.stored(called("floor_divide")(o)),
     "remainder": called("remainder"),
     "fmod": called("fmod"),
     "reciprocal": lambda o: f"({literal(1, o.kind)} / {o.x[0]})",
@@ -232,17 +205,6 @@ OPERATIONS = {
     "whole": lambda o: f"{o.result}({o.x[0]})",
     "bitcast": as_bits,
 }  # "convert" and "table" are the emitter's
-
-
-def operation(e, x, kind, result) -> str:
-    """The expression of an operation whose operands are ``x``, which ``kind`` computes.
-
-    ``result``: the type of what comes out.  NotImplementedError where there is none.
-    """
-    write, o = OPERATIONS.get(e.op), Operation(e, x, kind, result)
-    if write is None or e.op in OF_FLOATS and not o.is_float:
-        raise NotImplementedError(f"no expression for {e.op} of {e.args[-1].dtype}")
-    return write(o)
 
 
 # Of float32, where there is no float64 to compute in: what WGSL has itself.

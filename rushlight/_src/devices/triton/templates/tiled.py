@@ -13,13 +13,11 @@ from ....compiler.target import leaf
 from ....core import dtypes
 from ....core.dtypes import float64, int32
 from ...shared.products import Products, Prologue
+from ...shared.shapes import SHAPES
 from ...shared.writer import Writer
 from ..emit import Emitter
 from ..scalars import MEMORY, POINTERS, TYPES
 from ..step import Module, modules
-from .shapes import Images, Matrices
-
-SHAPES = {"matrices": Matrices, "images": Images}
 
 
 class Tile(NamedTuple):
@@ -82,10 +80,6 @@ class Tiled(Emitter):
         return [*(self.names[b] for b in self.buffers), *self.tables.values(), "units",
                 *(f"p{k}" for k in range(self.count))]
 
-    def named(self, name: str, text: str):
-        """A line that gives a value a name of its own."""
-        self.line(self.let_line(name, text))
-
     # --- text --------------------------------------------------
     def module(self, name: str) -> Module:
         """The module, and what its launches give."""
@@ -101,6 +95,7 @@ class Tiled(Emitter):
                      "zeros = (row + column) * 0"):
             self.line(line)
         self.lies.begin(self)
+        self.lies.column(self)
         self.line(f"sums = tl.zeros([BM, BN], {self.kind})")
         self.block("for k0 in range(0, depth, BK)", self.slice)
         self.scopes[0].mask = self.let("(row < rows) & (column < columns)")
@@ -116,6 +111,7 @@ class Tiled(Emitter):
         self.line("ka = k0 + tl.arange(0, BK)[None, :]")
         self.line("kb = k0 + tl.arange(0, BK)[:, None]")
         self.scopes[-1].mask = self.let("(row < rows) & (ka < depth)")
+        self.lies.left_depth(self)
         left = self.gathered(0, *self.lies.left(self))
         self.scopes[-1].mask = self.let("(kb < depth) & (column < columns)")
         right = self.gathered(1, *self.lies.right(self))

@@ -17,15 +17,14 @@ from ....compiler.target import leaf
 from ....core import dtypes
 from ....core.dtypes import int32
 from ...shared.products import Products, Prologue
+from ...shared.shapes import SHAPES
 from ...shared.writer import Writer
 from ..emit import Emitter
 from ..scalars import TYPES, convert
 from ..step import Module, modules
-from .shapes import Images, Matrices
 
 SIDE = 16  # threads along each side of a workgroup
 DEPTH = 16  # of a slice of the operands
-SHAPES = {"matrices": Matrices, "images": Images}
 
 
 class Tile(NamedTuple):
@@ -92,10 +91,6 @@ class Tiled(Emitter):
     def home(self, e, x):
         return self.scopes[-1]
 
-    def offset(self, side: int, part: int = 0) -> str:
-        """The first element of a part of an operand."""
-        return "o" + self.names[self.sides[side][part]][1:]
-
     # --- text --------------------------------------------------
     def module(self, name: str) -> Module:
         """The module, and what its launches bind."""
@@ -115,8 +110,8 @@ class Tiled(Emitter):
                      "let batch = unit / tiles; let tile = unit % tiles;",
                      f"let row0 = tile / across * {size}; let column0 = tile % across * {size};",
                      "let x = i32(lid) % 16; let y = i32(lid) / 16;",
-                     f"let ka = i32(lid) % {DEPTH}; let ra = i32(lid) / {DEPTH};",
-                     f"let kb = i32(lid) / {size}; let cb = i32(lid) % {size};",
+                     f"let da = i32(lid) % {DEPTH}; let ra = i32(lid) / {DEPTH};",
+                     f"let db = i32(lid) / {size}; let cb = i32(lid) % {size};",
                      "let column = column0 + cb;"):
             self.line(line)
         self.shape.begin(self)
@@ -139,21 +134,21 @@ class Tiled(Emitter):
         for t in range(each):
             self.line(f"var a{t} = {zero};")
         self.line("{")
-        self.line("let k = k0 + ka;")
+        self.line("let ka = k0 + da;")
         self.shape.left_depth(self)
         for t in range(each):
-            self.block(f"if (k < depth && row0 + ra + {16 * t} < rows)", lambda t=t: self.gather(0, f"a{t}", 16 * t))
+            self.block(f"if (ka < depth && row0 + ra + {16 * t} < rows)", lambda t=t: self.gather(0, f"a{t}", 16 * t))
         self.line("}")
         for t in range(each):
-            self.line(f"sa[ka * {size} + ra + {16 * t}] = a{t};")
+            self.line(f"sa[da * {size} + ra + {16 * t}] = a{t};")
         for t in range(each):
             self.line(f"var b{t}_ = {zero};")
             step = t * SIDE * SIDE // size
             self.line("{")
-            self.line(f"let k = k0 + kb + {step};")
-            self.block("if (k < depth && column < columns)", lambda t=t: self.gather(1, f"b{t}_"))
+            self.line(f"let kb = k0 + db + {step};")
+            self.block("if (kb < depth && column < columns)", lambda t=t: self.gather(1, f"b{t}_"))
             self.line("}")
-            self.line(f"sb[(kb + {step}) * {size} + cb] = b{t}_;")
+            self.line(f"sb[(db + {step}) * {size} + cb] = b{t}_;")
         self.line("workgroupBarrier();")
         self.block(f"for (var k = 0; k < {DEPTH}; k++)", self.add)
         self.line("workgroupBarrier();")
@@ -163,7 +158,8 @@ class Tiled(Emitter):
         if side == 0:
             self.line(f"let row = row0 + ra + {further};")
         places, inside = self.shape.left(self) if side == 0 else self.shape.right(self)
-        values = [self.from_memory(buffer, place) for buffer, place in zip(self.sides[side], places)]
+        values = [self.from_memory(buffer, f"o{self.names[buffer][1:]} + {place}")
+                  for buffer, place in zip(self.sides[side], places)]
         given = self.given[side]
         if inside:
             self.block(f"if ({inside})", lambda: self.line(f"{name} = {self.computed(given, values)};"))

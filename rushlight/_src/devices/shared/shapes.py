@@ -1,13 +1,15 @@
-"""What products read and write, as blocks of places: matrices by their strides, and images, seen window by window.
+"""What products read and write, as places in memory: matrices by their strides, and images, seen window by window.
 
-A Shape has ``names``, the numbers that its text uses.  In its text ``row`` and ``column`` are a column and a row of
-numbers, ``ka`` those of the depth along the left operand, ``kb`` along the right one.  Places come with the text of
-what else has to hold where there is an element.
+A Shape has ``names``, the numbers that its text uses, and gives the text of places: of the left operand for ``row`` and
+``ka``, of the right one for ``kb`` and ``column``, of the result for ``row`` and ``column``.  Each may be a number or a
+block of numbers.  Places come with the text of what else has to hold where there is an element.  What is known of a
+group, of a column and of a depth of the left operand alone is written before, by ``begin``, ``column`` and
+``left_depth``.  ``w``: the Writer of a language, which has ``named(name, text)``.
 """
 
 from __future__ import annotations
 
-from ...shared.products import DIMENSIONS, IMAGE_NAMES, matrix_names
+from .products import DIMENSIONS, IMAGE_NAMES, matrix_names
 
 
 class Matrices:
@@ -20,12 +22,18 @@ class Matrices:
 
     def begin(self, w):
         w.named("i2", "batch % n2")
-        w.named("i1", "batch // n2 % n1")
-        w.named("i0", "batch // n2 // n1")
+        w.named("i1", f"batch {w.over} n2 % n1")
+        w.named("i0", f"batch {w.over} n2 {w.over} n1")
         for side, name in enumerate("ab"):
             for part in range(self.parts[side]):
                 at = " + ".join(f"i{d} * {name}{part}_{d}" for d in range(3))
                 w.named(f"{name}{part}_first", at)
+
+    def column(self, w):
+        """Nothing is known of a column alone."""
+
+    def left_depth(self, w):
+        """Nothing is known of a depth alone."""
 
     def left(self, w):
         return [f"a{p}_first + row * a{p}_r + ka * a{p}_k" for p in range(self.parts[0])], ""
@@ -49,7 +57,9 @@ class Images:
         self.direction, self.border = direction, border
 
     def begin(self, w):
-        """What is known of a column alone."""
+        """Nothing is known of a group alone."""
+
+    def column(self, w):
         if self.direction == "weight":
             self.split(w, "column", self.taps, "t")
         else:
@@ -60,7 +70,7 @@ class Images:
         rest = number
         for name, size in reversed(sizes[1:]):
             w.named(f"{prefix}{name}", f"{rest} % {size}")
-            rest = w.let(f"{rest} // {size}")
+            rest = w.let(f"{rest} {w.over} {size}")
         w.named(f"{prefix}{sizes[0][0]}", rest)
 
     @property
@@ -70,11 +80,15 @@ class Images:
     def pixels(self, image: str):
         return [("n", ""), *((d, f"{image}n{d}") for d in DIMENSIONS)]
 
-    def left(self, w):
+    def left_depth(self, w):
         if self.direction == "weight":
             self.split(w, "ka", self.pixels("y"), "la")
+        else:
+            self.split(w, "ka", self.taps, "lt")
+
+    def left(self, w):
+        if self.direction == "weight":
             return [self.element("y", "lan", "batch * outs + row", [f"la{d}" for d in DIMENSIONS])], ""
-        self.split(w, "ka", self.taps, "lt")
         channels = ("batch * outs + row", "ltc") if self.direction == "forward" else ("batch * outs + ltc", "row")
         return [self.weight(*channels, [f"lt{d}" for d in DIMENSIONS])], ""
 
@@ -87,15 +101,17 @@ class Images:
             return self.behind(w)
         for d in DIMENSIONS:
             w.named(f"q{d}", f"at{d} * step{d} - pad{d} + t{d} * far{d}")
-        inside = " & ".join(f"(q{d} >= 0) & (q{d} < xn{d})" for d in DIMENSIONS)
+        inside = f" {w.both} ".join(f"(q{d} >= 0) {w.both} (q{d} < xn{d})" for d in DIMENSIONS)
         return [self.element("x", "atn", "batch * ins + tc", [f"q{d}" for d in DIMENSIONS])], inside
 
     def behind(self, w):
         """The element of y whose window has the pixel at its tap, if there is one."""
         for d in DIMENSIONS:
             w.named(f"q{d}", f"at{d} + pad{d} - t{d} * far{d}")
-        inside = " & ".join(f"(q{d} >= 0) & (q{d} % step{d} == 0) & (q{d} // step{d} < yn{d})" for d in DIMENSIONS)
-        return [self.element("y", "atn", "batch * outs + tc", [f"q{d} // step{d}" for d in DIMENSIONS])], inside
+        inside = f" {w.both} ".join(
+            f"(q{d} >= 0) {w.both} (q{d} % step{d} == 0) {w.both} (q{d} {w.over} step{d} < yn{d})" for d in DIMENSIONS)
+        places = [f"q{d} {w.over} step{d}" for d in DIMENSIONS]
+        return [self.element("y", "atn", "batch * outs + tc", places)], inside
 
     def element(self, image, number, channel, places) -> str:
         """The place of an element of an image."""
@@ -108,8 +124,13 @@ class Images:
 
     def result(self, w):
         if self.direction == "weight":
-            return self.weight("batch * outs + row", "tc", [f"t{d}" for d in DIMENSIONS]), {}
+            self.split(w, "column", self.taps, "u")
+            return self.weight("batch * outs + row", "uc", [f"u{d}" for d in DIMENSIONS]), {}
         image, per = ("y", "outs") if self.direction == "forward" else ("x", "ins")
-        along = " + ".join(f"at{d} * {image}s{d}" for d in DIMENSIONS)
+        self.split(w, "column", self.pixels(image), "u")
+        along = " + ".join(f"u{d} * {image}s{d}" for d in DIMENSIONS)
         w.named("channel", f"batch * {per} + row")
-        return f"atn * {image}sn + channel * {image}sc + {along}", {"row": "channel", "column": "channel"}
+        return f"un * {image}sn + channel * {image}sc + {along}", {"row": "channel", "column": "channel"}
+
+
+SHAPES = {"matrices": Matrices, "images": Images}
