@@ -10,11 +10,11 @@ import struct
 import zipfile
 from pathlib import Path
 
-from .interface import HEADER_BYTES, VERSION as INTERFACE
+from .interface import HEADER_BYTES, SUFFIXES, VERSION as INTERFACE
 
 ROOT, FORMAT, VERSION = "package", "pt2", "0"
 FOLDER = "data/aotinductor"
-HEADER = Path(__file__).with_name("rushlight.h")
+HEADER, SCRIPT = (Path(__file__).with_name(f"rushlight.{kind}") for kind in ("h", "mjs"))
 MOST = 1 << 40  # bytes of a package
 PAGE, PADDING = 4096, 0xD935  # where weights begin; the field that a zip's entry is filled up with
 CHECKED = 1 << 24  # bytes of weights that are compared with their hash whenever a model is loaded
@@ -53,12 +53,14 @@ def write_to(target, models: dict):
         put("archive_format", FORMAT)
         put("archive_version", VERSION)
         put("include/rushlight.h", HEADER.read_text())
+        if any(model.suffix == "wasm" for model in models.values()):
+            put("include/rushlight.mjs", SCRIPT.read_text())
         for name, model in models.items():
             place = put_weights(file, f"{FOLDER}/{name}/{name}.weights", model.weights) if model.weights else 0
             image = model.shared_object(place)
             manifest = {**model.manifest(), "sha256": hashlib.sha256(image).hexdigest()}
             put(f"{FOLDER}/{name}/{name}.json", json.dumps(manifest, indent=1))
-            put(f"{FOLDER}/{name}/{name}.so", image)
+            put(f"{FOLDER}/{name}/{name}.{model.suffix}", image)
 
 
 def entry_of(name: str) -> zipfile.ZipInfo:
@@ -118,7 +120,8 @@ class Package:
         if name not in self.manifests:
             raise BadPackage(f"the package has no model {name!r}; there are {', '.join(self.manifests)}")
         try:
-            data = self.file.read(self.stored(f"{ROOT}/{FOLDER}/{name}/{name}.so"))
+            suffix = SUFFIXES.get(self.manifests[name]["target"], "so")
+            data = self.file.read(self.stored(f"{ROOT}/{FOLDER}/{name}/{name}.{suffix}"))
         except DAMAGED as reason:
             raise BadPackage(f"the model {name!r} is damaged: {reason}") from None
         if hashlib.sha256(data).hexdigest() != self.manifests[name]["sha256"]:

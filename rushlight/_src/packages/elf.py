@@ -11,27 +11,13 @@ from __future__ import annotations
 import struct
 
 from ..core.llvm.loader import ABSOLUTE, RELOCATIONS, SYMBOLS, ZEROED, Section, Unknown
-from ..devices.cpu.llvm.features import LINUX
-from .machines import MACHINES
+from .pieces import Piece, placed, rounded
 
 LOAD, DYNAMIC, STACK = 1, 2, 0x6474E551  # kinds of program headers
 NEEDED, HASH, STRINGS, SYMBOL_TABLE, RELA, RELA_BYTES, RELA_ENTRY, STRINGS_BYTES, SYMBOL_ENTRY, SONAME, RELA_COUNT = (
     1, 4, 5, 6, 7, 8, 9, 10, 11, 14, 0x6FFFFFF9)
 INIT_ARRAY, FINI_ARRAY, INIT_BYTES, FINI_BYTES, BIND_NOW, FLAGS = 25, 26, 27, 28, 24, 30
 LIBRARIES = ("libc.so.6", "libm.so.6")
-
-
-def rounded(number: int, alignment: int) -> int:
-    return -(-number // alignment) * alignment
-
-
-class Piece:
-    """Bytes with a place in the file: a section of an object file, or data of ours.  ``pointers``: {offset: (name,
-    addend)} of addresses within it."""
-
-    def __init__(self, data: bytes, alignment=16, writable=False, size=None, pointers=None):
-        self.data, self.alignment, self.writable, self.pointers = data, alignment, writable, pointers or {}
-        self.size, self.place = len(data) if size is None else size, None
 
 
 class ObjectFile:
@@ -65,47 +51,16 @@ class ObjectFile:
                     yield target, offset, info & 0xFFFFFFFF, info >> 32, addend
 
 
-class SharedObject:
-    """A shared object being written: ``add_object`` and ``add_data``, then ``image``."""
-
-    def __init__(self, target=LINUX):
-        self.machine, self.objects, self.data, self.defined = MACHINES[target], [], [], {}
-
-    def add_object(self, image: bytes, renamed=None):
-        """Adds an object file.  ``renamed``: {its symbol: the name by which others find it}; with it, all its other
-        symbols are its own."""
-        made = ObjectFile(image, renamed or {}, self.machine)
-        self.objects.append(made)
-        self.define(made.defined)
-
-    def add_data(self, name: str, data: bytes, alignment=64, writable=False, pointers=None):
-        """Adds bytes under a name.  What holds ``pointers``, {offset: (name, addend)}, is filled in when the object is
-        loaded."""
-        piece = Piece(bytes(data), alignment, writable or bool(pointers), None, pointers)
-        self.data.append(piece)
-        self.define({name: (piece, 0)})
-
-    def define(self, names: dict):
-        twice = self.defined.keys() & names.keys()
-        if twice:
-            raise ValueError(f"two parts of a shared object define {', '.join(sorted(twice))}")
-        self.defined |= names
-
-    def image(self, public, name: str, starts=(), ends=()) -> bytes:
-        """The file.  ``public``: names that others may look up; ``starts``, ``ends``: functions to be called when it is
-        loaded, and when it goes."""
-        return Image(self, list(public), name, list(starts), list(ends)).written()
-
-
 class Image:
     """Where everything lies in the file, and its bytes."""
 
-    def __init__(self, made: SharedObject, public, name, starts, ends):
+    def __init__(self, made, public, name, starts, ends):
         self.made, self.public, self.name, self.starts, self.ends = made, public, name, starts, ends
         self.outside = list(dict.fromkeys(n for o in made.objects for n, index, _, _ in o.symbols if n and index == 0
                                           and n not in made.defined and n != "_GLOBAL_OFFSET_TABLE_"))
         self.slots: dict = {}  # symbol of an object, or outside name -> its place in the table of addresses
-        self.page = made.machine.page
+        self.machine = made.format.machine
+        self.page = self.machine.page
         self.lay_out()
 
     def lay_out(self):
@@ -145,7 +100,7 @@ class Image:
             self.out[piece.place:piece.place + len(piece.data)] = piece.data
         for k, name in enumerate(self.outside):
             at = self.stubs_at + 16 * k
-            jump = self.made.machine.jump(at, self.outside_slot(name))
+            jump = self.machine.jump(at, self.outside_slot(name))
             self.out[at:at + len(jump)] = jump
         for o in self.made.objects:
             for relocation in o.relocations():
@@ -166,13 +121,13 @@ class Image:
     def relative(self, place: int, address: int):
         """Eight bytes that hold an address within the object, wherever it is loaded."""
         struct.pack_into("<Q", self.out, place, address)
-        self.relocated.append((place, self.made.machine.relative, address))
+        self.relocated.append((place, self.machine.relative, address))
 
     def outside_slot(self, name: str) -> int:
         """The place of eight bytes with the address of an outside symbol."""
         if name not in self.slots:
             self.slots[name] = place = self.slots_at + 8 * len(self.slots)
-            self.relocated.append((place, (1 + self.outside.index(name)) << 32 | self.made.machine.global_address, 0))
+            self.relocated.append((place, (1 + self.outside.index(name)) << 32 | self.machine.global_address, 0))
         return self.slots[name]
 
     def slot(self, o: ObjectFile, k: int) -> int:
@@ -196,7 +151,7 @@ class Image:
         return self.stubs_at + 16 * self.outside.index(name)
 
     def relocate(self, o, piece, offset, kind, k, addend):
-        place, machine = piece.place + offset, self.made.machine
+        place, machine = piece.place + offset, self.machine
         if kind == machine.absolute and piece.writable:
             self.relative(place, self.target(o, k) + addend)
         else:
@@ -211,13 +166,13 @@ class Image:
         count, first = len(symbols), 1 + len(self.outside)  # one bucket: a chain of the public symbols
         chain = [0] * first + [k + 1 if k + 1 < count else 0 for k in range(first, count)]
         self.put(self.hash_at, struct.pack(f"<{3 + count}I", 1, count, first if self.public else 0, *chain))
-        ordered = sorted(self.relocated, key=lambda row: row[1] != self.made.machine.relative)
+        ordered = sorted(self.relocated, key=lambda row: row[1] != self.machine.relative)
         self.put(self.relocations_at, b"".join(struct.pack("<QQq", *row) for row in ordered))
         rows = [(NEEDED, self.strings[library]) for library in LIBRARIES] + [
             (SONAME, self.strings[self.name]), (HASH, self.hash_at), (STRINGS, self.strings_at),
             (SYMBOL_TABLE, self.symbols_at), (STRINGS_BYTES, len(self.string_table)),
             (SYMBOL_ENTRY, 24), (RELA, self.relocations_at), (RELA_BYTES, 24 * len(ordered)), (RELA_ENTRY, 24),
-            (RELA_COUNT, sum(row[1] == self.made.machine.relative for row in ordered)), (INIT_ARRAY, self.calls_at),
+            (RELA_COUNT, sum(row[1] == self.machine.relative for row in ordered)), (INIT_ARRAY, self.calls_at),
             (INIT_BYTES, 8 * len(self.starts)),
             (FINI_ARRAY, self.calls_at + 8 * len(self.starts)), (FINI_BYTES, 8 * len(self.ends)), (FLAGS, 8), (0, 0)]
         rows = [row for row in rows if not (row[0] in (INIT_ARRAY, INIT_BYTES) and not self.starts
@@ -233,7 +188,7 @@ class Image:
                     (DYNAMIC, R | W, self.dynamic_at, self.dynamic_at + self.dynamic_bytes, 8),
                     (STACK, R | W, 0, 0, 16)]
         segments = [s for s in segments if s[3] > s[2] or s[0] == STACK]
-        self.put(0, struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, self.made.machine.number, 1, 0, 64, 0,
+        self.put(0, struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, self.machine.number, 1, 0, 64, 0,
                                 0, 64, 56,
                                 len(segments), 64, 0, 0))
         self.put(64, b"".join(struct.pack("<IIQQQQQQ", kind, flags, begin, begin, begin, end - begin, end - begin,
@@ -258,9 +213,14 @@ class Found:
         return self.image.slot(self.o, self.k)
 
 
-def placed(pieces, at: int) -> int:
-    """Gives each piece its place from ``at`` on; where the last one ends."""
-    for piece in pieces:
-        piece.place = at = rounded(at, piece.alignment)
-        at += piece.size
-    return at
+class Format:
+    """Object files and shared objects of ELF for a kind of machine."""
+
+    def __init__(self, machine):
+        self.machine = machine
+
+    def read(self, image, renamed):
+        return ObjectFile(image, renamed, self.machine)
+
+    def written(self, made, public, name, starts, ends) -> bytes:
+        return Image(made, public, name, starts, ends).written()

@@ -1,7 +1,10 @@
 """The C interface of a model, written as LLVM IR: what a package's shared object exports (``include/rushlight.h``)."""
 from __future__ import annotations
 
+import functools
+
 from ..devices.cpu.llvm.builder import Module
+from ..devices.cpu.llvm.systems import HUGE_PAGE, system, write_allocator
 from ..devices.cpu.llvm.types import i32, i64, ptr
 from ..devices.cpu.llvm.values import Value, constant
 from .interface import ERRORS, HEADER_BYTES, NO_MEMORY, UNMET, UNPLANNED, VERSION, WRONG_SIZES
@@ -11,11 +14,8 @@ PUBLIC = ("rl_version", "rl_manifest", "rl_input_count", "rl_output_count", "rl_
           "rl_create_from", "rl_verify", "rl_run", "rl_run_sized", "rl_output_sizes", "rl_error", "rl_set_constant",
           "rl_threads", "rl_level", "rl_destroy", "rl_launch")
 TENSOR_BYTES, SIZE_BYTES = 48, 24  # of an rl_tensor, of an rl_size_range
-PROCESSORS = 84    # _SC_NPROCESSORS_ONLN
 ASKED, TILES = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-READ, PRIVATE, END = 1, 2, 2  # PROT_READ, MAP_PRIVATE, SEEK_END
 LANES = 8  # sums of the checksum
-HUGE_PAGE, IN_HUGE_PAGES = 2 << 20, 14  # bytes, MADV_HUGEPAGE
 
 # A model: its arena, whether a call uses that now, the file that is mapped and its bytes, the weights, the words of its
 # program where sizes vary, the room of both, whether they are filled, which build runs, and for which sizes the words
@@ -36,7 +36,10 @@ class Interface:
         self.arena, self.threads, self.required = arena, threads, required
         self.sizes, self.weights, self.own_constants = sizes, weights, SIZES + 8 * sizes
         self.checks = checks
-        self.module = Module()
+        self.module, self.system = Module(), system()
+        if self.system.name == "wasm":
+            write_allocator(self.module)
+        self.public = (*PUBLIC, "rl_allocate", "rl_free") if self.system.name == "wasm" else PUBLIC
 
     def text(self) -> str:
         for name in ("manifest", "inputs", "outputs", "constants", "sizes_told", "default_constants", "constant_places",
@@ -109,7 +112,7 @@ class Interface:
         """Readies the pool of threads; runs when the library is loaded."""
         f = self.module.function("model_begin", [])
         f.call("pool_forget", [])
-        f.call("rl_threads", [f.call("sysconf", [constant(i32, PROCESSORS)], i64)])
+        f.call("rl_threads", [self.system.processors(f)])
         f.ret()
 
     def end(self):
@@ -126,7 +129,7 @@ class Interface:
 
     def memory(self, f, nbytes: int):
         """64-byte aligned memory; null where there is none."""
-        return f.call("aligned_alloc", [constant(i64, 64), constant(i64, -(-max(nbytes, 64) // 64) * 64)], ptr)
+        return self.system.allocate(f, constant(i64, 64), constant(i64, -(-max(nbytes, 64) // 64) * 64))
 
     def room(self, f, nbytes):
         """Memory for temporaries; null where there is none."""
@@ -138,11 +141,10 @@ class Interface:
         f = self.module.function("model_room", [("bytes", i64)], ptr, internal=True)
         nbytes = f.maximum(f.parameters[0], constant(i64, 64))
         large = f.compare(">=", nbytes, constant(i64, HUGE_PAGE))
-        alignment = f.select(large, constant(i64, HUGE_PAGE), constant(i64, 64))
+        alignment = f.select(large, constant(i64, self.system.alignment), constant(i64, 64))
         whole = f.and_(f.add(nbytes, f.sub(alignment, 1)), f.sub(constant(i64, 0), alignment))
-        made = f.call("aligned_alloc", [alignment, whole], ptr)
-        f.when(f.and_(large, there(f, made)),
-               lambda: f.call("madvise", [made, whole, constant(i32, IN_HUGE_PAGES)], i32) and None)
+        made = self.system.allocate(f, alignment, whole)
+        f.when(f.and_(large, there(f, made)), lambda: self.system.backed(f, made, whole))
         f.ret(made)
 
     def create_with(self):
@@ -162,8 +164,8 @@ class Interface:
         model, arena = self.memory(f, nbytes), self.room(f, constant(i64, self.arena))
         f.branch_if(f.and_(there(f, model), there(f, arena)), made, failed)
         f.at(failed)
-        f.call("free", [model])
-        f.call("free", [arena])
+        self.system.free(f, model)
+        self.system.free(f, arena)
         f.ret(constant(ptr, 0))
         f.at(made)
         f.fill_bytes(model, 0, nbytes)
@@ -193,13 +195,7 @@ class Interface:
             f.ret(f.call("rl_create", [], ptr))
             return
         nbytes, at = self.weights
-        file = f.call("open", [f.parameters[0], constant(i32, 0)], i32, variadic=2)
-        self.refuse(f, f.compare("<", file, 0))
-        length = f.call("lseek", [file, constant(i64, 0), constant(i32, END)], i64)
-        base = f.call("mmap", [constant(ptr, 0), length, constant(i32, READ), constant(i32, PRIVATE), file,
-                               constant(i64, 0)], ptr)
-        f.call("close", [file], i32)
-        self.refuse(f, f.compare("==", f.cast("ptrtoint", base, i64), -1))
+        base, length = self.system.mapped(f, f.parameters[0], functools.partial(self.refuse, f))
         found = constant(i64, -1)
         for place in (at, 0):
             inside = f.compare(">=", length, place + nbytes)
@@ -209,7 +205,7 @@ class Interface:
             found = f.select(f.and_(inside, same), constant(i64, place), found)
 
         def unmap():
-            f.call("munmap", [base, length], i32)
+            self.system.unmap(f, base, length)
 
         self.refuse(f, f.compare("<", found, 0), unmap)
         model = f.call("rl_create_with", [f.offset(base, f.add(found, HEADER_BYTES))], ptr)
@@ -245,11 +241,11 @@ class Interface:
 
         def release():
             mapped = f.load(ptr, f.offset(model, MAPPED))
-            f.when(there(f, mapped),
-                   lambda: f.call("munmap", [mapped, f.load(i64, f.offset(model, MAPPED_BYTES))], i32) and None)
-            f.call("free", [f.load(ptr, f.offset(model, ARENA))])
-            f.call("free", [f.load(ptr, f.offset(model, WORDS))])
-            f.call("free", [model])
+            if self.weights is not None:
+                f.when(there(f, mapped),
+                       lambda: self.system.unmap(f, mapped, f.load(i64, f.offset(model, MAPPED_BYTES))))
+            for memory in (f.load(ptr, f.offset(model, ARENA)), f.load(ptr, f.offset(model, WORDS)), model):
+                self.system.free(f, memory)
 
         f.when(there(f, model), release)
         f.ret()
@@ -310,7 +306,7 @@ class Interface:
         f.store(flag, f.offset(values, 8 * at + 8))
         f.call("program_run", [f.load(ptr, f.offset(Value("@model_words_of", ptr), level, i64)), values])
         f.when(own, lambda: [f.atomic_store(constant(i64, 0), f.offset(model, BUSY), "seq_cst")] and None,
-               lambda: [f.call("free", [arena])] and None)
+               lambda: self.system.free(f, arena))
         f.ret(self.outcome(f, flag, conditions))
         f = self.module.function("rl_run_sized", [("model", ptr), ("inputs", ptr), ("shapes", ptr), ("outputs", ptr)],
                                  i64)
@@ -356,9 +352,8 @@ class Interface:
         result, = f.when(f.compare("==", code, 0), compute, lambda: [code])
 
         def release():
-            f.call("free", [f.load(ptr, f.offset(state, ARENA))])
-            f.call("free", [f.load(ptr, f.offset(state, WORDS))])
-            f.call("free", [state])
+            for memory in (f.load(ptr, f.offset(state, ARENA)), f.load(ptr, f.offset(state, WORDS)), state):
+                self.system.free(f, memory)
 
         f.when(own, lambda: [f.atomic_store(constant(i64, 0), f.offset(model, BUSY), "seq_cst")] and None, release)
         f.ret(result)
@@ -409,7 +404,7 @@ class Interface:
         f.branch_if(f.or_(f.compare("<", f.load(i64, room), nbytes), f.not_(there(f, f.load(ptr, place)))), small,
                     enough)
         f.at(small)
-        f.call("free", [f.load(ptr, place)])
+        self.system.free(f, f.load(ptr, place))
         wanted = f.maximum(nbytes, 64)
         made = self.room(f, wanted)
         f.store(made, place)

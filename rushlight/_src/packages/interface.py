@@ -12,3 +12,5 @@ ERRORS = ("", "an index is out of range", "there is no memory for the temporarie
           "the sizes of an input are not among those that the model was packaged for",
           "the model was not planned for these sizes")
 """What ``rl_error`` says."""
+SUFFIXES = {"wasm32": "wasm", "x86_64-pc-windows-msvc": "dll", "arm64-apple-darwin": "dylib"}
+"""How names of libraries end, by kind of machine; "so" for others."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 import struct
 
 from ..core.llvm.loader import GOT64, GOT_LOAD, GOTOFF64, GOTPC64, PC32, PLT32, Unknown
-from ..devices.cpu.llvm.features import ARM, LINUX
 
 
 class Machine:
@@ -98,5 +97,3 @@ def pages(word: int, address: int, place: int) -> int:
         raise Unknown("an address that is more than 4 GB away")
     return word | (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5
 
-
-MACHINES = {LINUX: X86(), ARM: Arm64()}

@@ -9,11 +9,11 @@ from ..core.meta import Meta, settled
 from ..core.native import Tensor
 from ..core.tensor import address
 from ..devices.cpu.llvm import pool
-from ..devices.cpu.llvm.features import host
+from ..devices.cpu.llvm.features import WASM, host
 from . import entry, interface
 from .builds import Build, add_kernels
 from .checks import told
-from .elf import SharedObject
+from .objects import SharedObject
 from .sizes import Sized
 from .tracing import Domain, NotPackable
 from .weights import Weights
@@ -65,7 +65,8 @@ class Model:
                for (_, meta), (_, other) in zip(build.outputs, self.outputs, strict=True)):
             raise NotPackable("results lie in other orders on other processors: package for one at a time")
         kept = [(k, value) for k, (_, value, writes) in enumerate(self.constants) if not writes]
-        self.weights = Weights(kept) if sum(v._meta.nbytes for _, v in kept) >= BESIDE else None
+        beside = first.target != WASM and sum(v._meta.nbytes for _, v in kept) >= BESIDE
+        self.weights = Weights(kept) if beside else None
 
     def manifest(self) -> dict:
         """What the model is, for people and programs: nothing in it is executed.  Shapes that vary are those of the
@@ -91,6 +92,11 @@ class Model:
         if self.weights is not None:
             made["weights"] = {"bytes": self.weights.nbytes, "sha256": self.weights.sha256}
         return made
+
+    @property
+    def suffix(self) -> str:
+        """How the name of its library ends."""
+        return interface.SUFFIXES.get(self.builds[0].target, "so")
 
     def spelled(self, e: Expr) -> str:
         """A size by the names of those that vary."""
@@ -132,7 +138,7 @@ class Model:
             text = face.text()
         out.add_object(least.compiled(text))
         self.add_tables(out)
-        return out.image(entry.PUBLIC, f"{self.name}.so", ["model_begin"], ["model_end"])
+        return out.image(face.public, f"{self.name}.{self.suffix}", ["model_begin"], ["model_end"])
 
     def add_tables(self, out: SharedObject):
         """What the interface tells: the manifest, names, shapes; and the constants themselves."""

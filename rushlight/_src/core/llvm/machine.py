@@ -17,9 +17,11 @@ def forever(thing):
     return thing
 
 
-def new_machine(cpu, features, level, codemodel, triple="", jit=True):
-    """What generates position-independent code for a processor, by LLVM's names, at an optimisation level (0 to 3);
-    ``triple``: of which kind of machine the processor is, "" for this one."""
+def new_machine(cpu, features, level, codemodel, triple="", jit=True, reloc="pic"):
+    """What generates code for a processor, by LLVM's names, at an optimisation level (0 to 3).
+
+    ``triple``: of which kind of machine the processor is, "" for this one; ``reloc``: "pic" for code that runs wherever
+    it is loaded."""
     llvm = bindings()
     if triple:
         llvm.initialize_all_targets()
@@ -29,7 +31,7 @@ def new_machine(cpu, features, level, codemodel, triple="", jit=True):
         llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
     target = llvm.Target.from_triple(triple) if triple else llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel=codemodel,
+    return target.create_target_machine(cpu=cpu, features=features, opt=level, reloc=reloc, codemodel=codemodel,
                                         jit=jit)
 
 

@@ -29,6 +29,11 @@ _AVX512 = _AVX2 + ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _LEVELS = {"x86-64-v2": _AVX2[:6], "x86-64-v3": _AVX2, "x86-64-v4": _AVX512,
            "x86-64-amx": _AVX512 + ("avx512vnni", "avx512bf16", *sorted(_TILES))}
 LINUX, ARM = "x86_64-linux-gnu", "aarch64-linux-gnu"
+WASM, WINDOWS, MAC = "wasm32", "x86_64-pc-windows-msvc", "arm64-apple-darwin"
+# machines with vectors of 128 bits: LLVM's name of the processor, its instructions, how many vectors its registers hold
+_OTHERS = {ARM: ("generic", "+neon,+fp-armv8", 32), MAC: ("apple-m1", "", 32),
+           WASM: ("generic", "+simd128,+bulk-memory,+bulk-memory-opt,+mutable-globals,+nontrapping-fptoint,+sign-ext,"
+                  "-reference-types,-multivalue,-call-indirect-overlong", 16)}
 _planning = threading.local()  # ``features``: what this thread generates code for, where that is not this machine
 
 
@@ -43,7 +48,7 @@ class Features:
     registers: int      # vector registers
     is_x86: bool
     fma: bool
-    f16c: bool
+    f16c: bool          # instructions that convert halves
     bf16: bool          # avx512_bf16: dot products of bfloat pairs
     vnni: bool
     tiles: str = ""     # tile registers and their products (tiles.py): "amx", "model", or none
@@ -124,37 +129,40 @@ def host():
     text = ",".join(("+" if on else "-") + name
                     for name, on in sorted(found.items())) if level in ("native", "amx-model") else ""
     return Features(level, cpu if level in ("native", "amx-model") else "", text, width=128, registers=32, is_x86=False,
-                    fma=True, f16c=False,
+                    fma=True, f16c=True,
                     bf16=False, vnni=False, tiles="model" if level == "amx-model" else "", second_cache=_second_cache())
 
 
 def level(name):
     """The Features of machines other than this one: ``x86-64-v2``, ``x86-64-v3`` (AVX2), ``x86-64-v4`` (AVX-512),
-    ``x86-64-amx`` (tile registers, too), or ``aarch64-linux-gnu`` (NEON).  ValueError for another name.
+    ``x86-64-amx`` (tile registers, too), ``aarch64-linux-gnu`` (NEON), ``x86_64-pc-windows-msvc`` (AVX2),
+    ``arm64-apple-darwin``, or ``wasm32`` (vectors of 128 bits, no threads).  ValueError for another name.
 
     Example:
         >>> level("x86-64-v3").width, level("aarch64-linux-gnu").registers
         (256, 32)
     """
-    if name == ARM:
-        return Features(name, "generic", "+neon,+fp-armv8", width=128, registers=32, is_x86=False, fma=True, f16c=False,
-                        bf16=False, vnni=False, triple=ARM)
-    have = _LEVELS.get(name)
+    if name in _OTHERS:
+        cpu, text, registers = _OTHERS[name]
+        return Features(name, cpu, text, width=128, registers=registers, is_x86=False, fma=name != WASM,
+                        f16c=name != WASM, bf16=False, vnni=False, triple=name)
+    have = _LEVELS["x86-64-v3" if name == WINDOWS else name] if name in (*_LEVELS, WINDOWS) else None
     if have is None:
-        raise ValueError(f"there is no target {name!r}; there are {', '.join((*_LEVELS, ARM))}")
+        raise ValueError(f"there is no target {name!r}; there are {', '.join((*_LEVELS, WINDOWS, *_OTHERS))}")
     wide = "avx512vl" in have
     text = ",".join(f"+{one}" for one in have) + (",-prefer-256-bit" if wide else "")
-    return Features(name, "x86-64-v4" if name == "x86-64-amx" else name, text,
+    cpu = {"x86-64-amx": "x86-64-v4", WINDOWS: "x86-64-v3"}.get(name, name)
+    return Features(name, cpu, text,
                     width=512 if wide else 256 if "avx2" in have else 128, registers=32 if wide else 16, is_x86=True,
                     fma="fma" in have, f16c="f16c" in have, bf16="avx512bf16" in have, vnni="avx512vnni" in have,
-                    tiles="amx" if "amx-tile" in have else "", triple=LINUX)
+                    tiles="amx" if "amx-tile" in have else "", triple=WINDOWS if name == WINDOWS else LINUX)
 
 
 def levels(names) -> tuple:
     """The Features of one name or several, the simplest processor first; none for None."""
     names = [names] if isinstance(names, str) else list(names or ())
     return tuple(sorted((level(name) for name in dict.fromkeys(names)),
-                        key=lambda one: [*_LEVELS, ARM].index(one.level)))
+                        key=lambda one: [*_LEVELS, WINDOWS, *_OTHERS].index(one.level)))
 
 
 def targeted():

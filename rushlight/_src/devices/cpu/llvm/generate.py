@@ -13,7 +13,7 @@ from ....core.forking import guarded
 from ....core.llvm import machine as target
 from ....core.llvm.bindings import bindings
 from .builder import MANY_STREAMS
-from .features import host
+from .features import LINUX, WASM, host
 
 log = logging.getLogger("rushlight.timing")
 
@@ -59,10 +59,11 @@ def machine_of(level, machines, features):
 def new_machine(level, features=None):
     """A target machine of these Features; default those of this machine."""
     features = features or host()
-    arm = bool(features.triple) and not features.is_x86
-    # in a process, objects and what they call may lie more than 2 GB apart
-    return target.new_machine(features.cpu, features.text, level, "small" if arm else "jitdefault", features.triple,
-                              jit=not arm)
+    if features.triple in ("", LINUX):
+        # in a process, objects and what they call may lie more than 2 GB apart
+        return target.new_machine(features.cpu, features.text, level, "jitdefault", features.triple)
+    return target.new_machine(features.cpu, features.text, level, "default" if features.triple == WASM else "small",
+                              features.triple, jit=False, reloc="static" if features.triple == WASM else "pic")
 
 
 def emitted(machine, module):

@@ -17,11 +17,11 @@ def convert(b, a, target):
         return a
     if source is bf16:
         return convert(b, _bfloat_to_float(b, a), target)
-    if source is f16 and not b.features.f16c and b.features.is_x86:
+    if source is f16 and not b.features.f16c:
         return convert(b, _half_to_float(b, a), target)
     if target is bf16:
         return _float_to_bfloat(b, convert(b, a, f32))
-    if target is f16 and b.features.is_x86:
+    if target is f16 and (b.features.is_x86 or not b.features.f16c):
         a = convert(b, a, f32)
         if not b.features.f16c:
             return _float_to_half(b, a)

@@ -12,8 +12,6 @@ import atexit
 import ctypes
 import functools
 import os
-import platform
-import sys
 import threading
 
 from ....core.forking import guarded
@@ -21,7 +19,7 @@ from ....core.settings import settings
 from . import jit
 from .builder import Module
 from .values import Value, constant
-from .features import targeted
+from .systems import system
 from .types import i32, i64, ptr
 
 SPIN = 6000          # pauses before a worker sleeps: some 100 us
@@ -29,7 +27,6 @@ JOIN_SPIN = 20000    # pauses before a waiting caller sleeps: some 300 us
 MAX_THREADS = 1024
 _CHUNK_BITS = 20     # chunks of a region, and the next one to claim, in the ticket
 _CHUNK_MASK = (1 << _CHUNK_BITS) - 1
-_FUTEX = {"x86_64": 202, "aarch64": 98}
 
 # Offsets in the pool's state. What different threads write at different times lies in different cache lines.
 _STATE = {"generation": 0, "ticket": 64, "done": 128, "joining": 136, "sleepers": 192, "busy": 256, "kernel": 320,
@@ -46,28 +43,14 @@ def _pause(b):
         b.call("llvm.x86.sse2.pause", [])
 
 
-def _has_threads():
-    return sys.platform != "win32"
+def _wait(b, word, value):
+    """Sleeps while a word of the state has a value."""
+    system().wait(b, _field(b, word), value)
 
 
-def _futex_number():
-    features = targeted()
-    machine = features.triple.partition("-")[0] or platform.machine()
-    return _FUTEX.get(machine) if features.triple or sys.platform == "linux" else None
-
-
-def _futex(b, word, operation, value):
-    """FUTEX_WAIT_PRIVATE (128) or FUTEX_WAKE_PRIVATE (129) on a word of the state; elsewhere a waiting thread just
-    yields."""
-    number = _futex_number()
-    if number is None:
-        if operation == 128:
-            b.call("sched_yield", [], i32)
-        return
-    null = constant(ptr, 0)
-    arguments = [constant(i64, number), _field(b, word), constant(i64, operation), value, null, null,
-                 constant(i64, 0)]
-    b.call("syscall", arguments, i64, variadic=1)
+def _wake(b, word, count):
+    """Wakes threads that sleep on a word of the state."""
+    system().wake(b, _field(b, word), count)
 
 
 def _write_chunk(module):
@@ -105,7 +88,7 @@ def _write_drain(module, run_chunk):
     f.call(run_chunk, [kernel, args, extent, grain, chunk, f.parameters[0]])
     f.atomic_update("add", done, constant(i64, 1), "seq_cst")
     asleep = f.compare("!=", f.atomic_load(i32, _field(f, "joining"), "seq_cst"), 0)
-    f.when(asleep, lambda: _futex(f, "done", 129, constant(i32, 1)))
+    f.when(asleep, lambda: _wake(f, "done", constant(i32, 1)))
     f.branch(claim)
     f.at(out)
     f.ret()
@@ -140,7 +123,7 @@ def _write_worker(module, drain):
     same = f.compare("==", f.atomic_load(i32, generation, "seq_cst"), seen.value)
     f.branch_if(same, nap, awake)
     f.at(nap)
-    _futex(f, "generation", 128, seen.value)
+    _wait(f, "generation", seen.value)
     f.branch(check)
     f.at(awake)
     f.atomic_update("sub", sleepers, constant(i32, 1), "seq_cst")
@@ -163,7 +146,7 @@ def _publish(b, wake):
     generation = _field(b, "generation")
     b.atomic_store(b.add(b.load(i32, generation), 1), generation, "seq_cst")
     asleep = b.compare("!=", b.atomic_load(i32, _field(b, "sleepers"), "seq_cst"), 0)
-    b.when(asleep, lambda: _futex(b, "generation", 129, wake))
+    b.when(asleep, lambda: _wake(b, "generation", wake))
 
 
 def _write_start(module, worker):
@@ -173,12 +156,11 @@ def _write_start(module, worker):
 
     def one(number, _):
         handle = f.offset(_field(f, "handles"), number, i64)
-        arguments = [handle, constant(ptr, 0), Value("@worker", ptr), f.cast("inttoptr", number, ptr)]
-        failed = f.call("pthread_create", arguments, i32)
+        failed = system().start(f, handle, "worker", f.cast("inttoptr", number, ptr))
         # with fewer threads than wished for, the caller simply claims more chunks
         f.when(f.compare("==", failed, 0), lambda: f.store(f.add(number, 1), started))
 
-    if _has_threads():
+    if system().threads:
         f.loop(f.load(i64, started), threads, 1, [], one)
     f.ret()
     return f
@@ -195,9 +177,9 @@ def _write_stop(module):
 
     def join(number, _):
         handle = f.load(i64, f.offset(_field(f, "handles"), number, i64))
-        f.call("pthread_join", [handle, constant(ptr, 0)], i32)
+        system().join(f, handle)
 
-    if _has_threads():
+    if system().threads:
         f.loop(1, f.load(i64, started), 1, [], join)
     f.call("pool_forget", [])
     f.ret()
@@ -278,7 +260,7 @@ def _write_run(module, drain, start, run_alone):
     counted = f.atomic_load(i64, _field(f, "done"), "seq_cst")
     f.branch_if(f.compare(">=", counted, chunks), awake, nap)
     f.at(nap)
-    _futex(f, "done", 128, f.cast("trunc", counted, i32))
+    _wait(f, "done", f.cast("trunc", counted, i32))
     f.branch(check)
     f.at(awake)
     f.atomic_store(constant(i32, 0), _field(f, "joining"))
@@ -366,7 +348,7 @@ def default_num_threads():
 
 def built():
     """Addresses of the pool's functions, for what code is generated for (``features.targeting``), not yet in use."""
-    return jit.build(f"pool {SPIN} {_futex_number()} {sys.platform}", _text, _EXPORTS)
+    return jit.build(f"pool {SPIN} {system().name}", _text, _EXPORTS)
 
 
 @functools.lru_cache(maxsize=None)
@@ -381,7 +363,7 @@ def addresses():
     found = built()
     with _lock:
         ctypes.CFUNCTYPE(None)(found["pool_forget"])()
-        _threads = default_num_threads() if _has_threads() else 1
+        _threads = default_num_threads() if system().threads else 1
         ctypes.CFUNCTYPE(None, ctypes.c_int64)(found["pool_threads"])(_threads)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=ctypes.PYFUNCTYPE(None)(found["pool_forget"]))
@@ -405,7 +387,7 @@ def set_num_threads(count):
     global _threads
     if not 1 <= count <= MAX_THREADS:
         raise ValueError(f"the number of threads is {count}; it must be between 1 and {MAX_THREADS}")
-    if not _has_threads():
+    if not system().threads:
         count = 1
     found = addresses()
     take = ctypes.CFUNCTYPE(ctypes.c_int64)(found["pool_lock"])
