@@ -8,7 +8,9 @@ from __future__ import annotations
 import collections
 import ctypes
 import enum
+import functools
 import io
+import mmap as mapping
 import os
 import pickle
 import zipfile
@@ -20,7 +22,7 @@ from ._src.core.convert import InProcess, UntypedStorage, layout
 from ._src.core.devices import device as Device
 from ._src.core.dtypes import BY_NAME, BYTES, NAMED, NAMES, UNSIGNED, dtype as Dtype, type_name, uint8
 from ._src.core.errors import CorruptFileError
-from ._src.core.exchange import to_numpy
+from ._src.core.exchange import frombuffer, to_numpy
 from ._src.core.files import replaced
 from ._src.core.meta import Meta, Size
 from ._src.core.native import Tensor, wrap
@@ -28,6 +30,9 @@ from ._src.core.quantized import QSCHEMES, QUANTIZED, qscheme
 from ._src.core.tensor import empty
 from ._src.core.settings import settings
 from .nn.parameter import Parameter
+from ._src.archives import Archive, folder_of
+from ._src.file_options import (get_crc32_options, get_default_mmap_options, loading, set_crc32_options,  # noqa: F401
+                                set_default_mmap_options, skip_data, skipping)
 from ._src.restored import (BUILDERS, LAYOUTS, REMEDY, TURNED, attributes, layout_named, quantizer_parts,
                             rebuild_from_type, rebuild_nested, sparse_parts)
 from ._src.weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
@@ -36,7 +41,8 @@ DEFAULT_PROTOCOL = 2  # of pickle
 # what ``load`` takes to say where tensors go
 MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] | None
 PIECE = 1 << 20  # bytes read at once, so that they are in the cache when they are summed and copied
-UNTYPED = (*UNSIGNED, *BYTES)  # dtypes that PyTorch writes beside their storages, which are of bytes
+# dtypes that PyTorch writes beside their storages, which are of bytes
+UNTYPED = (*UNSIGNED, *BYTES, BY_NAME["complex32"])
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items() if BY_NAME[key] not in UNTYPED}
 # read as the whole numbers that they hold
 STORAGES.update({"QUInt8Storage": uint8, "QInt8Storage": BY_NAME["int8"], "QInt32Storage": BY_NAME["int32"]})
@@ -207,7 +213,7 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise RuntimeError(f"Parent directory {folder} does not exist.")
-    name = os.path.splitext(os.path.basename(os.fsdecode(path)))[0] or "archive"
+    name = folder_of(os.fsdecode(path))
     with replaced(path) as file:
         write(obj, file)
 
@@ -217,15 +223,12 @@ def write_archive(obj, file, name, sign=None, pickler=lambda kind, text: kind(te
     text = io.BytesIO()
     pickler = pickler(Pickler, text)
     pickler.dump(obj)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(f"{name}/data.pkl", text.getvalue())
-        archive.writestr(f"{name}/byteorder", "little")
+    with Archive(file, name) as archive:
+        archive.begin(text.getvalue())
         if sign is not None:
-            also, content = sign(text.getvalue())
-            archive.writestr(f"{name}/{also}", content)
+            archive.write(*sign(text.getvalue()))
         for key, storage in pickler.storages.items():
-            archive.writestr(f"{name}/data/{key}", storage_bytes(storage))
-        archive.writestr(f"{name}/version", "3\n")
+            archive.write(f"data/{key}", bytes(storage.nbytes) if skipping.on else storage_bytes(storage))
 
 
 def storage_bytes(storage) -> memoryview | bytes:
@@ -279,12 +282,18 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     pickle.UnpicklingError for one that holds more than tensors and containers, unless ``weights_only`` is false.
     """
     if not hasattr(f, "read"):
-        with open(f, "rb") as file:
-            if mmap and not _is_zipfile(file):
+        mapped = (loading.mmap if mmap is None else mmap) and Mapped
+        with open(f, "r+b" if mapped and loading.mmap_flags == mapping.MAP_SHARED else "rb") as file:
+            if mapped and not _is_zipfile(file):
                 raise RuntimeError("mmap can only be used with files saved as zip archives: this one is older, or none")
-            return load(file, map_location, pickle_module, weights_only=weights_only, **pickle_load_args)
+            return read_file(file, map_location, pickle_module, weights_only, pickle_load_args, mapped or Storages)
     if mmap:
         raise ValueError("f must be a file path in order to use the mmap argument")
+    return read_file(f, map_location, pickle_module, weights_only, pickle_load_args)
+
+
+def read_file(f, map_location, pickle_module, weights_only, pickle_load_args, kind=None):
+    """Reads an open file; ``kind``: the class of its storages."""
     safe = only_weights(False if weights_only is None and pickle_module is not None else weights_only)
     if safe and pickle_module is not None:
         raise RuntimeError(
@@ -295,7 +304,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         from ._src.old_files import load as load_legacy  # from before zip archives
         return load_legacy(f, reader(safe, pickle_module, pickle_load_args), place_of(map_location))
     archive, prefix = opened(f)
-    storages = Storages(archive, f"{prefix}data/", place_of(map_location), byte_order(archive, prefix))
+    storages = (kind or Storages)(archive, f"{prefix}data/", place_of(map_location), byte_order(archive, prefix))
     return reader(safe, pickle_module, pickle_load_args)(io.BytesIO(entry(archive, f"{prefix}data.pkl")), storages)
 
 
@@ -479,17 +488,48 @@ class Storages:
 
     def __call__(self, dtype, key, location="cpu", *_):
         if key not in self.known:
-            entry(self.archive, f"{self.folder}{key}{self.ending}",
-                  lambda size: self.memory(key, size, self.places.readable(location)))
-            if self.order == "big" and dtype.itemsize > 1 and self.known[key].device.provider.has_data:
-                view = to_numpy(self.known[key])
-                width = dtype.itemsize // (2 if dtype.is_complex else 1)
-                whole = view[:len(view) // width * width].view(f"u{width}")
-                whole.byteswap(inplace=True)
+            self.fill(key, self.places.readable(location))
+            self.turn(key, dtype)
             self.known[key] = self.places.settled(self.known[key], location)
         return stored(self.known[key], dtype)
+
+    def fill(self, key, device):
+        """Enters a tensor of a storage's bytes."""
+        name = f"{self.folder}{key}{self.ending}"
+        if skipping.on:
+            self.memory(key, self.archive.getinfo(name).file_size, device)
+        else:
+            entry(self.archive, name, lambda size: self.memory(key, size, device))
+
+    def turn(self, key, dtype):
+        """Turns the bytes of numbers round where the file has the greatest first."""
+        if self.order == "big" and dtype.itemsize > 1 and self.known[key].device.provider.has_data:
+            view = to_numpy(self.known[key])
+            width = dtype.itemsize // (2 if dtype.is_complex else 1)
+            whole = view[:len(view) // width * width].view(f"u{width}")
+            whole.byteswap(inplace=True)
 
     def memory(self, key, size, device):
         """A tensor of this many bytes, entered under its key; the bytes to write (its own, but on the meta device)."""
         tensor = self.known[key] = empty((size,), BY_NAME["uint8"], device=device)
         return to_numpy(tensor) if device.provider.has_data else bytearray(size)
+
+
+class Mapped(Storages):
+    """Storages that are parts of the file, mapped: what is never asked for is never read.  Sums are not checked."""
+
+    @functools.cached_property
+    def bytes(self):
+        return mapping.mmap(self.archive.fp.fileno(), 0, flags=loading.mmap_flags)
+
+    def fill(self, key, device):
+        info = self.archive.getinfo(f"{self.folder}{key}{self.ending}")
+        if info.compress_type != zipfile.ZIP_STORED or not info.file_size or not device.provider.on_host or (
+                skipping.on):
+            return super().fill(key, device)
+        head = self.bytes[info.header_offset:info.header_offset + 30]
+        start = info.header_offset + 30 + sum(int.from_bytes(head[at:at + 2], "little") for at in (26, 28))
+        if start + info.file_size > len(self.bytes) or head[:4] != b"PK\x03\x04":
+            raise CorruptFileError(f"PytorchStreamReader failed reading file {info.filename}: it ends before its end",
+                                   "an intact entry", REMEDY)
+        self.known[key] = frombuffer(self.bytes, dtype=uint8, count=info.file_size, offset=start)

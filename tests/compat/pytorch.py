@@ -345,6 +345,18 @@ def settings(module) -> dict:
     return found
 
 
+def standing() -> list[str]:
+    """Modules by whose name their package knows another object."""
+    found = []
+    for path, module in sys.modules.items():
+        package, _, name = path.rpartition(".")
+        if package.partition(".")[0] == "torch" and name in vars(sys.modules.get(package, object)):
+            there = vars(sys.modules[package])[name]
+            if there is not module and not isinstance(there, types.ModuleType):
+                found.append(path)
+    return sorted(found)
+
+
 def main():
     warnings.simplefilter("ignore")
     walk = Walk("--private" in sys.argv)
@@ -362,7 +374,7 @@ def main():
                 names[name] |= {"same": id(value), "home": home_of(value)}
         modules[path] = {"package": hasattr(module, "__path__"), "listed": bool(vars(module).get("__all__")),
                          "names": names}
-    json.dump({"modules": modules, "same": same, "failed": walk.failed}, sys.stdout)
+    json.dump({"modules": modules, "same": same, "failed": walk.failed, "standing": standing()}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def kept() -> dict:
     for file in Path(table.FOLDER).glob("*.txt"):
         for path in table.room(file.stem):
             for name, (kind, rest) in table.entries(path).items():
-                if kind == "from" and rest.startswith(f"{table.OURS}."):
+                if kind == "from" and rest.startswith((f"{table.OURS}.", f"{table.OURS}:")):
                     found[path][name] = rest
     return found
 
@@ -120,6 +120,14 @@ def main():
     Path(table.FOLDER).mkdir(exist_ok=True)
     for file in Path(table.FOLDER).glob("*.txt"):
         file.unlink()
+    own = {path for path in by_hand if path not in modules}  # paths of ours that PyTorch does not have
+    for path in sorted(own | {p.rpartition(".")[0] for p in own} - modules.keys()):
+        homes = collections.defaultdict(list)
+        for name, place in by_hand[path].items():
+            home, _, original = place.rpartition(":")
+            homes[home].append(original if original == name else f"{original} as {name}")
+        written[path.split(".")[1]] += [path, *(f" from {home}: {', '.join(names)}" for home, names in homes.items())]
+    Path(table.STANDING).write_text("".join(f"{path}\n" for path in known["standing"]))
     for room, lines in written.items():
         (Path(table.FOLDER) / f"{room}.txt").write_text("\n".join(lines) + "\n")
 

@@ -59,7 +59,7 @@ def step(node: Node):
     function, params, finish = node.op.kind.numpy, node.params, declared(node.meta)
     if node.op.kind.name in ("contract", "foreign") and not is_part(node):
         function = openblas.sparing(function)
-    if node.op.kind.name == "reduce" and node.args[0].dtype.is_half:
+    if node.op.kind.name == "reduce" and node.args[0].dtype.is_widened:
         dtype = node.args[0].dtype
         return lambda env: finish(function(widen(narrow(env[args[0]], dtype), dtype), **params))
     if any(isinstance(a, tuple) for a in args):
@@ -68,7 +68,7 @@ def step(node: Node):
 
 
 def computing_type(dtype):
-    return np.dtype(np.float32) if dtype.is_half else dtype.numpy
+    return np.dtype(np.complex64 if dtype.is_complex else np.float32) if dtype.is_widened else dtype.numpy
 
 
 def same_type(node):
@@ -141,7 +141,7 @@ def number(block, k, meta):
 def read(address, meta, written):
     """The elements of an input, not to be written to; a copy where its memory is among what is written."""
     found = array_at(address, meta)
-    if meta.dtype.is_half or any(low < address + meta.nbytes and address < high for low, high in written):
+    if meta.dtype.is_widened or any(low < address + meta.nbytes and address < high for low, high in written):
         found = np.array(widen(found, meta.dtype))
     found.flags.writeable = False
     return found

@@ -104,7 +104,7 @@ def as_method(name, dtype):
 
 for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
                       "long": "int64", "int": "int32", "short": "int16",
-                      "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64",
+                      "char": "int8", "byte": "uint8", "bool": "bool", "chalf": "complex32", "cfloat": "complex64",
                       "cdouble": "complex128"}.items():
     as_method(_name, dtypes.BY_NAME[_dtype])
 

@@ -32,7 +32,9 @@ class dtype:
     # or less: stored narrow, computed in float32
     is_half = property(lambda self: self.category == FLOATING and self.itemsize <= 2)
     is_byte = property(lambda self: self.category == FLOATING and self.itemsize == 1)  # to store, not to compute with
-    in_numpy = property(lambda self: self.category != FLOATING or self.numpy.kind == "f")
+    in_numpy = property(lambda self: self.category < FLOATING or self.numpy.kind in "fc")
+    # stored narrow, computed in float32 or complex64
+    is_widened = property(lambda self: self.is_half or self.category == COMPLEX and self.itemsize == 4)
 
     def __repr__(self):
         return f"torch.{self.label}"
@@ -50,11 +52,12 @@ class dtype:
 
     def to_real(self):
         """The dtype of the real part; itself when not complex."""
-        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+        return {"complex32": float16, "complex64": float32, "complex128": float64}.get(self.name, self)
 
     def to_complex(self):
         """The complex dtype of the same precision."""
-        return {"float64": complex128, "complex128": complex128}.get(self.name, complex64)
+        return {"float16": complex32, "complex32": complex32, "float64": complex128,
+                "complex128": complex128}.get(self.name, complex64)
 
 
 bool_ = dtype("bool", BOOL, "bool", 0, is_signed=False)
@@ -67,6 +70,7 @@ float16 = dtype("float16", FLOATING, "float16", 5)
 bfloat16 = dtype("bfloat16", FLOATING, "uint16", 5)
 float32 = dtype("float32", FLOATING, "float32", 6)
 float64 = dtype("float64", FLOATING, "float64", 7)
+complex32 = dtype("complex32", COMPLEX, "uint32", 7, has_kernels=False)
 complex64 = dtype("complex64", COMPLEX, "complex64", 8, has_kernels=False)
 complex128 = dtype("complex128", COMPLEX, "complex128", 9, has_kernels=False)
 
@@ -75,19 +79,18 @@ UNSIGNED = uint16, uint32, uint64 = tuple(dtype(f"uint{bits}", INTEGER, f"uint{b
 BYTES = float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz = tuple(
     dtype(name, FLOATING, "uint8", 5, has_kernels=False)
     for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"))
-NAMED = float8_e8m0fnu, float4_e2m1fn_x2, complex32, *_ = (  # exist as names alone: no tensor has them
+NAMED = float8_e8m0fnu, float4_e2m1fn_x2, *_ = (  # exist as names alone: no tensor has them
     dtype("float8_e8m0fnu", FLOATING, "uint8", 5), dtype("float4_e2m1fn_x2", FLOATING, "uint8", 5),
-    dtype("complex32", COMPLEX, "uint32", 7),
     *(dtype(name, INTEGER, "uint8", 1, name.startswith(("int", "qint")), False)
       for name in (*(f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 8)), "bits1x8", "bits2x4",
       "bits4x2", "bits8", "qint8", "quint8", "quint4x2", "quint2x4")),
     dtype("bits16", INTEGER, "uint16", 2, False, False), dtype("qint32", INTEGER, "int32", 3, has_kernels=False))
 globals().update({one.name: one for one in NAMED})  # pickles refer to them by name
-ALL = (bool_, uint8, int8, int16, int32, int64, *UNSIGNED, float16, bfloat16, *BYTES, float32, float64, complex64,
-       complex128)
+ALL = (bool_, uint8, int8, int16, int32, int64, *UNSIGNED, float16, bfloat16, *BYTES, float32, float64, complex32,
+       complex64, complex128)
 BY_NAME = {d.name: d for d in ALL}
 ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
-           "cfloat": complex64, "cdouble": complex128}
+           "chalf": complex32, "cfloat": complex64, "cdouble": complex128}
 FROM_NUMPY = {d.numpy: d for d in ALL if d.in_numpy}
 
 
@@ -134,8 +137,8 @@ def promote(a: dtype, b: dtype) -> dtype:
             return int16 if a.category == INTEGER else float32
         return a if a.rank > b.rank else b
     low, high = (a, b) if a.category < b.category else (b, a)
-    if high.category == COMPLEX and low is float64:
-        return complex128
+    if high.category == COMPLEX and low.category == FLOATING:
+        return promote(low, high.to_real()).to_complex()
     return high
 
 
@@ -272,7 +275,8 @@ def check_range(least, most, dtype):
 
 NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long",
          "int32": "Int", "int16": "Short",
-         "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+         "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex32": "ComplexHalf", "complex64": "ComplexFloat",
+         "complex128": "ComplexDouble",
          **{d.name: d.name.replace("uint", "UInt").replace("float", "Float") for d in (*UNSIGNED, *BYTES)}}
 
 

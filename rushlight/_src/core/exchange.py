@@ -62,8 +62,8 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
             f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{remedy}().numpy() instead.")
     if not meta.dtype.in_numpy or meta.dtype.scheme is not None:
         raise TypeError(
-            f"Got unsupported ScalarType {dtypes.type_name(meta.dtype)}: NumPy has no such type; use .float() or "
-            f".view({meta.dtype.numpy.name}) first")
+            f"Got unsupported ScalarType {dtypes.type_name(meta.dtype)}: NumPy has no such type; use "
+            f".to(torch.{'complex64' if meta.dtype.is_complex else 'float32'}) or .view({meta.dtype.numpy.name}) first")
     if not meta.device.provider.has_data:
         raise TypeError("can't convert a tensor on the meta device to numpy: it has no data")
     return view_memory(tensor, meta.dtype.numpy)
@@ -388,7 +388,8 @@ def filled_from(array: np.ndarray, dtype) -> Tensor:
     out = empty(array.shape, dtype, device=devices.cpu)
     if array.size:
         if not dtype.in_numpy:
-            view_memory(out, dtype.numpy)[...] = narrow(array.astype(np.float32), dtype)
+            wide = np.complex64 if dtype.is_complex else np.float32
+            view_memory(out, dtype.numpy)[...] = narrow(array.astype(wide), dtype)
         else:
             with np.errstate(all="ignore"):
                 if array.dtype.kind in "if" and dtype.category == dtypes.INTEGER and not (array.dtype.kind == "i"

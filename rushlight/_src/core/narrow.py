@@ -1,11 +1,11 @@
-"""Floats of one or two bytes: what they are as float32, and how float32 is rounded to them."""
+"""Floats of one or two bytes, and pairs of them: what they are as float32 or complex64, and how these are rounded."""
 from __future__ import annotations
 
 import functools
 
 import numpy as np
 
-from .dtypes import bfloat16, float16
+from .dtypes import bfloat16, complex32, float16
 
 
 class Format:
@@ -58,6 +58,9 @@ def widen(array: np.ndarray, dtype) -> np.ndarray:
         return (array.astype(np.uint32) << 16).view(np.float32)
     if dtype is float16:
         return array.astype(np.float32)
+    if dtype is complex32:
+        parts = np.array(array, order="C")[..., None].view(np.float16).astype(np.float32)
+        return parts.view(np.complex64)[..., 0]
     return tables(dtype.name)[0][array] if dtype.name in FORMATS else array
 
 
@@ -71,6 +74,10 @@ def narrow(array, dtype) -> np.ndarray:
         return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
     if dtype.name in FORMATS:
         return rounded_to_byte(array, dtype.name)
+    if dtype is complex32:
+        parts = np.array(array, np.complex64, order="C")[..., None].view(np.float32)
+        with np.errstate(all="ignore"):
+            return parts.astype(np.float16).view(np.uint32)[..., 0]
     with np.errstate(all="ignore"):
         return array.astype(dtype.numpy, copy=False)
 

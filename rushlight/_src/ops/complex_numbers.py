@@ -88,7 +88,7 @@ def view_as_complex(input):
 @op(method=False, view=True, name="_view_as_complex")
 def paired(input):
     """``view_as_complex`` of a tensor that begins with a complex number."""
-    if input.dtype.name not in ("float32", "float64"):
+    if input.dtype.name not in ("float16", "float32", "float64"):
         raise RuntimeError(
             "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
             f"{input.dtype}")

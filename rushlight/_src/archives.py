@@ -1,0 +1,78 @@
+"""Writing the archives of ``save``: entries that are not compressed, each at a multiple of 64 bytes, as PyTorch lays
+them."""
+from __future__ import annotations
+
+import hashlib
+import zipfile
+
+from .file_options import saving
+
+FORMAT = "1"
+LEAD, PADDING = 30, b"FB"  # bytes of a local header before its name; the mark of a field that only fills
+
+
+class Archive:
+    """An archive being written to a file.  Equal entries give equal files: there are no dates in them.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> with Archive(file, "model") as archive:
+    ...     archive.write("data.pkl", b"N.")
+    >>> zipfile.ZipFile(file).namelist()[0], file.getvalue()[64:66]
+    ('model/data.pkl', b'N.')
+    """
+
+    def __init__(self, file, folder: str):
+        self.zip, self.folder = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED), folder
+        self.alignment = saving.storage_alignment
+        self.sums = hashlib.sha256()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.write("version", "3\n")
+            self.write(".data/serialization_id", f"{int.from_bytes(self.sums.digest(), 'big') % 10**40:040d}")
+            for info in self.zip.infolist():
+                info.extra = b""  # the directory at the end needs no padding
+        self.zip.close()
+
+    def write(self, name: str, content):
+        """One entry more: text, or bytes as any buffer."""
+        content = content.encode() if isinstance(content, str) else content
+        info = zipfile.ZipInfo(f"{self.folder}/{name}")
+        info.file_size = memoryview(content).nbytes
+        info.extra = self.padding(info)
+        self.zip.writestr(info, content)
+        if not saving.compute_crc32:
+            info.CRC = 0
+        self.sums.update(f"{name} {info.file_size} {info.CRC};".encode())
+
+    def padding(self, info) -> bytes:
+        """The field that moves the content of an entry to a multiple of the alignment."""
+        long = 20 if info.file_size * 1.05 > zipfile.ZIP64_LIMIT else 0  # a field that zipfile adds
+        start = self.zip.fp.tell() + LEAD + len(info.filename.encode()) + long + 4
+        count = -start % self.alignment
+        return PADDING + count.to_bytes(2, "little") + b"Z" * count
+
+    def begin(self, pickled: bytes):
+        """The entries with which every archive begins."""
+        self.write("data.pkl", pickled)
+        self.write(".format_version", FORMAT)
+        self.write(".storage_alignment", str(self.alignment))
+        self.write("byteorder", "little")
+
+
+def folder_of(path: str) -> str:
+    """The folder in the archive of a file: its name without its ending, "archive" where the path is not ASCII.
+    RuntimeError where nothing is left of it.
+
+    >>> folder_of("a/model.tar.gz"), folder_of("plain")
+    ('model.tar', 'plain')
+    """
+    name = path.rpartition("/")[2]
+    stem = name.rpartition(".")[0] if "." in name else name
+    if not stem:
+        raise RuntimeError(f"invalid file name: {path}: it has nothing before its ending")
+    return stem if path.isascii() else "archive"

@@ -1,0 +1,100 @@
+"""How files of ``save`` are written and read, where a call does not say it."""
+from __future__ import annotations
+
+import mmap
+import threading
+
+from .core.advice import warn
+
+class Options:
+    """Settings that can be assigned to, each of which is there from the beginning.  AttributeError for other names."""
+
+    idle = ()  # settings of PyTorch that nothing heeds here
+
+    def __setattr__(self, name, value):
+        if not hasattr(type(self), name) or name == "idle":
+            raise AttributeError(f"there is no setting {name!r}")
+        if name in self.idle and value != getattr(type(self), name):
+            warn(f"{name} = {value!r} has no effect here")
+        super().__setattr__(name, value)
+
+
+class Save(Options):
+    """Of ``save``."""
+
+    compute_crc32 = True  # sums of entries, by which damage is seen
+    storage_alignment = 64  # bytes
+    use_pinned_memory_for_d2h = False
+    idle = ("use_pinned_memory_for_d2h",)
+
+
+class Load(Options):
+    """Of ``load``."""
+
+    mmap_flags = getattr(mmap, "MAP_PRIVATE", None)
+    mmap = False
+    endianness = None
+    calculate_storage_offsets = False
+    idle = ("calculate_storage_offsets",)
+
+
+class Skipping(threading.local):
+    """Whether storages have room in files while their bytes are neither written nor read."""
+
+    on = False
+
+
+saving, loading, skipping = Save(), Load(), Skipping()
+
+
+def get_crc32_options() -> bool:
+    """Whether ``save`` writes a sum with each entry, by which damage is seen when it is read.
+
+    >>> get_crc32_options()
+    True
+    """
+    return saving.compute_crc32
+
+
+def set_crc32_options(compute_crc32: bool):
+    """Sets whether ``save`` writes sums; other programs may refuse to open an archive without."""
+    saving.compute_crc32 = bool(compute_crc32)
+
+
+def get_default_mmap_options():
+    """How ``load(mmap=True)`` maps files: ``mmap.MAP_PRIVATE`` (what is written stays in this process) or
+    ``mmap.MAP_SHARED`` (it goes into the file)."""
+    return loading.mmap_flags
+
+
+class set_default_mmap_options:  # noqa: N801 - PyTorch's name
+    """Sets how ``load(mmap=True)`` maps files, from now on or for a ``with`` block.  ValueError for other flags."""
+
+    def __init__(self, flags: int):
+        if flags not in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):
+            raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or "
+                             f"mmap.MAP_SHARED, but got {flags}")
+        self.before = loading.mmap_flags
+        loading.mmap_flags = flags
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        loading.mmap_flags = self.before
+
+
+class skip_data:  # noqa: N801 - PyTorch's name
+    """A block in which ``save`` leaves room for the bytes of storages without writing them (they are 0 in the file),
+    and ``load`` makes storages without reading them.  NotImplementedError for ``materialize_fake_tensors``."""
+
+    def __init__(self, materialize_fake_tensors: bool = False):
+        if materialize_fake_tensors:
+            raise NotImplementedError("materialize_fake_tensors: make the tensors with torch.empty_like first")
+
+    def __enter__(self):
+        self.before = skipping.on
+        skipping.on = True
+
+    def __exit__(self, *error):
+        skipping.on = self.before
