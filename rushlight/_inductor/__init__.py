@@ -33,8 +33,9 @@ def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _de
         inductor_configs: options of ``list_options()``, in force while it is compiled.
         target: the processors that it is for: default that of this machine; names of ``x86-64-v2``, ``x86-64-v3``
           (AVX2), ``x86-64-v4`` (AVX-512) and ``x86-64-amx``, of which a package may have several, and the best one that
-          a processor can run is taken when the model is created; ``aarch64-linux-gnu``; or ``wasm32``, a module of
-          WebAssembly beside which the package has a loader for browsers and Node, ``include/rushlight.mjs``.
+          a processor can run is taken when the model is created; ``aarch64-linux-gnu``;
+          ``x86_64-pc-windows-msvc`` (AVX2); ``arm64-apple-darwin``; or ``wasm32``, a module of WebAssembly, beside
+          which the package has a loader for browsers and Node, ``include/rushlight.mjs``.
 
     Returns the path.  RuntimeError for a program that cannot run without Python (random numbers, what only NumPy
     computes), or whose sizes vary.  The package is a zip with a shared object in it, whose interface is the C header

@@ -1,5 +1,19 @@
 /* Runs a model on inputs from files: run model.so package input... prints each output's bytes, in the order in which they lie, as hexadecimal words. */
+#ifdef _WIN32
+#include <windows.h>
+#define RTLD_NOW 0
+#define dlopen(path, how) ((void *)LoadLibraryA(path))
+#define dlsym(library, name) ((void *)GetProcAddress((HMODULE)(library), name))
+#define dlclose(library) FreeLibrary((HMODULE)(library))
+#define dlerror() "the library cannot be loaded"
+#elif defined IMAGE
+#include "image.h"
+#define dlopen(path, how) image_open(path)
+#define dlsym(library, name) image_symbol(name)
+#define dlclose(library) (void)(library)
+#else
 #include <dlfcn.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include "rushlight.h"

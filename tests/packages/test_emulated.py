@@ -24,23 +24,29 @@ def emulator(kind):
     return found
 
 
-def compiled(folder, path, compiler):
+def unpacked(folder, path, suffix="so"):
+    """The library of a package, as a file, with the C header beside it."""
+    with zipfile.ZipFile(path) as file:
+        for name in ("include/rushlight.h", f"data/aotinductor/model/model.{suffix}"):
+            (folder / Path(name).name).write_bytes(file.read(f"package/{name}"))
+    return folder / f"model.{suffix}"
+
+
+def compiled(folder, path, compiler, suffix="so", options=("-ldl",)):
     """A C program that runs the model of a package."""
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
-    with zipfile.ZipFile(path) as file:
-        for name in ("include/rushlight.h", "data/aotinductor/model/model.so"):
-            (folder / Path(name).name).write_bytes(file.read(f"package/{name}"))
+    unpacked(folder, path, suffix)
     source = Path(__file__).with_name("run.c")
-    subprocess.run([compiler, "-O1", "-Wall", "-Werror", "-I", folder, source, "-o", folder / "run", "-ldl"],
+    subprocess.run([compiler, "-O1", "-Wall", "-Werror", "-I", folder, source, "-o", folder / "run", *options],
                    check=True)
 
 
-def ran(command, folder, path, inputs, metas):
+def ran(command, folder, path, inputs, metas, library="model.so"):
     """(number of the build that ran, its results)."""
     for k, x in enumerate(inputs):
         (folder / f"{k}.raw").write_bytes(bytes(x.contiguous().untyped_storage())[:x.nbytes])
-    done = subprocess.run([*command, folder / "run", folder / "model.so", path,
+    done = subprocess.run([*command, folder / "run", folder / library, path,
                            *(folder / f"{k}.raw" for k in range(len(inputs)))], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     level, *lines = done.stdout.splitlines()

@@ -177,12 +177,12 @@ def test_damaged_packages_are_refused(tmp_path):
             Package(io.BytesIO(bytes(data)))
 
 
-def heavy(path):
+def heavy(path, target=None):
     """A packaged model whose weights lie beside it."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(600, 500), nn.ReLU(), nn.Linear(500, 7)).eval()
     x = torch.randn(3, 600)
-    torch._inductor.aoti_compile_and_package(torch.export.export(model, (x,)), package_path=str(path))
+    torch._inductor.aoti_compile_and_package(torch.export.export(model, (x,)), package_path=str(path), target=target)
     return model, x
 
 

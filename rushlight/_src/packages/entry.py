@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 
 from ..devices.cpu.llvm.builder import Module
-from ..devices.cpu.llvm.systems import HUGE_PAGE, system, write_allocator
+from ..devices.cpu.llvm.systems import HUGE_PAGE, system
 from ..devices.cpu.llvm.types import i32, i64, ptr
 from ..devices.cpu.llvm.values import Value, constant
 from .interface import ERRORS, HEADER_BYTES, NO_MEMORY, UNMET, UNPLANNED, VERSION, WRONG_SIZES
@@ -37,9 +37,8 @@ class Interface:
         self.sizes, self.weights, self.own_constants = sizes, weights, SIZES + 8 * sizes
         self.checks = checks
         self.module, self.system = Module(), system()
-        if self.system.name == "wasm":
-            write_allocator(self.module)
-        self.public = (*PUBLIC, "rl_allocate", "rl_free") if self.system.name == "wasm" else PUBLIC
+        self.system.support(self.module)
+        self.public = (*PUBLIC, *self.system.public)
 
     def text(self) -> str:
         for name in ("manifest", "inputs", "outputs", "constants", "sizes_told", "default_constants", "constant_places",

@@ -138,7 +138,7 @@ class Model:
             text = face.text()
         out.add_object(least.compiled(text))
         self.add_tables(out)
-        return out.image(face.public, f"{self.name}.{self.suffix}", ["model_begin"], ["model_end"])
+        return out.image(face.public, f"{self.name}.{self.suffix}", face.system.starts, face.system.ends)
 
     def add_tables(self, out: SharedObject):
         """What the interface tells: the manifest, names, shapes; and the constants themselves."""

@@ -1,12 +1,13 @@
 """Shared objects being written: object files of our code generator, and data that may point into them."""
 from __future__ import annotations
 
-from ..devices.cpu.llvm.features import ARM, LINUX, WASM
-from . import elf, wasm
+from ..devices.cpu.llvm.features import ARM, LINUX, MAC, WASM, WINDOWS
+from . import elf, macho, pe, wasm
 from .machines import Arm64, X86
 from .pieces import Piece
 
-FORMATS = {LINUX: elf.Format(X86()), ARM: elf.Format(Arm64()), WASM: wasm.Format()}
+FORMATS = {LINUX: elf.Format(X86()), ARM: elf.Format(Arm64()), WASM: wasm.Format(),
+           WINDOWS: pe.Format(), MAC: macho.Format()}
 """How object files are read (``read``) and a library is written (``written``), by kind of machine."""
 
 

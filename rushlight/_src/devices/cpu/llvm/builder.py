@@ -86,6 +86,7 @@ class Module(body.Module):
                       f'"prefer-vector-width"="{width}" "no-trapping-math"="true" }}')
         parts = [MANY_STREAMS] * self.many_streams + list(self._globals.values())
         parts += [function.text() for function in self.functions.values()]
+        parts += self.definitions
         parts += [line for name, line in self.declarations.items() if name not in self.functions]
         return "\n".join(parts + [attributes]) + "\n"
 

@@ -14,12 +14,14 @@ FOREVER = -1
 class System:
     """One that has nothing of it, for a single thread.
 
-    ``threads``: whether it starts any; ``files``: whether it maps them; ``alignment``: of memory that is large.  Its
-    methods write instructions into the function ``f``.
+    ``threads``: whether it starts any; ``files``: whether it maps them; ``alignment``: of memory that is large;
+    ``starts``, ``ends``: functions that are called when a library is loaded, and when it goes; ``public``: names that a
+    library has there, besides those that it has everywhere.  Methods write instructions into the function ``f``.
     """
 
     threads = files = False
     name, alignment = "alone", 64
+    starts, ends, public = ("model_begin",), ("model_end",), ()
 
     def wait(self, f, word, value):
         """Waits while 32 bits at an address have a value, or for less long."""
@@ -37,6 +39,9 @@ class System:
     def processors(self, f) -> Value:
         """How many the system has."""
         return constant(i64, 1)
+
+    def support(self, module):
+        """Writes what a library has to have there."""
 
     def allocate(self, f, alignment, nbytes) -> Value:
         """Memory, of which ``alignment`` is a power of two that divides ``nbytes``; null where there is none."""
@@ -129,7 +134,9 @@ class Windows(System):
 
     threads = files = True
     name = "windows"
+    starts, ends = ("DllMain",), ()
     every = 0xFFFF  # ALL_PROCESSOR_GROUPS
+    pinned = 5  # GET_MODULE_HANDLE_EX_FLAG_PIN, _FROM_ADDRESS
     generic_read, share_read, existing, read_only, map_read = -(1 << 31), 1, 3, 2, 4
 
     def wait(self, f, word, value):
@@ -150,6 +157,19 @@ class Windows(System):
         thread = f.cast("inttoptr", handle, ptr)
         f.call("WaitForSingleObject", [thread, constant(i32, FOREVER)], i32)
         f.call("CloseHandle", [thread], i32)
+
+    def support(self, module):
+        """DllMain, after which the library stays, since threads cannot be waited for where libraries are unloaded; and
+        what touches the pages of large frames of the stack."""
+        f = module.function("DllMain", [("library", ptr), ("reason", i32), ("unused", ptr)], i32)
+
+        def loaded():
+            f.call("model_begin", [])
+            f.call("GetModuleHandleExA", [constant(i32, self.pinned), Value("@DllMain", ptr), f.alloca(i64, 1)], i32)
+
+        f.when(f.compare("==", f.parameters[1], 1), loaded)
+        f.ret(constant(i32, 1))
+        module.define(STACK_PROBE)
 
     def processors(self, f):
         return f.cast("zext", f.call("GetActiveProcessorCount", [constant(i32, self.every)], i32), i64)
@@ -179,10 +199,21 @@ class Windows(System):
         f.call("UnmapViewOfFile", [base], i32)
 
 
+# rax: bytes of a frame, which are touched page by page; no register changes
+PROBE = ("pushq %rcx", "pushq %rax", "leaq 24(%rsp), %rcx", "1: cmpq $$4096, %rax", "jbe 2f", "subq $$4096, %rcx",
+         "orq $$0, (%rcx)", "subq $$4096, %rax", "jmp 1b", "2: subq %rax, %rcx", "orq $$0, (%rcx)", "popq %rax",
+         "popq %rcx", "retq")
+STACK_PROBE = ("define void @__chkstk() naked noinline nounwind {\n"
+               f"""  call void asm sideeffect "{'|'.join(PROBE)}", ""()\n  unreachable\n}}""").replace("|", r"\0A")
+
+
 class Wasm(System):
     """WebAssembly without threads: memory is what the module itself grows (``write_allocator``)."""
 
-    name = "wasm"
+    name, ends, public = "wasm", (), ("rl_allocate", "rl_free")
+
+    def support(self, module):
+        write_allocator(module)
 
     def allocate(self, f, alignment, nbytes):
         return f.call("rl_allocate", [nbytes], ptr)

@@ -1,0 +1,313 @@
+"""Libraries of macOS on 64-bit ARM (Mach-O), written without a linker: object files of our code generator, and data
+that may point into them.
+
+Places in the file are places in memory from the library's base on.  Segments: headers, code and constants with jumps to
+outside functions; addresses and data that may be written; read-only data; what the loader reads (which addresses move,
+which are looked up, a tree of the public names), with a signature of hashes, without which that system runs nothing.
+Sources: Apple's mach-o/loader.h, nlist.h, arm64/reloc.h; cs_blobs.h of its kernel.
+"""
+from __future__ import annotations
+
+import hashlib
+import struct
+
+from ..core.llvm.loader import Unknown
+from .machines import Arm64, pages
+from .pieces import Piece, placed, rounded
+from .wasm import number
+
+PAGE, HASHED = 1 << 14, 1 << 12  # of the system; that the signature hashes
+MAGIC, ARM64, OBJECT, LIBRARY = 0xFEEDFACF, 0x100000C, 1, 6
+SEGMENT, SYMBOLS, DYNAMIC_SYMBOLS, LOADED, OWN_NAME, UNIQUE, SIGNATURE, VERSION, INFO = (
+    0x19, 2, 0xB, 0xC, 0xD, 0x1B, 0x1D, 0x32, 0x80000022)  # load commands
+UNSIGNED, SUBTRACTED, BRANCH, PAGE_OF, LOW, GOT_PAGE, GOT_LOW, ADDEND = 0, 1, 2, 3, 4, 5, 6, 10
+EXTERNAL, DEFINED = 1, 0xE  # of a symbol's type
+OURS = "/usr/lib/libSystem.B.dylib"
+MACOS, LEAST = 1, 11 << 16  # platform, version
+
+
+class ObjectFile:
+    """One object file: its sections as Pieces, its symbols, its relocations.  Unknown for what the code generator does
+    not write."""
+
+    def __init__(self, image: bytes, renamed: dict):
+        magic, machine, _, kind, count, _, _, _ = struct.unpack_from("<8I", image)
+        if (magic, machine, kind) != (MAGIC, ARM64, OBJECT):
+            raise Unknown("not an object file of Mach-O for 64-bit ARM")
+        self.pieces, self.starts, self.rows, self.symbols, at = [], [], [], [], 32
+        for _ in range(count):
+            command, nbytes = struct.unpack_from("<II", image, at)
+            if command == SEGMENT:
+                for k in range(struct.unpack_from("<I", image, at + 64)[0]):
+                    self.read_section(image, at + 72 + 80 * k)
+            elif command == SYMBOLS:
+                self.read_symbols(image, *struct.unpack_from("<4I", image, at + 8))
+            at += nbytes
+        self.defined = {renamed.get(name, name): (self.pieces[section - 1], value - self.starts[section - 1])
+                        for name, kind, section, value in self.symbols
+                        if kind & EXTERNAL and section and self.pieces[section - 1]
+                        and (name in renamed or not renamed)}
+
+    def read_section(self, image, at):
+        _, segment, start, size, place, alignment, relocations, count, flags, *_ = struct.unpack_from(
+            "<16s16sQQ8I", image, at)
+        segment, zeroed = segment.rstrip(b"\0"), flags & 255 in (1, 12)
+        kept = size and segment in (b"__TEXT", b"__DATA")
+        data = b"" if zeroed else image[place:place + size]
+        piece = Piece(data, 1 << alignment, segment == b"__DATA", size) if kept else None
+        self.pieces.append(piece)
+        self.starts.append(start)
+        rows = list(struct.iter_unpack("<iI", image[relocations:relocations + 8 * count])) if kept else []
+        self.rows += [(piece, offset, told >> 28, told >> 27 & 1, told >> 25 & 3, told & 0xFFFFFF)
+                      for offset, told in rows]
+
+    def read_symbols(self, image, at, count, strings, _):
+        for name, kind, section, _, value in struct.iter_unpack("<IBBHQ", image[at:at + 16 * count]):
+            text = image[strings + name:image.index(b"\0", strings + name)].decode()
+            self.symbols.append((text.removeprefix("_"), kind, section if kind & 0xE == DEFINED else 0, value))
+
+
+class Image:
+    """Where everything lies in the library, and its bytes."""
+
+    def __init__(self, made, public, name, starts, ends):
+        self.made, self.public, self.name, self.starts, self.ends = made, sorted(public), name, starts, ends
+        self.outside = list(dict.fromkeys(n for o in made.objects for n, _, section, _ in o.symbols
+                                          if not section and n not in made.defined))
+        self.jump, self.rebased, self.segments = Arm64().jump, [], []
+        pieces = [p for o in made.objects for p in o.pieces if p is not None]
+        self.pieces = [*pieces, *made.data]
+        self.code_at = rounded(32 + 2048, 64)
+        at = placed((p for p in pieces if not p.writable), self.code_at)
+        self.stubs_at = rounded(at, 16)
+        self.code_end = self.stubs_at + 16 * len(self.outside)
+        self.slots_at = rounded(self.code_end, PAGE)
+        self.calls_at = self.slots_at + 8 * len(self.outside)
+        self.calls_end = self.calls_at + 8 * (len(starts) + len(ends))
+        self.writable_end = placed((p for p in self.pieces if p.writable), self.calls_end)
+        self.constants_at = rounded(self.writable_end, PAGE)
+        self.constants_end = placed((p for p in made.data if not p.writable), self.constants_at)
+        self.linked_at = rounded(self.constants_end, PAGE)
+
+    def address(self, name: str) -> int:
+        piece, value = self.made.defined[name]
+        return piece.place + value
+
+    def target(self, o: ObjectFile, k: int) -> int:
+        """The place of a symbol; of an outside function, that of the jump to it."""
+        name, _, section, value = o.symbols[k]
+        if section:
+            return o.pieces[section - 1].place + value - o.starts[section - 1]
+        if name in self.made.defined:
+            return self.address(name)
+        return self.stubs_at + 16 * self.outside.index(name)
+
+    def slot(self, o, k) -> int:
+        """The place of eight bytes with the address of an outside symbol."""
+        name = o.symbols[k][0]
+        if name not in self.outside:
+            raise Unknown(f"the address of {name} by way of a table")
+        return self.slots_at + 8 * self.outside.index(name)
+
+    def absolute(self, place: int, address: int):
+        struct.pack_into("<Q", self.out, place, address)
+        self.rebased.append(place)
+
+    def relocate_all(self, o: ObjectFile):
+        addend, less = 0, None
+        for piece, offset, kind, outer, length, k in o.rows:
+            place = piece.place + offset
+            if kind == ADDEND:
+                addend = k - (1 << 24) if k >> 23 else k
+            elif kind == SUBTRACTED:
+                less = self.target(o, k)
+            elif kind == UNSIGNED:
+                self.unsigned(o, piece, place, outer, length, k, less)
+                less = None
+            else:
+                self.instruction(o, place, kind, k, addend)
+                addend = 0
+
+    def unsigned(self, o, piece, place, outer, length, k, less):
+        form = "<q" if length == 3 else "<i"
+        held, = struct.unpack_from(form, self.out, place)
+        found = self.target(o, k) + held if outer else o.pieces[k - 1].place + held - o.starts[k - 1]
+        if less is not None:
+            struct.pack_into(form, self.out, place, found - less)
+        elif length == 3 and piece.writable:
+            self.absolute(place, found)
+        else:
+            raise Unknown("an address among code")
+
+    def instruction(self, o, place, kind, k, addend):
+        word, = struct.unpack_from("<I", self.out, place)
+        if kind == BRANCH:
+            distance = self.target(o, k) + addend - place
+            if not -(1 << 27) <= distance < 1 << 27:
+                raise Unknown("a branch over more than 128 MB")
+            word |= distance >> 2 & 0x3FFFFFF
+        elif kind in (PAGE_OF, GOT_PAGE):
+            word = pages(word, self.target(o, k) + addend if kind == PAGE_OF else self.slot(o, k), place)
+        elif kind in (LOW, GOT_LOW):
+            address = self.target(o, k) + addend if kind == LOW else self.slot(o, k)
+            word |= (address & 0xFFF) >> scale(word) << 10
+        else:
+            raise Unknown(f"relocation {kind}")
+        struct.pack_into("<I", self.out, place, word)
+
+    def written(self) -> bytes:
+        self.out = bytearray(self.linked_at)
+        for piece in self.pieces:
+            self.put(piece.place, piece.data)
+        for k in range(len(self.outside)):
+            self.put(self.stubs_at + 16 * k, self.jump(self.stubs_at + 16 * k, self.slots_at + 8 * k))
+        for o in self.made.objects:
+            self.relocate_all(o)
+        for piece in self.made.data:
+            for offset, (name, addend) in piece.pointers.items():
+                self.absolute(piece.place + offset, self.address(name) + addend)
+        for k, name in enumerate((*self.starts, *self.ends)):
+            self.absolute(self.calls_at + 8 * k, self.address(name))
+        return self.finished()
+
+    # --- what the loader reads ----------------------------------------------------------------------------------------
+    def rebasing(self) -> bytes:
+        rows = (b"\x21" + number(place - self.slots_at) + b"\x51" for place in sorted(self.rebased))
+        return b"\x11" + b"".join(rows) + b"\0"
+
+    def binding(self) -> bytes:
+        rows = (b"\x40_" + name.encode() + b"\0\x51\x71" + number(8 * k) + b"\x90"
+                for k, name in enumerate(self.outside))
+        return b"\x11" + b"".join(rows) + b"\0"
+
+    def tree(self) -> bytes:
+        """The public names, letter by letter, with their places."""
+        root: dict = {}
+        for name in self.public:
+            node = root
+            for letter in "_" + name:
+                node = node.setdefault(letter, {})
+            node[""] = self.address(name)
+        out = bytearray()
+
+        def write(node) -> int:
+            begin, told = len(out), number(0) + number(node[""]) if "" in node else b""
+            out.extend(number(len(told)) + told)
+            children = [(letter, one) for letter, one in node.items() if letter]
+            out.append(len(children))
+            places = []
+            for letter, _ in children:
+                out.extend(letter.encode() + b"\0")
+                places.append(len(out))
+                out.extend(bytes(4))
+            for place, (_, one) in zip(places, children):
+                found = number(write(one), 4)
+                out[place:place + 4] = found
+            return begin
+
+        write(root)
+        return bytes(out)
+
+    def names(self) -> tuple:
+        """(symbols, strings): those that are public, then those that are looked up."""
+        strings, rows = bytearray(b" \0"), bytearray()
+        for name in (*self.public, *self.outside):
+            own = name in self.made.defined
+            place = self.address(name) if own else 0
+            section = 0 if not own else 1 if place < self.code_end else 2
+            rows += struct.pack("<IBBHQ", len(strings), EXTERNAL | (DEFINED if own else 0), section,
+                                0 if own else 1 << 8, place)
+            strings += b"_" + name.encode() + b"\0"
+        return bytes(rows), bytes(strings + bytes(-len(strings) % 8))
+
+    def finished(self) -> bytes:
+        symbols, strings = self.names()
+        parts, places, at = [self.rebasing(), self.binding(), self.tree(), symbols, strings], [], self.linked_at
+        for part in parts:
+            places.append(at)
+            self.out += part + bytes(-len(part) % 8)
+            at = len(self.out)
+        signed_at = rounded(at, 16)
+        self.out += bytes(signed_at - at)
+        nbytes = signature_bytes(self.name, signed_at)
+        self.put_headers(places, [len(part) for part in parts], signed_at, nbytes)
+        return bytes(self.out) + signature(self.out, self.name, self.code_end)
+
+    def segment(self, name, begin, end, protection, sections=(), file_end=None):
+        """A segment's command; ``sections``: (name, begin, end, flags)."""
+        size = rounded(end - begin, PAGE)
+        rows = [struct.pack("<16s16sQQ8I", own, name, first, last - first, first, 3, 0, 0, flags, 0, 0, 0)
+                for own, first, last, flags in sections]
+        return struct.pack("<II16sQQQQiiII", SEGMENT, 72 + 80 * len(rows), name, begin, size, begin,
+                           (file_end or begin + size) - begin, protection, protection, len(rows), 0) + b"".join(rows)
+
+    def put_headers(self, places, sizes, signed_at, nbytes):
+        def named(command, text, *words):
+            padded = text.encode() + b"\0"
+            padded += bytes(-len(padded) % 8)
+            return struct.pack(f"<III{len(words)}I", command, 12 + 4 * len(words) + len(padded),
+                               12 + 4 * len(words), *words) + padded
+
+        first_end = self.calls_at + 8 * len(self.starts)
+        calls = [row for row in ((b"__mod_init_func", self.calls_at, first_end, 9),
+                                 (b"__mod_term_func", first_end, self.calls_end, 10)) if row[2] > row[1]]
+        end = signed_at + nbytes
+        commands = [
+            self.segment(b"__TEXT", 0, self.slots_at, 5, [(b"__text", self.code_at, self.code_end, 0x80000400)]),
+            self.segment(b"__DATA", self.slots_at, self.constants_at, 3,
+                         [(b"__data", self.slots_at, self.writable_end, 0)] if not calls else
+                         [(b"__got", self.slots_at, self.calls_at, 0), *calls,
+                          (b"__data", self.calls_end, self.writable_end, 0)]),
+            *([self.segment(b"__CONST", self.constants_at, self.linked_at, 1)]
+              if self.linked_at > self.constants_at else []),
+            self.segment(b"__LINKEDIT", self.linked_at, end, 1, (), end),
+            named(OWN_NAME, f"@rpath/{self.name}", 2, 1 << 16, 1 << 16),
+            struct.pack("<12I", INFO, 48, places[0], sizes[0], places[1], sizes[1], 0, 0, 0, 0, places[2], sizes[2]),
+            struct.pack("<6I", SYMBOLS, 24, places[3], sizes[3] // 16, places[4], sizes[4]),
+            struct.pack("<20I", DYNAMIC_SYMBOLS, 80, 0, 0, 0, len(self.public), len(self.public), len(self.outside),
+                        *[0] * 12),
+            struct.pack("<II16s", UNIQUE, 24, hashlib.sha256(self.out).digest()[:16]),
+            struct.pack("<6I", VERSION, 24, MACOS, LEAST, LEAST, 0),
+            named(LOADED, OURS, 2, 1 << 16, 1 << 16),
+            struct.pack("<4I", SIGNATURE, 16, signed_at, nbytes)]
+        held = b"".join(commands)
+        # nothing is undefined, names are looked up in the library that they are told with, none is handed on
+        flags = 0x1 | 0x4 | 0x80 | 0x100000
+        self.put(0, struct.pack("<8I", MAGIC, ARM64, 0, LIBRARY, len(commands), len(held), flags, 0) + held)
+        if 32 + len(held) > self.code_at:
+            raise Unknown("more load commands than there is room for")
+
+    def put(self, place: int, data: bytes):
+        self.out[place:place + len(data)] = data
+
+
+def scale(word: int) -> int:
+    """The power of two by which an instruction's offset counts: 0 where it adds."""
+    if word & 0x1F000000 == 0x11000000:
+        return 0
+    return 4 if word & 0x04800000 == 0x04800000 and not word >> 30 else word >> 30
+
+
+def signature_bytes(name: str, covered: int) -> int:
+    return rounded(20 + 88 + len(name.encode()) + 1 + 32 * -(-covered // HASHED), 16)
+
+
+def signature(data: bytes, name: str, code_end: int) -> bytes:
+    """Hashes of all pages, without anybody's name: what makes a file that was not changed."""
+    identifier, count = name.encode() + b"\0", -(-len(data) // HASHED)
+    head = 88 + len(identifier)
+    hashes = b"".join(hashlib.sha256(data[k:k + HASHED]).digest() for k in range(0, len(data), HASHED))
+    directory = struct.pack(">9I4B4IQQQQ", 0xFADE0C02, head + len(hashes), 0x20400, 0x20002, head, 88, 0, count,
+                            len(data), 32, 2, 0, 12, 0, 0, 0, 0, 0, 0, rounded(code_end, PAGE), 0) + identifier + hashes
+    whole = struct.pack(">5I", 0xFADE0CC0, 20 + len(directory), 1, 0, 20) + directory
+    return whole + bytes(signature_bytes(name, len(data)) - len(whole))
+
+
+class Format:
+    """Object files and libraries of Mach-O."""
+
+    def read(self, image, renamed):
+        return ObjectFile(image, renamed)
+
+    def written(self, made, public, name, starts, ends) -> bytes:
+        return Image(made, public, name, starts, ends).written()
