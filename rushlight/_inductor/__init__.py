@@ -9,7 +9,7 @@ def list_mode_options(mode=None, dynamic=None) -> dict:
 
     >>> import rushlight as torch
     >>> torch._inductor.list_mode_options("max-autotune")
-    {'max_autotune': True}
+    {'max_autotune': True, 'launch_graphs': True}
     """
     from .._src.capture.modes import MODES
     return dict(MODES[mode]) if mode else {name: dict(options) for name, options in MODES.items()}

@@ -5,11 +5,11 @@ from .._src.compat.devices import device_module
 from .._src import streams as _streams
 from .._src.core.devices import device as _device, provided as _provided
 from .._src.core.errors import NoDeviceError, OutOfMemoryError  # noqa: F401 - the error is one for all devices
+from .places import WHY, index_of as _index, provider_of as _provider
 from .._src.legacy import BY_TYPE
 
 globals().update(device_module("cuda"))
-WHY = "this build runs on the CPU, and torch.cuda.is_available() is False"
-MORE = ("ExternalStream CUDAGraph graph CUDAPluggableAllocator GreenContext get_allocator_backend get_sync_debug_mode "
+MORE = ("GreenContext get_allocator_backend get_sync_debug_mode "
         "set_sync_debug_mode list_gpu_processes cudart "
         "current_blas_handle current_solver_handle caching_allocator_alloc caching_allocator_delete "
         "caching_allocator_enable")
@@ -19,27 +19,41 @@ AcceleratorError = CudaError = DeferredCudaCallError = NoDeviceError
 
 
 def _lazy_init():
-    raise NoDeviceError(f"Torch not compiled with CUDA enabled: {WHY}", "torch.cuda.is_available()", "use the CPU")
+    """Looks for devices; NoDeviceError where there are none."""
+    if not is_available():
+        raise NoDeviceError(f"Torch not compiled with CUDA enabled: {WHY}", "torch.cuda.is_available()", "use the CPU")
+
+
+init = _lazy_init
 
 
 def _lazy_call(callable, **kwargs):
-    """Refuses to wait: there is no device that will be initialised."""
+    """Calls a function where there are devices, which are ready from the start."""
+    if is_available():
+        callable()
 
 
-def _provider():
-    """What provides the devices; NoDeviceError where nothing does."""
+def is_initialized() -> bool:
+    """Whether there are devices, which are ready from the start."""
+    return is_available()
+
+
+def is_bf16_supported(including_emulation=True) -> bool:
+    """Whether a GPU computes in bfloat16: NVIDIA's from sm_80 on, AMD's that are known here; others by conversions."""
+    if not is_available():
+        return False
+    return including_emulation or _provider().driver.vendor.kind == "hip" or get_device_capability()[0] >= 8
+
+
+def get_arch_list() -> list:
+    """The architectures of the devices, for which kernels are compiled when they are first needed."""
     found = _provided("cuda")
-    if found is None:
-        raise NoDeviceError(f"torch.cuda exists here only as a name (Torch not compiled with CUDA enabled): {WHY}",
-                            "torch.cuda.is_available()", "use the CPU")
-    return found
+    return [] if found is None else sorted({found.driver.architecture(k) for k in range(found.count())})
 
 
-def _index(device=None) -> int:
-    """The index of a device: an int, a device or its name; None: the current one."""
-    found = _provider()
-    where = device if device is None or isinstance(device, int) else _device(device).index
-    return found.current() if where is None else where
+def can_device_access_peer(device, peer_device) -> bool:
+    """Whether a GPU reads the memory of another one."""
+    return _provider().driver.reaches(_index(device), _index(peer_device))
 
 
 def device_count() -> int:
@@ -83,48 +97,6 @@ def get_device_name(device=None) -> str:
 def get_device_capability(device=None) -> tuple:
     """(major, minor) of a GPU of NVIDIA."""
     return _provider().capability(_index(device))
-
-
-def mem_get_info(device=None) -> tuple:
-    """(free, total) bytes of a device."""
-    return _provider().memory(_index(device))
-
-
-def _statistic(name: str, device=None) -> int:
-    found = _provided("cuda")
-    return 0 if found is None else found.statistics(_index(device)).get(name, 0)
-
-
-def memory_allocated(device=None) -> int:
-    """Bytes of tensors."""
-    return _statistic("allocated", device)
-
-
-def max_memory_allocated(device=None) -> int:
-    """The most bytes of tensors that there were."""
-    return _statistic("most_allocated", device)
-
-
-def memory_reserved(device=None) -> int:
-    """Bytes that the driver has given, those kept for later among them."""
-    return _statistic("reserved", device)
-
-
-def max_memory_reserved(device=None) -> int:
-    """The most bytes that the driver has given."""
-    return _statistic("most_reserved", device)
-
-
-def reset_peak_memory_stats(device=None):
-    """The most is counted from here on."""
-    if _provided("cuda") is not None:
-        _provider().reset_statistics(_index(device))
-
-
-def empty_cache():
-    """Gives memory that is kept for later back to the driver."""
-    for index in range(device_count()):
-        _provider().trim(index)
 
 
 class Stream(_streams.Stream):
@@ -176,6 +148,33 @@ class device:
 device_of = device
 
 
+def set_stream(stream):
+    """The thread gives its work to this stream from now on; None changes nothing."""
+    if stream is not None:
+        _streams.set_stream(stream)
+
+
+def stream_given(data_ptr, device=None) -> "ExternalStream":
+    """A stream of another library, by the driver's handle."""
+    return ExternalStream(data_ptr, device)
+
+
+class ExternalStream(Stream):
+    """A stream that another library has made, by the driver's handle; that library keeps it."""
+
+    def __init__(self, stream_ptr, device=None, **kwargs):
+        super().__init__(device, stream_id=int(stream_ptr), **kwargs)
+
+
+get_stream_from_external = stream_given
+Stream.cuda_stream = property(lambda self: self.stream_id, doc="The driver's handle.")
+
+
 def stream(stream):
     """A block on another stream; None, the stream there is, changes nothing."""
     return device(None) if stream is None else stream
+
+
+from .memory import *  # noqa: E402, F401, F403 - after what it replaces
+from .random import *  # noqa: E402, F401, F403
+from .graphs import *  # noqa: E402, F401, F403

@@ -1,4 +1,243 @@
-"""``torch.cuda.graphs``: no device to record."""
-from . import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
+"""``torch.cuda.graphs``: launches that a driver records once and does again as one."""
+from __future__ import annotations
+
+import gc
+import itertools
+
+from .._src.autograd.backward import grad as _grad
+from .._src.autograd.function import Function as _Function, once_differentiable as _once
+from .._src.core.devices import provided as _provided
+from .._src.core.native import Tensor as _Tensor
+from .._src.core import pytree as _pytree
+from .places import index_of, provider_of
 
 __all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
+_handles = itertools.count(1)
+_pools: dict = {}  # by handle: the pool that the first graph under it has made, while a graph has it
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether the thread's stream is being recorded."""
+    found = _provided("cuda")
+    if found is None:
+        return False
+    board = found.board(found.current())
+    return found.driver.capturing(board.stream)
+
+
+def graph_pool_handle() -> tuple:
+    """A name for memory that several graphs share, which never run at once."""
+    return 1, next(_handles)
+
+
+class CUDAGraph:
+    """Launches between ``capture_begin`` and ``capture_end`` of the current stream, which ``replay`` does again on
+    whatever stream is current.
+
+    Tensors made meanwhile stay where they are: ``replay`` reads what the inputs then hold and writes the results anew.
+    Random numbers are others each time.  NoDeviceError where there is no GPU.
+    """
+
+    def __init__(self, keep_graph=False):
+        provider = provider_of()
+        self._board, self._recording, self._pool = provider.board(provider.current()), None, None
+
+    def capture_begin(self, pool=None, capture_error_mode="global"):
+        """Records from here on.  ``pool``: ``graph_pool_handle()`` or another graph's ``pool()``.  RuntimeError on the
+        first stream, and for a graph that is recorded already."""
+        import weakref
+
+        from .._src.devices.triton.graphs import Pool, Recording
+        if self._recording is not None:
+            raise RuntimeError("This CUDAGraph instance already owns a captured graph. To capture a new graph, create "
+                               "a new instance.")
+        held = _pools.get(pool)
+        found = held() if held is not None else None
+        if found is None:
+            found = Pool(self._board)
+            _pools[pool if pool is not None else found.name] = weakref.ref(found)
+        self._pool = pool if pool is not None else found.name
+        recording = Recording(self._board, found)
+        recording.begin(capture_error_mode)
+        self._recording = recording
+
+    def capture_end(self):
+        """The graph is whole.  RuntimeError where something was asked for meanwhile that cannot be recorded."""
+        recording, self._recording = self._recording, None
+        recording.end()
+        self._recording = recording
+
+    def replay(self):
+        """Does the launches on the current stream."""
+        if self._recording is None:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        self._recording.replay()
+
+    def reset(self):
+        """Lets go of the graph and of its memory."""
+        if self._recording is not None:
+            self._recording.reset()
+        self._recording = None
+
+    def pool(self) -> tuple:
+        """The name of its memory, for graphs that are to share it."""
+        if self._pool is None:
+            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
+        return self._pool
+
+
+class graph:
+    """A block that a CUDAGraph records, on a stream of its own unless one is given."""
+
+    default_capture_stream = None
+
+    def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global"):
+        from . import Stream
+        if stream is None:
+            index = provider_of().current()
+            known = graph.default_capture_stream
+            if known is None or known.device_index != index or known.device.provider is not provider_of():
+                known = graph.default_capture_stream = Stream(index)
+            stream = known
+        self.cuda_graph, self.pool, self.stream, self.mode = cuda_graph, pool, stream, capture_error_mode
+
+    def __enter__(self):
+        from . import synchronize
+        from .memory import empty_cache
+        synchronize()
+        gc.collect()
+        empty_cache()
+        self.stream.__enter__()
+        try:
+            self.cuda_graph.capture_begin(pool=self.pool, capture_error_mode=self.mode)
+        except BaseException:
+            self.stream.__exit__(None, None, None)
+            raise
+
+    def __exit__(self, kind, error, trace):
+        try:
+            self.cuda_graph.capture_end()
+        except RuntimeError:
+            if error is None:  # else that one is the cause
+                raise
+        finally:
+            self.stream.__exit__(kind, error, trace)
+        return False
+
+
+class _Graphed:
+    """A function whose forward and backward passes are graphs over tensors of their own."""
+
+    def __init__(self, function, parameters, sample, warmups: int, allow_unused: bool, pool):
+        self.parameters, self.count = parameters, len(sample)
+        self.static = [x.detach().clone().requires_grad_(x.requires_grad) for x in sample]
+        self.function, self.allow_unused, self.pool = function, allow_unused, pool
+        self.inputs = [*self.static, *parameters]
+        self.wanted = [x for x in self.inputs if x.requires_grad]
+        self.warm(warmups)
+
+    def warm(self, times: int):
+        from . import Stream, current_stream
+        side, outer = Stream(), current_stream()
+        side.wait_stream(outer)
+        with side:
+            for _ in range(times):
+                results, _ = _pytree.tree_flatten(self.function(*self.static))
+                tracked = [y for y in results if y.requires_grad]
+                if tracked and self.wanted:
+                    _grad(tracked, self.wanted, [y.detach().clone().zero_() for y in tracked],
+                                   allow_unused=self.allow_unused)
+        outer.wait_stream(side)
+
+    def record_forward(self):
+        self.forward = CUDAGraph()
+        with graph(self.forward, pool=self.pool):
+            results = self.function(*self.static)
+        self.results, self.tree = _pytree.tree_flatten(results)
+
+    def record_backward(self):
+        self.cotangents = [y.detach().clone().zero_() if y.requires_grad else None for y in self.results]
+        self.backward, self.gradients = None, [None] * len(self.inputs)
+        tracked = [y for y in self.results if y.requires_grad]
+        if tracked and self.wanted:
+            self.backward = CUDAGraph()
+            with graph(self.backward, pool=self.pool):
+                found = iter(_grad(tracked, self.wanted, [g for g in self.cotangents if g is not None],
+                                            allow_unused=self.allow_unused))
+            self.gradients = [next(found) if x.requires_grad else None for x in self.inputs]
+
+    def made(self):
+        """A function that runs the graphs."""
+        own = self
+
+        class Graphed(_Function):
+            @staticmethod
+            def forward(context, *inputs):
+                for mine, given in zip(own.static, inputs):
+                    if mine.data_ptr() != given.data_ptr():
+                        mine.detach().copy_(given)
+                own.forward.replay()
+                return tuple(y.detach() for y in own.results)
+
+            @staticmethod
+            @_once
+            def backward(context, *cotangents):
+                for mine, given in zip(own.cotangents, cotangents):
+                    if mine is not None and given is not None and mine.data_ptr() != given.data_ptr():
+                        mine.copy_(given)
+                if own.backward is not None:
+                    own.backward.replay()
+                return tuple(None if g is None else g.detach() for g in own.gradients)
+
+        def run(*args):
+            given, _ = _pytree.tree_flatten(args)
+            found = Graphed.apply(*given, *own.parameters)
+            return _pytree.tree_unflatten(list(found), own.tree)
+
+        return run
+
+
+def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None):
+    """Functions or modules whose forward and backward passes run as graphs, for arguments such as ``sample_args`` (a
+    tuple of tensors; for several callables a tuple of such tuples).  A module keeps its own forward for the other mode
+    (training or not) than it has now.
+
+    Results and gradients lie where the next call writes them anew.  RuntimeError under autocast with a cache, and for
+    modules with hooks.
+    """
+    several = isinstance(callables, tuple)
+    if not several:
+        callables, sample_args = (callables,), (sample_args,)
+    pool = graph_pool_handle() if pool is None else pool
+    made = []
+    for function, sample in zip(callables, sample_args):
+        parameters = tuple(function.parameters()) if hasattr(function, "parameters") else ()
+        flat, _ = _pytree.tree_flatten(sample)
+        if not all(isinstance(x, _Tensor) for x in flat):
+            raise TypeError("In the beta API, sample_args for each callable must contain only Tensors. Other types are "
+                            "not allowed.")
+        if getattr(function, "_backward_hooks", None) or getattr(function, "_forward_hooks", None) or getattr(
+                function, "_forward_pre_hooks", None):
+            raise RuntimeError("Modules must not have hooks registered at the time they are passed. However, "
+                               "registering hooks on modules after passing them through make_graphed_callables is "
+                               "allowed.")
+        made.append(_Graphed(function, parameters, flat, num_warmup_iters, allow_unused_input, pool))
+    for one in made:
+        one.record_forward()
+    for one in reversed(made):
+        one.record_backward()
+    found = tuple(_placed(function, one.made()) for function, one in zip(callables, made))
+    return found if several else found[0]
+
+
+def _placed(function, run):
+    """What takes the place of a function, or of a module's forward."""
+    if not hasattr(function, "forward"):
+        return run
+    training, own = function.training, function.forward
+
+    def forward(*args):
+        return run(*args) if function.training == training else own(*args)
+
+    function.forward = forward
+    return function

@@ -4,12 +4,22 @@
     python -m tests.gpu.compiled softmax matmul               # of these operators
     python -m tests.gpu.compiled --targets sm_90 softmax
     python -m tests.gpu.compiled --models                     # of the training of small models
+    python -m tests.gpu.compiled --part 2/40                  # every 40th kernel, from the second on
+    python -m tests.gpu.compiled --workers 4 --minutes 10     # what is not compiled by then is counted as open
+
+Machine code is kept in the disk cache: what was compiled before is not compiled again, so that a run which ended goes
+on where it was.
 """
 from __future__ import annotations
 
 import argparse
 import collections
+import concurrent.futures
+import multiprocessing
+import os
+import pathlib
 import sys
+import tempfile
 import time
 import warnings
 
@@ -17,16 +27,15 @@ import pytest
 
 import rushlight as rl
 from rushlight._src.core.op import OPS
-from rushlight._src.devices.triton.binaries import MOST_SHARED, SHARED, Variant, compiled
-
+from rushlight._src.devices.triton.binaries import binary
 
 from ..ops.test_samples import SAMPLED, arguments, build, energy, flat
-from .stand_in import Names, provided
+from .recorded import Named, provided
 
 TARGETS = "sm_80", "sm_90", "sm_100", "gfx942", "gfx1201"
 
 
-class Seen(Names):
+class Seen(Named):
     """Notes which variants of modules launches ask for."""
 
     def binary(self, module, variant, architecture):
@@ -64,10 +73,10 @@ def models():
 def generated(chosen=(), with_models=False) -> list:
     """(module, variant) of what operators, or models, launch."""
     asked, names = {}, {name for name, _ in SAMPLED if not chosen or name in chosen}
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(Seen, "asked", asked, raising=False)
-        patch.setattr("tests.gpu.stand_in.Names", Seen)
-        provided(patch, computes=False)
+        patch.setattr("tests.gpu.recorded.Named", Seen)
+        provided(patch, pathlib.Path(folder), computes=False)
         if with_models:
             models()
         for name, index in SAMPLED if not with_models else ():
@@ -81,31 +90,60 @@ def generated(chosen=(), with_models=False) -> list:
 
 def judged(module, variant, target) -> str:
     """What is wrong with a module on a target; empty: nothing."""
+    os.environ.pop("TRITON_INTERPRET", None)
     try:
-        made = compiled(module, variant, target)
+        binary(module, variant, target)
     except Exception as reason:  # noqa: BLE001 - the table names it
         return f"{type(reason).__name__}: {' '.join(str(reason).split())[-160:]}"
-    most = SHARED.get(target, MOST_SHARED) << 10
-    return f"{made.metadata.shared} bytes of shared memory" if made.metadata.shared > most else ""
+    return ""
 
 
-def main(*given) -> int:
+def verdicts(jobs, workers: int, until: float):
+    """(job, what is wrong) of those that were judged in time; ``jobs``: (module, variant, target)."""
+    if workers < 2:
+        for job in jobs:
+            if time.monotonic() > until:
+                return
+            yield job, judged(*job)
+        return
+    with concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        waiting, rest = {}, iter(jobs)
+        while True:
+            while len(waiting) < 2 * workers and time.monotonic() < until and (job := next(rest, None)):
+                waiting[pool.submit(judged, *job)] = job
+            if not waiting:
+                return
+            for done in concurrent.futures.wait(waiting, return_when="FIRST_COMPLETED").done:
+                yield waiting.pop(done), done.result()
+
+
+def parsed(given):
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.compiled")
     parser.add_argument("operators", nargs="*")
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--models", action="store_true")
-    options = parser.parse_args(given)
+    parser.add_argument("--part", default="1/1", help="K/N: every Nth kernel, from the Kth on")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=600)
+    return parser.parse_args(given)
+
+
+def main(*given) -> int:
+    """Prints what fails, and a line of counts; the number of failures."""
+    options, until = parsed(given), time.monotonic()
+    until += 60 * options.minutes
     warnings.simplefilter("ignore")
-    found, counts, start = generated(options.operators, options.models), collections.Counter(), time.process_time()
-    for module, variant in found:
-        for target in options.targets.split(","):
-            wrong = judged(module, variant, target)
-            counts[target, "fail" if wrong else "compile"] += 1
-            if wrong:
-                print(f"{target} {module.name} {module.form} {variant.block}: {wrong}", flush=True)
+    first, step = map(int, options.part.split("/"))
+    found = generated(options.operators, options.models)[first - 1::step]
+    jobs = [(*one, target) for one in found for target in options.targets.split(",")]
+    counts = collections.Counter((target, "open") for *_, target in jobs)
+    for (module, variant, target), wrong in verdicts(jobs, options.workers, until):
+        counts[target, "open"] -= 1
+        counts[target, "fail" if wrong else "compile"] += 1
+        if wrong:
+            print(f"{target} {module.name} {module.form} {variant.block}: {wrong}", flush=True)
     print(f"{len(found)} kernels; " + ", ".join(f"{target}: {count} {verdict}" for (target, verdict), count
-                                               in sorted(counts.items()))
-          + f"; {time.process_time() - start:.0f} s of processor time")
+                                               in sorted(counts.items()) if count))
     return sum(count for (_, verdict), count in counts.items() if verdict == "fail")
 
 

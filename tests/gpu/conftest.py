@@ -4,10 +4,11 @@ import importlib.util
 import pytest
 
 from rushlight._src.core.devices import Registry
+from rushlight._src.core.native import mine
 
 from ..compiler.programs import Program
 from .programs import compile_for_blocks, run_by_interpreter
-from .stand_in import provided
+from .recorded import provided
 
 
 @pytest.fixture
@@ -25,16 +26,19 @@ def as_before():
     before = dict(Registry.providers), Registry.accelerator
     yield
     Registry.leave("cuda")
+    mine.queue = None
     Registry.providers, Registry.accelerator = before
 
 
 @pytest.fixture
-def gpu(by_the_interpreter, as_before, monkeypatch):
-    """(the provider "cuda" over a stand-in's library, the library); kernels are computed."""
-    return provided(monkeypatch)
+def gpu(by_the_interpreter, as_before, monkeypatch, tmp_path):
+    """(the provider "cuda" over a library that stands in, the library); kernels are computed."""
+    provider, library = provided(monkeypatch, tmp_path)
+    yield provider, library
+    assert library.failure is None, library.failure
 
 
 @pytest.fixture
-def silent(as_before, monkeypatch):
+def silent(as_before, monkeypatch, tmp_path):
     """The same, but kernels are only noted."""
-    return provided(monkeypatch, computes=False)
+    return provided(monkeypatch, tmp_path, computes=False)

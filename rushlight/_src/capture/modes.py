@@ -2,15 +2,19 @@
 from __future__ import annotations
 
 TUNED = {"max_autotune": True}
-# there is no overhead left to reduce
-MODES = {"default": {}, "reduce-overhead": {}, "max-autotune": TUNED, "max-autotune-no-cudagraphs": TUNED, "lite": {}}
+RECORDED = {"launch_graphs": True}  # of GPUs: the processor has no launches
+MODES = {"default": {}, "reduce-overhead": RECORDED, "max-autotune": TUNED | RECORDED,
+         "max-autotune-no-cudagraphs": TUNED,
+         "lite": {}}
 DEFAULTS: dict = {}  # what ``torch._inductor.config`` chose
 OPTIONS = {"freezing": (bool, "for inference, what follows from parameters alone is computed once"),
+           "launch_graphs": (bool, "on a GPU, launches of a program are recorded once and given again as one"),
            "max_autotune": (bool, "choices within templates are measured and remembered")}
+NAMES = {"triton.cudagraphs": "launch_graphs"}
 WITHOUT_MEANING = frozenset((  # of PyTorch's options: what they ask for is always done, or is for other devices
     "epilogue_fusion", "max_autotune_gemm", "max_autotune_pointwise", "shape_padding", "fallback_random",
     "trace.enabled", "trace.graph_diagram",
-    "triton.cudagraphs", "coordinate_descent_tuning", "dce", "cpp_wrapper", "size_asserts", "permute_fusion"))
+    "coordinate_descent_tuning", "dce", "cpp_wrapper", "size_asserts", "permute_fusion"))
 
 
 def chosen(backend, mode, options):
@@ -24,7 +28,7 @@ def chosen(backend, mode, options):
                 **({"options": options} if options else {})}
     found = {**{name: value for name, value in DEFAULTS.items() if value}, **MODES[mode or "default"]}
     for name, value in (options or {}).items():
-        name = name.replace("-", "_")
+        name = NAMES.get(name, name.replace("-", "_"))
         if name in WITHOUT_MEANING:
             continue
         if name not in OPTIONS:

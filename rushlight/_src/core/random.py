@@ -1,6 +1,7 @@
 """The counter-based random stream: what number comes next depends only on the seed and how many were drawn."""
 from __future__ import annotations
 
+import ctypes
 import secrets
 
 import numpy as np
@@ -95,15 +96,27 @@ class DefaultGenerator(Generator):
 default_generator = DefaultGenerator()
 
 
+class DeviceGenerator(Generator):
+    """The default stream of a device: seed and position are two words at ``address``, from which machine code draws."""
+
+    def __init__(self, where):
+        self.device, self.words = where, (ctypes.c_int64 * 2)()
+        self.address = ctypes.addressof(self.words)
+        self._place(default_generator.initial_seed(), 0)
+
+    def _place(self, seed, position):
+        self.words[0], self.words[1] = seed - (1 << 64) if seed >= 1 << 63 else seed, position
+
+    place = property(lambda self: tuple(self.words))
+
+
 streams: dict = {}  # by device: its default stream
 
 
 def stream_of(where) -> Generator:
     """The default stream of a device: it has the seed of the processor's, and starts again when that is given one."""
     if where not in streams:
-        streams[where] = made = Generator.__new__(Generator)
-        made.device = where
-        made._place(default_generator.initial_seed(), 0)
+        streams[where] = DeviceGenerator(where)
     return streams[where]
 
 

@@ -115,6 +115,10 @@ class Settings:
                       "of them.")
     threads = Setting("RUSHLIGHT_NUM_THREADS", None, count,
                       "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
+    launch_graphs = Setting("RUSHLIGHT_GRAPHS", False, switch,
+                            "Launches of a program are recorded by a GPU's driver once, and given again as one.")
+    launch_blocking = Setting("CUDA_LAUNCH_BLOCKING", False, switch,
+                              "A GPU's programs are waited for, so that errors are raised where they come from.")
     openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count,
                              "What other libraries take as the number of threads.")
     max_autotune = Setting("RUSHLIGHT_MAX_AUTOTUNE", False, switch,

@@ -199,6 +199,18 @@ class Provider:
         """
         raise NotImplementedError
 
+    def prepare(self, index: int, plan):
+        """Called when a plan's program has run: a device whose queues the hot path knows (``core/native/queues.py``)
+        gives the plan what it is run by there from now on."""
+
+    def replayed(self, plan, args, values: int, used: int):
+        """The fresh results of a plan that the device has recorded and runs as one; None where ``run`` has to."""
+        return None
+
+    def launch_failed(self, status: int):
+        """Raises what the driver's status of a launch means."""
+        raise RuntimeError(f"a launch on {self.type} has failed: {status}")
+
     def generator(self, index: int) -> Generator:
         """The random stream of a device: the same numbers for a seed as everywhere."""
         raise NotImplementedError

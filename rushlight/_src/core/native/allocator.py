@@ -7,8 +7,9 @@ Free blocks are chained through their first eight bytes.
 from __future__ import annotations
 
 from .blocks import cut, give, heap, take, trim
-from .language import exclusive, i64, native
+from .language import cast, exclusive, i64, native
 from .memory import allocate_pages, fill_bytes, load_i64, store_i64
+from .queues import KIND, Queue, give_block
 
 GRAIN = 64
 FINE = 16  # grains up to which each number of them is a size
@@ -83,7 +84,9 @@ class Storage:
 
     address: i64
     nbytes: i64
-    kind: i64  # the class of a small block, or LARGE; 0 when the memory is the owner's
+    # the class of a small block, or LARGE; from KIND on that of a block of the owner, a Queue; 0 when the memory is the
+    # owner's
+    kind: i64
     version: i64  # counts the writes; below 0 for inference tensors
     counted: object  # the storage whose version counts them instead, once one of its tensors was given other memory
     mark: i64  # the last call that looked for this storage among its arguments
@@ -92,6 +95,8 @@ class Storage:
     def finalize(self):
         if self.kind == LARGE:
             give(self.address)
+        elif self.kind >= KIND:
+            give_block(cast(Queue, self.owner), self.kind - KIND, self.address)
         elif self.kind != 0:
             release(self.address, self.kind)
 

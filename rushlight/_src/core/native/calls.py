@@ -7,6 +7,7 @@ from .keys import WORD, exact, gradient_words, list_key, value_count
 from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_i64, stack, store_f64, store_i64
 from .objects import CHOICE, ELSEWHERE, INTO, PYTHON, RUN, SAME, Plan, Tensor, mine, part_of, state
+from .remote import attempt
 from .running import execute, finish, overwrite
 from .sharing import collides, shares
 
@@ -203,7 +204,10 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
         if len(plan.written) != 0:
             if collides(plan, args):
                 return plan.function(collect(args), names)
-        return finish(plan, args, state.elsewhere(plan, collect(args), values, used), values, mask)
+        made = attempt(plan, args, values, used)
+        if made is None:
+            made = state.elsewhere(plan, collect(args), values, used)
+        return finish(plan, args, cast(tuple, made), values, mask)
     target = cast(Tensor, tensor_argument(args, plan.source))
     if kind == SAME:
         return target

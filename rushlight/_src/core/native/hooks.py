@@ -41,6 +41,10 @@ HOOKS = {
                       "a device runs the program"),
     "launch_elsewhere": Hook("plan, args, values, used", "nothing", "_src/eager/elsewhere.py",
                              "a device runs a program that writes into an argument"),
+    "launch_failed": Hook("plan, status", "nothing: it raises", "_src/eager/elsewhere.py",
+                          "a device's driver has refused a launch"),
+    "far_storage": Hook("queue, nbytes", "a Storage", "_src/eager/elsewhere.py",
+                        "a queue has no free block of a class, or there is no class for so many bytes"),
     # what tensors look like
     "metas": Hook("", "(shape, strides, dtype, device) -> Meta, of all that there are", ARGUMENTS,
                   "a result is made whose length the data decide: Metas are interned"),

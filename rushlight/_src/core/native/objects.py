@@ -23,6 +23,7 @@ class Local:
     devices: tuple  # what it was outside of ``with device`` blocks
     seed: i64  # where in the random stream the thread's last program began to draw
     drawn: i64
+    queue: object  # the device's queue that the driver's calls of the thread are for, or None
     run: object  # the backward pass that this thread is in, the innermost
 
 
@@ -55,6 +56,8 @@ class State:
     failed: object
     elsewhere: object
     launch_elsewhere: object
+    launch_failed: object
+    far_storage: object
     weak: object
     add: object
     accumulate: object
@@ -107,7 +110,7 @@ def counter(tensor: Tensor) -> Storage:
     return tensor._storage if own is None else cast(Storage, own)
 
 
-@native
+@native(weakref=True)
 class Plan:
     """How one operator runs on inputs of given metadata."""
 
@@ -136,6 +139,11 @@ class Plan:
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
     place: object  # the device that runs the program; None for the processor
+    # what its launches need, as the device's machine code reads it: the address (0: nothing is ready), its owner, and
+    # the board whose queues it is for
+    ready: i64
+    prepared: object
+    board: object
     inner: object  # PYTHON plans around another plan: it, and what else they were made of
     wanted: tuple  # the tensor arguments that get gradients
     cotangents: tuple  # the results that carry gradients

@@ -8,6 +8,7 @@ from .language import Args, cast, exclusive, filled, i64, native, new_tuple, tup
 from .memory import load_i64, run_program, run_program_nogil, store_i64
 from .objects import Plan, Storage, Tensor, counter, mine, part_of, state, wrap
 from .history import record
+from .remote import into
 from .sharing import check_writable, touch
 
 
@@ -141,7 +142,7 @@ def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, ma
         if mask != 0 or target._needs_grad != 0 or (base is not None and base._needs_grad != 0):
             return state.mutate(plan, target, collect(args), values, used)
     if plan.place is not None:
-        state.launch_elsewhere(plan, collect(args), values, used)
+        into(plan, args, values, used)
     else:
         launch(plan, args, values, used)
     counter(target).version += 1

@@ -2,89 +2,162 @@
 
 from __future__ import annotations
 
-import array
 import ctypes
+import os
 import threading
+import weakref
 
 import numpy as np
 
-from ...compiler.launch import CONSTANT, decode
 from ...core import dtypes
-from ...core.errors import OutOfMemoryError
-from ...core.native.memory import copy_bytes
+from ...core.devices import device
+from ...core.forking import guarded
+from ...core.native import Queue, mine, state
+from ...core.native import queues as native
+from ...core.random import stream_of
+from ...core.settings import settings
 from ..shared.code import taken_apart
-from ..shared.host import HostStep
-from ..shared.memory import Blocks
+from . import runner
 from .binaries import Variant, binary
+from .memory import Memory
+from .programs import DecodedProgram
 from .step import modules
 
-FAR = 1 << 31  # bytes of a block from which on positions have 64 bits
-STEP = 1 << 21  # large blocks have multiples of so many bytes, so that one fits many sizes
-LARGE = 1 << 20
-TAIL = 2  # arguments that Triton adds: memory of its own, and of its profiler
+FLAGS = 1 << 12  # programs that may report errors
+RELAXED = 2  # recording of a thread's stream does not forbid to ask for memory
 
 
-class Board(Blocks):
-    """A device of a Driver."""
+class Board:
+    """A device of a Driver.  ``kind``: the type of device that it is known as."""
 
-    def __init__(self, driver, index: int):
-        super().__init__()
-        self.driver, self.index, self.programs, self.kernels, self.tables = driver, index, {}, {}, {}
-        self.far, self.own_thread = 0, threading.local()
-        self.architecture = driver.architecture(index)
-        self.flag = self.take(8)
+    def __init__(self, driver, index: int, kind="cuda"):
+        self.driver, self.index, self.where = driver, index, device(kind, index)
+        self.programs, self.kernels, self.tables, self.queues = {}, {}, {}, {}
+        self.own_thread, self.lock = threading.local(), guarded("devices", threading.RLock())
+        self.architecture, self.runner = driver.architecture(index), runner.caller()
+        self.memory = Memory(driver.total(index), self.enter, self.leave, self.wait)
+        driver.use(index)
+        # words that kernels write to when something is wrong lie in the host's memory: nobody waits to read them
+        self.flags, self.flagged = driver.made("pin", 8 * FLAGS, 0), []
+        ctypes.memset(self.flags, 0, 8 * FLAGS)
+        self.blocking = settings.launch_blocking
+        # streams that are being recorded; the one that programs are recorded on
+        self.recordings, self.recorder = 0, None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=forget)
 
-    # --- memory --------------------------------------------------
-    def rounded(self, nbytes: int) -> int:
-        return nbytes + STEP - 1 & -STEP if nbytes > LARGE else super().rounded(nbytes)
+    # --- queues -----------------------------------------------------------------------------------------------
+    def queue_of(self, stream: int, pool=None) -> Queue:
+        """The queue of a stream; ``pool``: of memory of its own."""
+        held = self.queues if pool is None else pool
+        with self.lock:
+            found = held.get(stream)
+            if found is None:
+                found = held[stream] = Queue()
+                found.place, found.board, found.stream = self.where, self, stream
+                found.counts, found.bins = self.memory.counts, native.empty_bins()
+                found.random = stream_of(self.where).address
+                words = (ctypes.c_int64 * 3)(stream, self.driver.address("launch"), self.memory.counts)
+                self.tables[stream, id(held)] = words
+                found.words, found.runner = ctypes.addressof(words), runner.address()
+            return found
 
-    def order(self) -> int:
-        return self.stream
+    @property
+    def queue(self) -> Queue:
+        """The calling thread's queue, for which its calls of the driver are from now on."""
+        self.driver.use(self.index)
+        found = getattr(self.own_thread, "queue", None)
+        if found is None:
+            found = self.own_thread.queue = self.queue_of(0)
+        mine.queue = None if self.recording is not None else found  # launches that are recorded come through Python
+        return found
+
+    @property
+    def recording(self):
+        """What the thread's stream is being recorded as; None where it is not."""
+        return getattr(self.own_thread, "recording", None)
 
     @property
     def stream(self) -> int:
         """The calling thread's stream; 0: the first."""
-        return getattr(self.own_thread, "stream", 0)
+        found = getattr(self.own_thread, "queue", None)
+        return 0 if found is None else found.stream
 
-    @stream.setter
-    def stream(self, stream: int):
-        self.own_thread.stream = stream
+    def enter_queue(self, queue: Queue):
+        """The calling thread's work is for this queue."""
+        self.own_thread.queue = queue
+        if mine.queue is not None and mine.queue.board is self:
+            mine.queue = queue
 
-    def take(self, nbytes: int) -> int:
-        self.far += nbytes >= FAR
-        return super().take(nbytes)
+    def pool_names(self) -> dict:
+        """The names of the pools that queues belong to."""
+        return {queue: pool.name for pool in self.memory.pools for queue in pool.queues.values()}
 
-    def give(self, address: int, nbytes: int):
-        self.far -= nbytes >= FAR
-        super().give(address, nbytes)
+    def generator(self):
+        """The random stream that programs of the thread draw from."""
+        return stream_of(self.where) if self.recording is None else self.recording.random
+
+    # --- memory -----------------------------------------------------------------------------------------------
+    def storage(self, nbytes: int):
+        with self.lock:
+            return self.memory.storage(self.queue, nbytes)
 
     def enter(self, size: int) -> int:
         self.driver.use(self.index)
-        try:
-            return self.driver.made("allocate", size)
-        except OutOfMemoryError:  # there may be enough among the blocks that are kept
-            self.trim()
+        with self.driver.relaxed():
             return self.driver.made("allocate", size)
 
     def leave(self, address: int):
         self.driver.use(self.index)
-        self.driver.call("free", address)
+        with self.driver.relaxed():
+            self.driver.call("free", address)
 
     def trim(self):
         self.wait()
-        super().trim()
+        self.memory.trim()
 
-    # --- order of work --------------------------------------------------
+    def statistics(self) -> dict:
+        return self.memory.statistics()
+
+    def reset_statistics(self):
+        self.memory.reset_statistics()
+
+    # --- order of work ----------------------------------------------------------------------------------------
     def wait(self):
         """Returns when all streams have done what they were given."""
         self.driver.use(self.index)
         self.driver.call("synchronize")
+        self.check()
 
     def settle(self):
         """Returns when the thread's stream has done what it was given."""
         self.driver.call("stream_wait", self.stream)
+        self.check()
 
-    # --- copies --------------------------------------------------
+    def new_flag(self, program) -> int:
+        """The address of a word by which a program says what is wrong."""
+        with self.lock:
+            free = next((k for k, held in enumerate(self.flagged) if held() is None), len(self.flagged))
+            if free == FLAGS:
+                raise RuntimeError(f"more than {FLAGS} programs that may report errors")
+            self.flagged[free:free + 1] = [weakref.ref(program)]
+            return self.flags + 8 * free
+
+    def check(self):
+        """Raises what a program has reported since."""
+        count = 8 * len(self.flagged)
+        if not count or not ctypes.string_at(self.flags, count).strip(b"\0"):
+            return
+        words = (ctypes.c_int64 * len(self.flagged)).from_address(self.flags)
+        found = [(self.flagged[k](), word) for k, word in enumerate(words) if word]
+        ctypes.memset(self.flags, 0, count)
+        program, word = found[0]
+        plan = program.plan() if program is not None and program.plan is not None else None
+        if plan is None:
+            raise RuntimeError(f"CUDA error: device-side assert triggered (a program reported {word})")
+        state.failed(plan, (), word)
+
+    # --- copies -----------------------------------------------------------------------------------------------
     def upload(self, target: int, source: int, nbytes: int, non_blocking=False):
         self.moved("upload", target, source, nbytes, non_blocking)
 
@@ -102,87 +175,41 @@ class Board(Blocks):
         self.moved("copy", target, source, nbytes, True)
         return True
 
-    # --- programs --------------------------------------------------
+    # --- programs ---------------------------------------------------------------------------------------------
     def kernel(self, number: int, variant: Variant) -> tuple:
         """(the handle of a kernel, its Binary)."""
         found = self.kernels.get((number, variant))
         if found is None:
             made = binary(modules.made[number], variant, self.architecture)
-            found = self.kernels[number, variant] = self.driver.kernel(made), made
+            self.driver.use(self.index)
+            with self.driver.relaxed():
+                found = self.kernels[number, variant] = self.driver.kernel(made), made
         return found
 
     def table(self, values: tuple, name: str) -> int:
         """The address of constants."""
         if (values, name) not in self.tables:
+            if self.recordings:
+                raise RuntimeError("a program's constants go to the device when it first runs, which cannot be while a "
+                                   "graph is recorded: run it once before")
             held = np.array(values, getattr(dtypes, name).numpy)
-            address = self.tables[values, name] = self.take(held.nbytes)
-            self.upload(address, held.ctypes.data, held.nbytes)
-        return self.tables[values, name]
+            storage = self.memory.storage(self.queue_of(0), held.nbytes)
+            self.tables[values, name] = storage
+            self.upload(storage.address, held.ctypes.data, held.nbytes)
+            self.wait()  # other streams read it, too
+        return self.tables[values, name].address
 
     def run(self, code: int, values: int):
-        """Gives the thread's stream a program; what its flag says is there when this returns."""
+        """Gives the thread's stream a program.  What goes wrong is seen when somebody waits for it."""
         self.driver.use(self.index)
-        program = taken_apart(self.programs, code, lambda words: DecodedProgram(self, words))
-        given = (ctypes.c_int64 * program.count).from_address(values)[:] if program.count else []
-        program.run(self, given)
+        with self.lock:
+            program = taken_apart(self.programs, code, lambda words: DecodedProgram(self, words))
+        program.run(self, values)
+        if self.blocking:
+            self.settle()
+        return program
 
 
-class DecodedLaunch:
-    """A launch with memory for its arguments."""
-
-    def __init__(self, board: Board, launch):
-        self.launch, self.module = launch, modules.made[launch.kernel]
-        module, slots = self.module, list(launch.slots)
-        self.flag = slots.pop() if module.flag else None
-        middle = len(module.pointers)
-        fixed = [board.table(*one) for one in module.tables] + ([board.flag] if module.flag else []) + [launch.extent]
-        self.slots = [*slots[:middle], *((CONSTANT, number) for number in fixed), *slots[middle:]]
-        first = middle + len(fixed)
-        self.asked = [*range(first), *range(first + module.numbers, len(self.slots))]  # may be known as multiples of 16
-        self.values = (ctypes.c_int64 * (len(self.slots) + TAIL))()
-        base = ctypes.addressof(self.values)
-        self.pointers = (ctypes.c_void_p * len(self.values))(*(base + 8 * k for k in range(len(self.values))))
-        self.programs = module.programs(launch.extent, launch.grain)
-        self.ready = None
-
-    def run(self, board: Board, given):
-        """Gives the stream the launch."""
-        found = [number if value == CONSTANT else given[value] + number for value, number in self.slots]
-        self.values[:len(found)] = found
-        wide = board.far > 0 or self.launch.extent >= FAR
-        variant = Variant(self.launch.grain, wide, tuple(k for k in self.asked if not found[k] & 15))
-        if self.ready is None or self.ready[0] != variant:
-            self.ready = variant, *board.kernel(self.launch.kernel, variant)
-        _, handle, made = self.ready
-        board.driver.call("launch", handle, self.programs, 1, 1, made.threads, 1, 1, made.shared, board.stream,
-                          self.pointers, None)
-
-
-class DecodedProgram:
-    """A program taken apart: its launches, and the steps of the host between them."""
-
-    def __init__(self, board: Board, words: bytes):
-        self.words, self.parts, self.flag, self.count = words, [], None, 0
-        for launch in decode(array.array("q", words)):
-            self.count = max(self.count, 1 + max((value for value, _ in launch.slots), default=-1))
-            if launch.kernel < 0:
-                self.parts.append((HostStep.known[launch.kernel], launch))
-            elif launch.extent > 0:
-                self.parts.append((None, DecodedLaunch(board, launch)))
-                if self.parts[-1][1].flag is not None:
-                    self.flag = self.parts[-1][1].flag
-
-    def run(self, board: Board, given):
-        if self.flag is not None:
-            board.driver.call("fill", board.flag, 0, 8, board.stream)
-        for step, launch in self.parts:
-            if step is None:
-                launch.run(board, given)
-            else:
-                step.run(board, [n if value == CONSTANT else given[value] + n for value, n in launch.slots])
-        if self.flag is not None:
-            word = ctypes.c_int64()
-            board.download(ctypes.addressof(word), board.flag, 8)
-            if word.value:
-                value, number = self.flag
-                copy_bytes(number if value == CONSTANT else given[value] + number, ctypes.addressof(word), 8)
+def forget():
+    """A forked process has no device."""
+    mine.queue = None

@@ -6,6 +6,7 @@ raises RuntimeError with the library's words for it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from ...core.errors import OutOfMemoryError
 from ...core.forking import guarded
+from ...core.native import mine
 
 P, U, Z, I, F = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_int, ctypes.c_float
 OUT = ctypes.POINTER(ctypes.c_void_p)
@@ -41,7 +43,9 @@ COMMON = {  # entry: types of its arguments
     "stream_done": (P,), "event": (OUT, U), "event_free": (P,), "event_mark": (P, P), "event_wait": (P,),
     "event_done": (P,), "event_before": (P, P, U), "event_elapsed": (ctypes.POINTER(F), P, P), "load": (OUT, P),
     "function": (OUT, P, ctypes.c_char_p), "function_set": (P, I, I),
-    "launch": (P, U, U, U, U, U, U, U, P, P, P), "synchronize": (),
+    "launch": (P, U, U, U, U, U, U, U, P, P, P), "synchronize": (), "reaches": (ctypes.POINTER(I), I, I),
+    "capture": (P, I), "captured": (P, OUT), "capturing": (P, ctypes.POINTER(I)), "capture_mode": (ctypes.POINTER(I),),
+    "instantiate": (OUT, P, ctypes.c_ulonglong), "replay": (P, P), "graph_free": (P,), "replay_free": (P,),
 }
 NVIDIA = Vendor("cuda", ("libcuda.so.1", "nvcuda.dll"), {
     "init": "cuInit", "count": "cuDeviceGetCount", "name": "cuDeviceGetName", "total": "cuDeviceTotalMem_v2",
@@ -53,7 +57,10 @@ NVIDIA = Vendor("cuda", ("libcuda.so.1", "nvcuda.dll"), {
     "event_mark": "cuEventRecord", "event_wait": "cuEventSynchronize", "event_done": "cuEventQuery",
     "event_before": "cuStreamWaitEvent", "event_elapsed": "cuEventElapsedTime", "load": "cuModuleLoadData",
     "function": "cuModuleGetFunction", "function_set": "cuFuncSetAttribute", "launch": "cuLaunchKernel",
-    "synchronize": "cuCtxSynchronize"}, 8, 16, (75, 76))
+    "synchronize": "cuCtxSynchronize", "reaches": "cuDeviceCanAccessPeer", "capture": "cuStreamBeginCapture_v2",
+    "captured": "cuStreamEndCapture", "capturing": "cuStreamIsCapturing",
+    "capture_mode": "cuThreadExchangeStreamCaptureMode", "instantiate": "cuGraphInstantiateWithFlags",
+    "replay": "cuGraphLaunch", "graph_free": "cuGraphDestroy", "replay_free": "cuGraphExecDestroy"}, 8, 16, (75, 76))
 AMD = Vendor("hip", ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7", "amdhip64_6.dll"), {
     "init": "hipInit", "count": "hipGetDeviceCount", "name": "hipDeviceGetName", "total": "hipDeviceTotalMem",
     "attribute": "hipDeviceGetAttribute", "allocate": "hipMalloc", "free": "hipFree", "information": "hipMemGetInfo",
@@ -63,7 +70,11 @@ AMD = Vendor("hip", ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7", "
     "event": "hipEventCreateWithFlags", "event_free": "hipEventDestroy", "event_mark": "hipEventRecord",
     "event_wait": "hipEventSynchronize", "event_done": "hipEventQuery", "event_before": "hipStreamWaitEvent",
     "event_elapsed": "hipEventElapsedTime", "load": "hipModuleLoadData", "function": "hipModuleGetFunction",
-    "function_set": "hipFuncSetAttribute", "launch": "hipModuleLaunchKernel", "synchronize": "hipDeviceSynchronize"},
+    "function_set": "hipFuncSetAttribute", "launch": "hipModuleLaunchKernel", "synchronize": "hipDeviceSynchronize",
+    "reaches": "hipDeviceCanAccessPeer", "capture": "hipStreamBeginCapture", "captured": "hipStreamEndCapture",
+    "capturing": "hipStreamIsCapturing", "capture_mode": "hipThreadExchangeStreamCaptureMode",
+    "instantiate": "hipGraphInstantiateWithFlags", "replay": "hipGraphLaunch", "graph_free": "hipGraphDestroy",
+    "replay_free": "hipGraphExecDestroy"},
     8, 63)
 NOT_READY = 600  # of a question whether something is done, for both
 ARCHITECTURES = "gfx942", "gfx950", "gfx90a", "gfx1201", "gfx1200", "gfx1100"
@@ -154,6 +165,7 @@ class Driver:
         """The calling thread's calls are for this device."""
         if getattr(self.own, "index", None) == index:
             return
+        mine.queue = None  # it may be another device's
         if self.vendor.kind == "hip":
             self.library.hipSetDevice(index)
         else:
@@ -166,6 +178,45 @@ class Driver:
                     self.contexts[index] = context
             self.library.cuCtxSetCurrent(self.contexts[index])
         self.own.index = index
+
+    def peer_copy(self, target_index, target, source_index, source, nbytes, stream):
+        """Copies from one device to another, on a stream of the source's."""
+        cuda = self.vendor.kind == "cuda"
+        for index in (target_index, source_index):
+            self.use(index)  # the calls are for the source from now on
+        name = "cuMemcpyPeerAsync" if cuda else "hipMemcpyPeerAsync"
+        place = (lambda index: self.contexts[index]) if cuda else ctypes.c_int
+        status = getattr(self.library, name)(P(target), place(target_index), P(source), place(source_index), Z(nbytes),
+                                             P(stream))
+        if status:
+            self.failed(name, status)
+
+    def reaches(self, index: int, other: int) -> bool:
+        """Whether a device reads the memory of another one."""
+        out = I()
+        self.call("reaches", ctypes.byref(out), index, other)
+        return bool(out.value)
+
+    # --- graphs --------------------------------------------------
+    @contextlib.contextmanager
+    def relaxed(self):
+        """A block in which the thread may ask for memory although a stream is recorded."""
+        mode = I(2)
+        self.call("capture_mode", ctypes.byref(mode))
+        try:
+            yield
+        finally:
+            self.call("capture_mode", ctypes.byref(mode))
+
+    def capturing(self, stream: int) -> bool:
+        """Whether a stream is recorded."""
+        out = I()
+        self.call("capturing", stream, ctypes.byref(out))
+        return out.value == 1
+
+    def address(self, entry: str) -> int:
+        """The address of an entry, for machine code."""
+        return ctypes.cast(self.entries[entry], P).value
 
     # --- questions and kernels --------------------------------------------------
     def done(self, entry: str, handle: int) -> bool:

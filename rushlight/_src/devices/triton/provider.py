@@ -5,12 +5,16 @@ from __future__ import annotations
 import functools
 import os
 import threading
+import weakref
 
 from ...core.forking import guarded
+from ...core.settings import settings
 from ..base import Pinned, Properties, Streams
 from ..shared.provider import BoardProvider
 from . import driver as drivers
+from . import report
 from .board import Board
+from .recorded import RecordedProgram
 from .target import Blocks
 
 
@@ -28,7 +32,7 @@ class Queue(Streams):
         return self.board.stream
 
     def enter(self, stream):
-        self.board.stream = stream
+        self.board.enter_queue(self.board.queue_of(stream))
 
     def done(self, stream):
         self.driver.use(self.board.index)
@@ -37,6 +41,7 @@ class Queue(Streams):
     def synchronize(self, stream):
         self.driver.use(self.board.index)
         self.driver.call("stream_wait", stream)
+        self.board.check()
 
     def mark(self, stream):
         return Mark(self.board, stream)
@@ -50,6 +55,7 @@ class Queue(Streams):
 
     def reach(self, event):
         self.driver.call("event_wait", event.handle)
+        self.board.check()
 
     def elapsed(self, first, last):
         return self.driver.elapsed(first.handle, last.handle)
@@ -97,7 +103,7 @@ class GPUs(BoardProvider):
                                "must use the 'spawn' start method")
         with self.lock:
             if index not in self.boards:
-                self.boards[index] = Board(self.driver, index)
+                self.boards[index] = Board(self.driver, index, self.type)
             return self.boards[index]
 
     # --- which devices there are ---
@@ -119,12 +125,28 @@ class GPUs(BoardProvider):
         return int(digits[:-1]), int(digits[-1], 16)
 
     def capabilities(self, index):
-        return frozenset(("streams", "pinned"))
+        return frozenset(("streams", "pinned", "peer"))
 
     def refuse(self, index):
         raise RuntimeError("CUDA error: invalid device ordinal")
 
     # --- memory ---
+    def storage(self, index, nbytes):
+        return self.board(index).storage(nbytes)
+
+    def figures(self, index) -> dict:
+        """``torch.cuda.memory_stats``."""
+        return report.statistics(self.board(index).memory)
+
+    def snapshot(self, index) -> list:
+        """``torch.cuda.memory_snapshot``."""
+        board = self.board(index)
+        return report.snapshot(board.memory, index, board.pool_names())
+
+    def summary(self, index) -> str:
+        """``torch.cuda.memory_summary``."""
+        return report.summary(self.figures(index), index)
+
     def memory(self, index):
         self.driver.use(index)
         return self.driver.memory()
@@ -134,12 +156,48 @@ class GPUs(BoardProvider):
         memory = PinnedMemory(self.driver, nbytes)
         return Pinned(memory.address, memory)
 
+    # --- copies ---
+    def peer(self, target_index, target, source_index, source, nbytes, non_blocking):
+        board, other = self.board(source_index), self.board(target_index)
+        if nbytes:
+            ready = Mark(other, other.stream)  # the target's block may be in use by work that it was given before
+            self.streams(source_index).wait(board.stream, ready)
+            self.driver.peer_copy(target_index, target, source_index, source, nbytes, board.stream)
+            done = Mark(board, board.stream)
+            self.streams(target_index).wait(other.stream, done)
+            if not non_blocking:
+                self.streams(target_index).synchronize(other.stream)
+
     # --- programs ---
     def target(self):
         if self.compiler is None:
             names = sorted({self.driver.architecture(index) for index in range(self.count())})
             self.compiler = Blocks(self.type, " ".join(names))
         return self.compiler
+
+    def prepare(self, index, plan):
+        board = self.board(index)
+        program = board.programs[plan.code]
+        program.plan = weakref.ref(plan)
+        plan.board = board
+        if not isinstance(plan.prepared, RecordedProgram):
+            wanted = settings.launch_graphs or (plan.op.traits.get("settings") or {}).get("launch_graphs")
+            plan.prepared = RecordedProgram(board, program) if wanted and program.recordable else program
+        elif plan.prepared.program is not program:
+            plan.prepared = RecordedProgram(board, program)
+        through = board.blocking or isinstance(plan.prepared, RecordedProgram)
+        plan.ready = 0 if through else program.ready
+
+    def replayed(self, plan, args, values, used):
+        if isinstance(plan.prepared, RecordedProgram) and plan.board is self.board(plan.place.index):
+            return plan.prepared.run(plan, args, values, used)
+        return None
+
+    def launch_failed(self, status):
+        self.driver.failed(self.driver.vendor.names["launch"], status)
+
+    def generator(self, index):
+        return self.board(index).generator()
 
 
 @functools.cache

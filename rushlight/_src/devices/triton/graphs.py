@@ -1,0 +1,158 @@
+"""Launches that a driver records, and does again when it is asked.
+
+While a thread's stream is recorded, its tensors lie in the memory of a pool of its own, and each launch is given
+through Python: those that take places of the random stream are noted, and get the next ones each time the graph runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+from typing import NamedTuple
+
+from ...core.native import mine
+from ...core.random import stream_of
+
+SEED, PLACE, PLACES = 0x5EED_5EED_0D15_EA5E, 0x3A4D_0000_0000_0000, 1 << 32  # stand for what a graph draws
+NODE_FIELDS = "function", "grid", "threads", "shared", "arguments"
+GLOBAL, THREAD, RELAXED = range(3)
+MODES = {"global": GLOBAL, "thread_local": THREAD, "relaxed": RELAXED}
+
+
+class Pool:
+    """Memory that graphs share: queues by stream.  It goes back to the driver with the last of them."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, board):
+        self.board, self.queues, self.name, self.process = board, {}, (0, next(self.numbers)), os.getpid()
+        board.memory.pools.add(self)
+
+    def __del__(self):
+        if self.process == os.getpid():
+            self.board.memory.trim(set(self.queues.values()))
+
+
+class Parameters(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2."""
+
+    _fields_ = [("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("threads", ctypes.c_uint * 3),
+                ("shared", ctypes.c_uint), ("arguments", ctypes.c_void_p), ("extra", ctypes.c_void_p),
+                ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p)]
+
+
+class Drawing(NamedTuple):
+    """A launch of a graph that takes places of the random stream: its node, its Parameters, its arguments, and what
+    each was when it was recorded."""
+
+    node: int
+    parameters: Parameters
+    arguments: ctypes.Array
+    given: tuple
+    keep: object
+
+
+class Stream:
+    """The random stream while a graph is recorded: numbers that stand for a seed and places."""
+
+    def __init__(self, where):
+        self.device, self.drawn = where, 0
+
+    def reserve(self, blocks: int) -> tuple:
+        first, self.drawn = self.drawn, self.drawn + blocks
+        return SEED, PLACE + first
+
+
+class Recording:
+    """The recording of a thread's stream, from ``begin`` to ``end``, and the graph that it gives."""
+
+    def __init__(self, board, pool: Pool):
+        self.board, self.pool, self.random, self.drawings = board, pool, Stream(board.where), []
+        self.program, self.process, self.graph = 0, os.getpid(), 0
+
+    # --- recording --------------------------------------------------------------------------------------------
+    def begin(self, mode="global"):
+        """The thread's stream, which must not be the first, is recorded from here on."""
+        board = self.board
+        if mode not in MODES:
+            raise RuntimeError(
+                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {mode}")
+        if not board.stream:
+            raise RuntimeError("CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok "
+                               "to replay them on the default stream.)")
+        board.driver.use(board.index)
+        board.check()
+        self.outer, stream = board.queue, board.stream
+        board.driver.call("capture", stream, MODES[mode])
+        board.recordings += 1
+        board.own_thread.recording = self
+        board.enter_queue(board.queue_of(stream, self.pool.queues))
+        mine.queue = None  # launches come through Python
+
+    def end(self):
+        """The graph is whole.  RuntimeError where something that cannot be recorded was asked for meanwhile."""
+        board = self.board
+        board.own_thread.recording = None
+        board.recordings -= 1
+        board.enter_queue(self.outer)
+        out = ctypes.c_void_p()
+        status = board.driver.entries["captured"](self.outer.stream, ctypes.byref(out))
+        if status:
+            board.driver.failed(board.driver.vendor.names["captured"], status)
+        self.graph = out.value or 0
+        self.program = board.driver.made("instantiate", self.graph, 0)
+
+    def launched(self, launch):
+        """Notes a launch that was just recorded, where it draws random numbers."""
+        arguments, head = launch.arguments()
+        given = tuple(arguments)
+        if not any(value == SEED or 0 <= value - PLACE < PLACES for value in given):
+            return
+        driver = self.board.driver
+        if driver.vendor.kind != "cuda":
+            raise RuntimeError("a graph with random numbers can be recorded on GPUs of NVIDIA only: run it eagerly")
+        status, name, count = ctypes.c_int(), ctypes.c_ulonglong(), ctypes.c_size_t()
+        graph, nodes = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_void_p)()
+        got = driver.library.cuStreamGetCaptureInfo_v2(
+            ctypes.c_void_p(self.board.stream), ctypes.byref(status), ctypes.byref(name), ctypes.byref(graph),
+            ctypes.byref(nodes), ctypes.byref(count))
+        if got or count.value != 1:
+            raise RuntimeError(f"the driver does not tell which launch it has recorded ({got}, {count.value})")
+        function, programs, threads, shared = head
+        held = (ctypes.c_int64 * len(given))(*given)
+        places = (ctypes.c_int64 * len(given))(*(ctypes.addressof(held) + 8 * k for k in range(len(given))))
+        parameters = Parameters(function, (programs, 1, 1), (threads, 1, 1), shared, ctypes.addressof(places))
+        self.drawings.append(Drawing(nodes[0], parameters, held, given, places))
+
+    # --- what was recorded ------------------------------------------------------------------------------------
+    def replay(self) -> tuple:
+        """Gives the thread's stream the graph.  (seed, place) of the random stream that it has begun with."""
+        board = self.board
+        if not self.program:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        seed, first = stream_of(board.where).reserve(self.random.drawn) if self.random.drawn else (0, 0)
+        board.driver.use(board.index)
+        for one in self.drawings:
+            one.arguments[:] = [seed if value == SEED else first + value - PLACE if 0 <= value - PLACE < PLACES
+                                else value
+                                for value in one.given]
+            status = board.driver.library.cuGraphExecKernelNodeSetParams_v2(
+                ctypes.c_void_p(self.program), ctypes.c_void_p(one.node), ctypes.byref(one.parameters))
+            if status:
+                board.driver.failed("cuGraphExecKernelNodeSetParams_v2", status)
+        board.driver.call("replay", self.program, board.stream)
+        return seed, first
+
+    def reset(self):
+        """Lets go of the graph and its memory."""
+        if self.process == os.getpid():
+            for entry, handle in (("replay_free", self.program), ("graph_free", self.graph)):
+                if handle:
+                    self.board.driver.use(self.board.index)
+                    self.board.driver.entries[entry](handle)
+        self.program = self.graph = 0
+        self.drawings, self.pool = [], None
+
+    def __del__(self):
+        self.reset()

@@ -1,0 +1,233 @@
+"""Memory of a GPU: segments of the driver, blocks of queues that lie in them, and what is known of both."""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import ctypes
+import weakref
+
+from ...core.errors import OutOfMemoryError
+from ...core.native import Queue, Storage
+from ...core.native import queues as native
+from ...core.native.memory import load_i64, store_i64
+
+ALIGNED = 1 << 21  # bytes of segments are multiples of these
+SEGMENTS = (1 << 20, 1 << 22), (1 << 23, 1 << 25)  # blocks of at most so many bytes lie in segments of so many
+FAR = 1 << 31  # bytes of a block from which on positions have 64 bits
+NEAR = 8  # a kept block is taken for a smaller one of at least so many ninths of it
+
+
+class Segment:
+    """Memory that the driver gave: its blocks by address, of which none is beyond ``used`` bytes."""
+
+    __slots__ = ("address", "size", "used", "blocks", "queue")
+
+    def __init__(self, address: int, size: int, queue: Queue):
+        self.address, self.size, self.used, self.blocks, self.queue = address, size, 0, {}, queue
+
+
+class LargeBlock:
+    """The owner of a storage whose block is of no class."""
+
+    __slots__ = ("memory", "queue", "address", "size")
+
+    def __init__(self, memory: "Memory", queue: Queue, address: int, size: int):
+        self.memory, self.queue, self.address, self.size = memory, queue, address, size
+
+    def __del__(self):
+        self.memory.give(self.queue, self.address, self.size)
+
+
+class Memory:
+    """The memory of a device.  ``enter(size)``, ``leave(address)``: asks the driver for memory, gives it back;
+    ``settle()``: waits for the device."""
+
+    def __init__(self, total: int, enter, leave, settle):
+        self.total, self.enter, self.leave, self.settle = total, enter, leave, settle
+        self.words = (ctypes.c_int64 * native.COUNTERS)()
+        self.counts = ctypes.addressof(self.words)
+        self.segments: dict = {}  # by address
+        self.open: dict = {}  # by (queue, bytes of a segment): the one that new blocks are cut from
+        self.large: dict = collections.defaultdict(list)  # by queue: (bytes, address) of kept blocks, sorted
+        self.lent: list = []  # (events, queue, address, size) of blocks that other queues have used
+        self.retries = self.refused = 0
+        self.fraction = 1.0
+        self.pools = weakref.WeakSet()  # of graphs
+
+    def count(self, word: int) -> int:
+        return self.words[word]
+
+    def add(self, word: int, by: int):
+        self.words[word] += by
+
+    # --- blocks -----------------------------------------------------------------------------------------------
+    def storage(self, queue: Queue, nbytes: int) -> Storage:
+        """A storage for which the queue had no free block."""
+        self.returned()
+        made = Storage()
+        made.nbytes = nbytes
+        if nbytes <= native.MOST:
+            index = native.class_of(nbytes)
+            made.address = native.take_block(queue, index) or self.cut(queue, index)
+            made.kind, made.owner = native.KIND + index, queue
+        else:
+            size = nbytes + ALIGNED - 1 & -ALIGNED
+            address, size = self.kept(queue, size) or (self.segment(queue, size, size), size)
+            native.count_in(self.counts, size)
+            self.add(native.FAR, size >= FAR)
+            made.address, made.owner = address, LargeBlock(self, queue, address, size)
+        return made
+
+    def kept(self, queue: Queue, size: int):
+        """(address, bytes) of a kept block that is hardly larger; None where there is none."""
+        rows = self.large[queue]
+        at = bisect.bisect_left(rows, (size, 0))
+        if at < len(rows) and rows[at][0] * NEAR <= size * (NEAR + 1):
+            found, address = rows.pop(at)
+            return address, found
+        return None
+
+    def give(self, queue: Queue, address: int, size: int):
+        """Takes a large block back."""
+        native.count_out(self.counts, size)
+        self.add(native.FAR, -(size >= FAR))
+        bisect.insort(self.large[queue], (size, address))
+
+    def cut(self, queue: Queue, index: int) -> int:
+        """The address of a new block of a class."""
+        size = native.size_of(index)
+        whole = next((whole for most, whole in SEGMENTS if size <= most), None)
+        if whole is None:
+            address = self.segment(queue, size + ALIGNED - 1 & -ALIGNED, size)
+        else:
+            found = self.open.get((queue, whole))
+            if found is None or found.size - found.used < size:
+                found = self.open[queue, whole] = self.segments[self.segment(queue, whole, 0)]
+            address = found.address + found.used
+            found.used += size
+            found.blocks[address] = size
+        native.count_in(self.counts, size)
+        return address
+
+    def segment(self, queue: Queue, size: int, used: int) -> int:
+        """The address of memory that is asked of the driver: ``used`` of its bytes are one block."""
+        limit = int(self.fraction * self.total)
+        try:
+            if self.count(native.RESERVED) + size > limit:
+                raise OutOfMemoryError("the part of memory that the process may have is used up")
+            address = self.enter(size)
+        except OutOfMemoryError:  # there may be enough among the blocks that are kept
+            self.retries += 1
+            self.settle()
+            self.trim()
+            if self.count(native.RESERVED) + size > limit:
+                self.refuse(size)
+            try:
+                address = self.enter(size)
+            except OutOfMemoryError:
+                self.refuse(size)
+        made = self.segments[address] = Segment(address, size, queue)
+        if used:
+            made.used, made.blocks[address] = used, used
+        for word, by in ((native.RESERVED, size), (native.SEGMENTS, 1), (native.SEGMENTS_MADE, 1),
+                         (native.BYTES_RESERVED, size)):
+            self.add(word, by)
+        self.words[native.MOST_RESERVED] = max(self.count(native.MOST_RESERVED), self.count(native.RESERVED))
+        return address
+
+    def refuse(self, size: int):
+        """Raises what says what holds the memory."""
+        from .report import holders
+        self.refused += 1
+        allocated, reserved = self.count(native.ALLOCATED), self.count(native.RESERVED)
+        limit = "" if self.fraction == 1 else f", of which this process may have {int(self.fraction * self.total)}"
+        raise OutOfMemoryError(
+            f"CUDA out of memory. Tried to allocate {size} bytes. The device has {self.total} bytes{limit}; tensors "
+            f"hold {allocated}, and {reserved - allocated} are kept for later. {holders(self)}",
+            "at most what the device has left", "let go of tensors that are no longer needed, or take smaller batches")
+
+    # --- blocks that other queues use ------------------------------------------------------------------------
+    def returned(self):
+        """Takes back what other queues are done with."""
+        waiting, self.lent = self.lent, []
+        for row in waiting:
+            events, queue, address, kind, size = row
+            if all(event.passed() for event in events):
+                self.back(queue, address, kind, size)
+            else:
+                self.lent.append(row)
+
+    def back(self, queue: Queue, address: int, kind: int, size: int):
+        if kind:
+            native.give_block(queue, kind - native.KIND, address)
+        else:
+            self.give(queue, address, size)
+
+    # --- what is free ----------------------------------------------------------------------------------------
+    def free_blocks(self, queue: Queue) -> list:
+        """(address, bytes) of the free blocks of a queue."""
+        found = [(address, size) for size, address in self.large[queue]]
+        for index in range(1, native.CLASSES):
+            place = queue.bins + index * native.BIN * 8
+            listed = load_i64(place, 0)
+            found += [(load_i64(listed, k), load_i64(place, 3)) for k in range(load_i64(place, 1))]
+        return found
+
+    def trim(self, pool=None):
+        """Gives segments without a block in use back to the driver: those of some queues, or all but those that graphs
+        write to."""
+        self.returned()
+        queues = self.queues() - {q for held in self.pools for q in held.queues.values()} if pool is None else pool
+        addresses = sorted(self.segments)
+        free = collections.Counter()
+        for queue in queues:
+            for address, size in self.free_blocks(queue):
+                free[addresses[bisect.bisect_right(addresses, address) - 1]] += size
+        gone = [self.segments[address] for address, nbytes in free.items()
+                if nbytes == sum(self.segments[address].blocks.values())]
+        gone += [one for one in self.segments.values() if not one.blocks and one.queue in queues]
+        for queue in {one.queue for one in gone}:
+            self.unlist(queue, {address for one in gone if one.queue is queue for address in one.blocks})
+        for one in gone:
+            del self.segments[one.address]
+            self.open = {key: held for key, held in self.open.items() if held is not one}
+            self.leave(one.address)
+            self.add(native.RESERVED, -one.size)
+            self.add(native.SEGMENTS, -1)
+
+    def queues(self) -> set:
+        return {one.queue for one in self.segments.values()}
+
+    def unlist(self, queue: Queue, addresses: set):
+        """Forgets free blocks."""
+        self.large[queue] = [row for row in self.large[queue] if row[1] not in addresses]
+        for index in range(1, native.CLASSES):
+            place, kept = queue.bins + index * native.BIN * 8, 0
+            listed = load_i64(place, 0)
+            for k in range(load_i64(place, 1)):
+                address = load_i64(listed, k)
+                if address not in addresses:
+                    store_i64(listed, kept, address)
+                    kept += 1
+            store_i64(place, 1, kept)
+
+    # --- figures --------------------------------------------------------------------------------------------
+    def statistics(self) -> dict:
+        """Bytes by name."""
+        return {"allocated": self.count(native.ALLOCATED), "most_allocated": self.count(native.MOST_ALLOCATED),
+                "reserved": self.count(native.RESERVED), "most_reserved": self.count(native.MOST_RESERVED)}
+
+    def reset_sums(self):
+        """What was allocated and freed is counted from here on."""
+        live, held = self.count(native.TAKEN) - self.count(native.GIVEN), self.count(native.SEGMENTS)
+        for word, value in ((native.TAKEN, live), (native.GIVEN, 0), (native.BYTES_TAKEN, self.count(native.ALLOCATED)),
+                            (native.BYTES_GIVEN, 0), (native.SEGMENTS_MADE, held),
+                            (native.BYTES_RESERVED, self.count(native.RESERVED))):
+            self.words[word] = value
+        self.retries = self.refused = 0
+
+    def reset_statistics(self):
+        self.words[native.MOST_ALLOCATED] = self.count(native.ALLOCATED)
+        self.words[native.MOST_RESERVED] = self.count(native.RESERVED)
+        self.words[native.MOST_BLOCKS] = self.count(native.TAKEN) - self.count(native.GIVEN)

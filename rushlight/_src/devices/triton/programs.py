@@ -1,0 +1,138 @@
+"""Programs taken apart for a board: launches as the words that machine code reads, and steps of the host between."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+
+from ...compiler.launch import CONSTANT, decode
+from ...core.native.memory import load_i64
+from ..shared.host import HostStep
+from . import runner
+from .binaries import Variant
+from .memory import FAR
+from .step import modules
+
+ALIGNMENT = 15  # bits of an argument that the compiler took for 0
+
+
+class DecodedLaunch:
+    """A launch with what of it does not depend on values."""
+
+    def __init__(self, board, launch, flag: int):
+        self.launch, self.module = launch, modules.made[launch.kernel]
+        module, slots = self.module, list(launch.slots)
+        if module.flag:
+            slots.pop()
+        middle = len(module.pointers)
+        fixed = [board.table(*one) for one in module.tables] + ([flag] if module.flag else []) + [launch.extent]
+        self.slots = [*slots[:middle], *((CONSTANT, number) for number in fixed), *slots[middle:]]
+        first = middle + len(fixed)
+        # may be known as multiples of 16
+        self.asked = {*range(first), *range(first + module.numbers, len(self.slots))}
+        self.programs = module.programs(launch.extent, launch.grain)
+
+    def words(self, board, given, wide: bool) -> list:
+        """The words of the launch.  What the compiler may know of alignment is what was true of all values so far."""
+        found = [number if value == CONSTANT else load_i64(given, value) + number for value, number in self.slots]
+        self.asked = {k for k in self.asked if not found[k] & ALIGNMENT}
+        variant = Variant(self.launch.grain, wide or self.launch.extent >= FAR, tuple(sorted(self.asked)))
+        handle, made = board.kernel(self.launch.kernel, variant)
+        count = len(self.slots)
+        length = runner.HEAD + 3 * count + 2 * (count + runner.TAIL)
+        head = [handle, self.programs, made.threads, made.shared, count, length]
+        slots = [word for k, (value, number) in enumerate(self.slots)
+                 for word in (value, number, ALIGNMENT if k in self.asked else 0)]
+        return head + slots + [0] * (2 * (count + runner.TAIL))
+
+
+class Launches:
+    """Launches one after another, as ``runner`` reads them."""
+
+    def __init__(self, launches: list):
+        self.launches, self.block = launches, None
+        self.before = []  # blocks that plans may still know
+
+    def prepare(self, board, given: int):
+        """Writes the words, for values such as those at ``given``."""
+        wide = board.memory.words[0] > 0
+        parts = [one.words(board, given, wide) for one in self.launches]
+        words = [0, int(wide), len(parts), *(word for part in parts for word in part)]
+        self.before.append(self.block)
+        self.block = (ctypes.c_int64 * len(words))(*words)
+        at = ctypes.addressof(self.block) + 8 * runner.BODY
+        for part in parts:
+            count = part[runner.SLOTS]
+            arguments = at + 8 * (runner.HEAD + 3 * count)
+            places = (ctypes.c_int64 * (count + runner.TAIL)).from_address(arguments + 8 * (count + runner.TAIL))
+            places[:] = [arguments + 8 * k for k in range(count + runner.TAIL)]
+            at += 8 * part[runner.LENGTH]
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.block)
+
+    def arguments(self) -> tuple:
+        """(the arguments that the one launch was given last, (function, programs, threads, shared memory))."""
+        count = self.block[runner.BODY + runner.SLOTS]
+        first = runner.BODY + runner.HEAD + 3 * count
+        return self.block[first:first + count], tuple(self.block[runner.BODY:runner.BODY + runner.SLOTS])
+
+    def run(self, board, given: int):
+        """Gives the thread's stream the launches; one by one to what records them."""
+        if board.recording is None:
+            self.give(board, given)
+        else:
+            for one in self.launches:
+                single = Launches([one])
+                single.give(board, given)
+                board.recording.launched(single)
+
+    def give(self, board, given: int):
+        queue = board.queue
+        if self.block is None:
+            self.prepare(board, given)
+        board.runner(given, self.address, queue.words, 0)
+        if self.block[0] == runner.UNPREPARED:  # other alignments, or memory far away
+            self.prepare(board, given)
+            board.runner(given, self.address, queue.words, 0)
+        if self.block[0]:
+            board.driver.failed(board.driver.vendor.names["launch"], self.block[0])
+
+
+class DecodedProgram:
+    """A program taken apart."""
+
+    def __init__(self, board, words: bytes):
+        self.words, self.parts, self.plan = words, [], None
+        launches = list(decode(array.array("q", words)))
+        flagged = any(one.kernel > 0 and modules.made[one.kernel].flag for one in launches)
+        self.flag = board.new_flag(self) if flagged else 0
+        run: list = []
+        for launch in launches:
+            if launch.kernel < 0:
+                self.parts += [Launches(run)] * bool(run) + [(HostStep.known[launch.kernel], launch)]
+                run = []
+            elif launch.extent > 0:
+                run.append(DecodedLaunch(board, launch, self.flag))
+        if run or not self.parts:
+            self.parts.append(Launches(run))
+
+    def run(self, board, given: int):
+        for part in self.parts:
+            if isinstance(part, Launches):
+                part.run(board, given)
+            else:
+                step, launch = part
+                step.run(board, [n if value == CONSTANT else load_i64(given, value) + n for value, n in launch.slots])
+
+    @property
+    def recordable(self) -> bool:
+        """Whether a driver does all of it."""
+        return all(isinstance(part, Launches) for part in self.parts)
+
+    @property
+    def ready(self) -> int:
+        """The address of its words; 0 where the host has a part in it."""
+        one = self.parts[0]
+        return one.address if len(self.parts) == 1 and isinstance(one, Launches) and one.block is not None else 0

@@ -1,0 +1,23 @@
+"""Which provider and which device a call of ``torch.cuda`` is about."""
+from __future__ import annotations
+
+from .._src.core.devices import device as _device, provided
+from .._src.core.errors import NoDeviceError
+
+WHY = "this build runs on the CPU, and torch.cuda.is_available() is False"
+
+
+def provider_of():
+    """What provides the devices; NoDeviceError where nothing does."""
+    found = provided("cuda")
+    if found is None:
+        raise NoDeviceError(f"torch.cuda exists here only as a name (Torch not compiled with CUDA enabled): {WHY}",
+                            "torch.cuda.is_available()", "use the CPU")
+    return found
+
+
+def index_of(device=None) -> int:
+    """The index of a device: an int, a device or its name; None: the current one."""
+    found = provider_of()
+    where = device if device is None or isinstance(device, int) else _device(device).index
+    return found.current() if where is None else where
