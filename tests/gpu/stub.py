@@ -15,7 +15,7 @@ from rushlight._src.devices.cpu.llvm import jit
 from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.types import i8, i32, i64, ptr
 from rushlight._src.devices.cpu.llvm.values import Value, constant
-from rushlight._src.packages.elf import SharedObject
+from rushlight._src.packages.objects import SharedObject
 
 # words of the state
 (DEVICES, LIMIT, RESERVED, CALLBACK, LAZY, JOURNAL, NOTED, CAPTURES, STREAMS, CLOCK, KEY, BLOCKS, PINNED, EVENTS,
