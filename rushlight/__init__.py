@@ -38,7 +38,7 @@ from . import signal  # noqa: E402
 from . import special  # noqa: E402
 from . import optim  # noqa: E402
 from . import utils  # noqa: E402
-from ._src.core import random  # noqa: E402
+from . import random  # noqa: E402
 from .serialization import load, save  # noqa: E402
 from ._src.compiling import compile  # noqa: E402
 from ._ops import ops  # noqa: E402  (users find operators by namespace here; the package of declarations stays importable)

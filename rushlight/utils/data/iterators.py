@@ -5,7 +5,10 @@ import itertools
 
 from ..._src import flat as torch
 from ..._src.core.advice import warn
+from .datapipes.datapipe import IterDataPipe
 from .dataset import IterableDataset
+from .graph_settings import apply_random_seed
+from .seeds import base_seed
 from .workers import Failure, Fetcher, Workers
 
 
@@ -25,6 +28,8 @@ class _BaseDataLoaderIter:
         self._sampler_iter, self._num_yielded, self._length = iter(
             self._index_sampler), 0, loader._IterableDataset_len_called
         self._base_seed = base_seed(loader.generator)
+        if isinstance(loader.dataset, IterDataPipe):
+            apply_random_seed(loader.dataset, torch.Generator().manual_seed(base_seed(loader.generator)))
 
     def __iter__(self):
         return self
@@ -99,11 +104,6 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _shutdown_workers(self):
         """Ends the processes."""
         self._pool.close()
-
-
-def base_seed(generator) -> int:
-    """A number of 63 bits from a random stream."""
-    return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
 class _InfiniteConstantSampler:

@@ -7,7 +7,9 @@ from multiprocessing.context import BaseContext
 
 from ..._src.core.advice import warn
 from .collate import default_collate, default_convert
+from .datapipes.datapipe import IterDataPipe
 from .dataset import IterableDataset
+from .graph_settings import apply_shuffle_settings
 from .iterators import (_DatasetKind, _InfiniteConstantSampler, _MultiProcessingDataLoaderIter,
                         _SingleProcessDataLoaderIter)
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
@@ -39,6 +41,8 @@ class DataLoader:
                 "multiprocessing, otherwise set prefetch_factor to None.")
         if persistent_workers and num_workers == 0:
             raise ValueError("persistent_workers option needs num_workers > 0")
+        if shuffle is not None and isinstance(dataset, IterDataPipe):
+            dataset, shuffle = apply_shuffle_settings(dataset, shuffle), None
         stream = isinstance(dataset, IterableDataset)
         for name, option in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
             if stream and option is not None:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._src import flat as torch
+from .datapipes.datapipe import IterDataPipe, MapDataPipe
 from .dataset import IterableDataset
+from .graph_settings import SHARDING_PRIORITIES, apply_sharding
 
 WATCH = 1.0  # seconds after which an idle worker looks whether the main process lives
 
@@ -89,6 +91,8 @@ def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tas
     failure, fetch, current, ancestor = None, None, None, os.getppid()
     try:
         try:
+            if isinstance(dataset, (IterDataPipe, MapDataPipe)):
+                apply_sharding(dataset, count, number, SHARDING_PRIORITIES.MULTIPROCESSING)
             if prepare is not None:
                 prepare(number)
         except Exception as error:
