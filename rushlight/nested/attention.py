@@ -43,6 +43,6 @@ def attend(query, key, value, mask, drop, causal, scale, shares) -> Nested:
     heads, longest = query.rows.size(0), (query.ragged.longest, key.ragged.longest)
     seed, place = draw(None, 4 * blocks_drawn(query.ragged.count * heads, *longest)) if drop else (None, None)
     scale = 1.0 / math.sqrt(query.rows.size(-1)) if scale is None else float(scale)
-    rows = ragged(query.rows, key.rows, value.rows, query.ragged.offsets(), key.ragged.offsets(), seed, place,
-                  bool(causal), scale, float(drop), longest)
+    starts = (x.ragged.offsets().to(query.rows.device) for x in (query, key))
+    rows = ragged(query.rows, key.rows, value.rows, *starts, seed, place, bool(causal), scale, float(drop), longest)
     return made(rows, query.ragged, query.at, query.layout)

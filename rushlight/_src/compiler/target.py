@@ -70,7 +70,9 @@ class Stored(NamedTuple):
 class Target:
     """The compiler's half of a device; ``devices/base.py`` has the other."""
 
-    attends = True  # whether a template computes attention as a whole; else it goes by its formula
+    def declines_attention(self, query, value) -> str | None:
+        """Why no template computes attention of these queries and values as a whole, so that it goes by its formula;
+        None where one does."""
 
     # --- kernels of ours ---
     def parts(self, kernel: Kernel, scratch) -> list[Kernel]:

@@ -371,8 +371,9 @@ def four(x):
 def refusal(query, key, value, mask, probability, shares):
     """Why attention goes by its formula instead of the primitive; None where it does not."""
     lead = tuple(query.shape[:-2])
-    if not query.device.provider.target().attends:
-        return f"the device {query.device.type}, which has no kernel of attention"
+    declined = query.device.provider.target().declines_attention(query, value)
+    if declined is not None:
+        return declined
     if probability and draws() > 1:
         return "dropout of which each example of a batch draws its own"
     if query.dtype not in (float32, float16, bfloat16):

@@ -1,6 +1,7 @@
 """BlockMask: where queries may look, block by block, so that attention skips what nobody may see."""
 from __future__ import annotations
 
+from ..._src.core.devices import placed
 from ..._src.core.dtypes import bool_, int32, int64, uint8
 from ..._src.core.op import OPS, make
 from ..._src.core.tensor import Tensor
@@ -142,7 +143,7 @@ class BlockMask:
 
     def to_string(self, grid_size=(20, 20), limit=4):
         """A picture of each head: full blocks, visited ones, and gaps, in a grid of at most this size."""
-        states = self.states.numpy()
+        states = self.states.cpu().numpy()
         high, wide = states.shape[-2:] if grid_size == -1 else grid_size
         lines = []
         for place, head in enumerate(states.reshape(-1, *states.shape[-2:])[:limit]):
@@ -189,8 +190,8 @@ def listed(visits):
 def visited(counts, indices):
     """[.., rows, columns] bools from how many blocks each row visits and which."""
     columns = indices.shape[-1]
-    there = OPS["arange"](columns) < counts.unsqueeze(-1)
-    return OPS["zeros"](tuple(indices.shape), dtype=bool_).scatter(-1, indices.to(int64), there)
+    there = OPS["arange"](columns, device=counts.device) < counts.unsqueeze(-1)
+    return OPS["zeros"](tuple(indices.shape), dtype=bool_, device=counts.device).scatter(-1, indices.to(int64), there)
 
 
 _counters: dict = {}
@@ -201,18 +202,25 @@ def counts_of(mask: ScalarGraph, captured, extents, block):
     key = str(mask.graph), extents, block
     counter = _counters.get(key)
     if counter is None:
-        counter = _counters[key] = make("block_counts", lambda captured: count(mask, captured, extents, block))
-    return counter(captured)
+        counter = _counters[key] = make("block_counts", lambda at, captured: count(mask, at, captured, extents, block))
+    rows, columns = (-(-n // size) * size for n, size in zip(extents[2:], block))
+    return counter([OPS["arange"](n) for n in (*extents[:2], rows, columns)], captured)
 
 
-def count(mask, captured, extents, block):
+def count(mask, at, captured, extents, block):
+    """``at``: the numbers of batches, of heads, and of queries and keys up to the ends of blocks."""
     b, h, queries, keys = extents
     rows, columns = (-(-n // size) for n, size in zip((queries, keys), block))
-    at = [OPS["arange"](n) for n in (b, h, rows * block[0], columns * block[1])]
+    at = list(at)
     inside = OPS["logical_and"]((at[2] < queries).unsqueeze(-1), at[3] < keys)
     at[2:] = at[2].clamp(max=queries - 1), at[3].clamp(max=keys - 1)
     allowed = OPS["logical_and"](mask.everywhere(mask.graph, [], at, captured), inside)
     return allowed.reshape(b, h, rows, block[0], columns, block[1]).sum((3, 5))
+
+
+def where_of(device, captured):
+    """A block in which what is made lies on a device; None: on that of the tensors that functions read, if any."""
+    return placed(captured[0].device if device is None and captured else device)
 
 
 def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device="cpu"):
@@ -222,10 +230,12 @@ def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device="cpu"):
     extents = B or 1, H or 1, Q_LEN, KV_LEN
     if takes_score(mod_fn):
         mods, captured = Mods.of(mod_fn, None, extents)
-        return mods.scores(OPS["zeros"](extents), captured) != float("-inf")
+        with where_of(device, captured):
+            return mods.scores(OPS["zeros"](extents), captured) != float("-inf")
     captured: list = []
     mask = ScalarGraph(mod_fn, WHERE, captured, bool_)
-    return mask.everywhere(mask.graph, [], [OPS["arange"](n) for n in extents], captured).expand(extents)
+    with where_of(device, captured):
+        return mask.everywhere(mask.graph, [], [OPS["arange"](n) for n in extents], captured).expand(extents)
 
 
 def takes_score(function) -> bool:
@@ -254,7 +264,8 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=BLO
     extents = B or 1, H or 1, Q_LEN, KV_LEN
     captured: list = []
     mask = ScalarGraph(mask_mod, WHERE, captured, bool_)
-    counts = counts_of(mask, captured, extents, block)
+    with where_of(device, captured):
+        counts = counts_of(mask, captured, extents, block)
     full = counts == block[0] * block[1]
     partial, whole = listed((counts > 0) & ~full), listed(full)
     return BlockMask.from_kv_blocks(*partial, *whole, BLOCK_SIZE=block, mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN))

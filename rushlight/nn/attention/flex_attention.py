@@ -146,6 +146,9 @@ def refusal(query, key, value, mods, captured, options, wants_lse, aux):
         return "no elements"
     if mods.template is None:
         return mods.refusal
+    declined = query.device.provider.target().declines_attention(query, value)
+    if declined is not None:
+        return declined
     recorded = is_grad_enabled()
     if recorded and any(t.requires_grad for t in captured):
         return "a tensor that score_mod reads wants a gradient"

@@ -8,7 +8,7 @@ from ...autograd import enable_grad
 from ..._src.aot.joint import differentiate
 from ..._src.compiler.lower import BufferView, NotLowerable, Reader
 from ..._src.compiler.kernel import Buffer
-from ..._src.devices.cpu.templates.modify import GRADIENT, SCORE, Modification, spot
+from ..._src.devices.shared.attention import GRADIENT, SCORE, Modification, spot
 from ..._src.core import expr
 from ..._src.core.dtypes import bool_, float32, int64
 from ..._src.core.meta import Meta, row_major
@@ -141,13 +141,13 @@ class Mods:
         return Modification(score, slope, mask, at, tuple(buffers))
 
     # --- the same, for whole tensors ----------------------------------------------------------------------------------
-    def positions(self):
-        """The four vectors of positions of scores."""
-        return [OPS["arange"](n) for n in self.extents]
+    def positions(self, scores):
+        """The four vectors of positions of scores, where these lie."""
+        return [OPS["arange"](n, device=scores.device) for n in self.extents]
 
     def scores(self, scores, captured):
         """Scores after both functions: -inf where a query may not look."""
-        at = self.positions()
+        at = self.positions(scores)
         if self.score:
             scores = self.score.everywhere(self.score.graph, [scores], at, captured)
         return OPS["where"](self.mask.everywhere(self.mask.graph, [], at, captured), scores,
@@ -157,7 +157,7 @@ class Mods:
         """Gradients of scores, given those of what the function makes of them."""
         if not self.score:
             return slopes
-        return self.score.everywhere(self.score.slope, [slopes, scores], self.positions(), captured)
+        return self.score.everywhere(self.score.slope, [slopes, scores], self.positions(scores), captured)
 
     def scores_numpy(self, scores, captured):
         return self.by_numpy(self.scores, [scores], captured)

@@ -61,16 +61,20 @@ class Prologue(NamedTuple):
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A launch of a module: ``operands`` are named in the order of its buffers, ``numbers`` follow."""
+    """A launch of a module: ``operands`` are named in the order of its buffers, ``numbers`` follow, of which some are
+    operands' names, then the error flag, if it has one."""
 
     kernel: int
     extent: int
     operands: tuple
     numbers: tuple
+    flag: bool = False
     fills = ""
 
     def launch(self, place) -> Launch:
-        slots = [place(name, 0) for name in self.operands] + [(CONSTANT, number) for number in self.numbers]
+        slots = [place(name, 0) for name in self.operands]
+        slots += [place(number, 0) if isinstance(number, str) else (CONSTANT, number) for number in self.numbers]
+        slots += [place("flag", 0)] if self.flag else []
         return Launch(self.kernel, self.extent, 1, tuple(slots))
 
 

@@ -43,7 +43,6 @@ class TextTarget(Target):
     """``kind``: the type of device; ``claims``: templates by primitive; ``language``, ``modules`` and ``module``: what
     kernels are written in, where they are kept, and the class of one."""
 
-    attends = False
     language: str
     modules: Modules
     module: type
@@ -57,6 +56,9 @@ class TextTarget(Target):
     def claim(self, node):
         found = self.claims.get(node.op)
         return found if found is not None and found.suits(node) else None
+
+    def declines_attention(self, query, value):
+        return f"the device {self.kind}, which has no kernel of attention"
 
     def epilogue(self, value, operands, out, further, sums):
         return Epilogue(value, operands, out[1], further, sums)

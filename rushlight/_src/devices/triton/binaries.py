@@ -6,13 +6,11 @@ from typing import NamedTuple
 
 from ...core import cache
 from ...core.encoding import decode, encode
+from .rates import MOST_SHARED, SHARED
 from .step import Module
 from .texts import function_of, imported
 
 ALIGNED = [["tt.divisibility", 16]]
-SHARED = {"sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227, "sm_120": 99, "gfx942": 64,
-          "gfx950": 160, "gfx1201": 64}  # KiB of memory that a program's threads may share
-MOST_SHARED = 48  # of what is not named
 
 
 class Variant(NamedTuple):

@@ -1,14 +1,17 @@
-"""Which primitives templates of Triton compute: products and convolutions, with operands as those of the processor's.
-"""
+"""Which primitives templates of Triton compute: products, convolutions and attention, with operands as those of the
+processor's."""
 
 from __future__ import annotations
 
+from ...core.kinds import P
 from ...core.shape_env import guess
+from ..cpu.claims.attention import ATTENTION
 from ..shared.products import claims
+from .templates.attention import Attentions
 from .templates.tiled import Templates
 
 
-def claimed() -> dict:
+def claimed(attentions: Attentions) -> dict:
     """By the primitive: its Claim."""
     templates = Templates()
 
@@ -18,4 +21,25 @@ def claimed() -> dict:
         tile = templates.tile(node.args[0].dtype, rows, columns)
         return -(-columns // tile.columns) if number == 0 else -(-rows // tile.rows)
 
-    return claims(templates, True, packings)
+    return claims(templates, True, packings) | attending(attentions)
+
+
+def attending(attentions: Attentions) -> dict:
+    """The processor's Claims of attention and its gradient, planned by templates for GPUs."""
+    plans = {P.attention: (attentions.plan_forward, 0), P.attention_gradient: (attentions.plan_backward, 3)}
+    return {op: attending_by(op, *plan, attentions) for op, plan in plans.items()}
+
+
+def attending_by(op, plan, first: int, attentions: Attentions):
+    """One of them; ``first``: the number of the argument with the queries."""
+    own = ATTENTION[op]
+
+    def suits(node) -> bool:
+        q, _, v = node.args[first:first + 3]
+        return attentions.refusal(q.dtype.name, guess(q.shape[-1]), guess(v.shape[-1])) is None
+
+    def planned(assembler, node, targets, prologues):
+        _, problem, operands = own.plan(assembler, node, targets, prologues)
+        return plan, problem, operands
+
+    return own._replace(suits=suits, plan=planned)

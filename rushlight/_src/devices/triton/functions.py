@@ -97,11 +97,9 @@ def divisor(x, mask, flag):
     wrong = (x == 0) & mask
     tl.store(flag + wrong.to(tl.int32) * 0, {DIVIDED_BY_ZERO}, mask=wrong)
     return tl.where(x == 0, 1, x).to(x.dtype)
-def philox(seed, offset, at):
-    block = ((at >> 2) + offset).to(tl.uint64, bitcast=True)
-    s = (seed + at * 0).to(tl.uint64, bitcast=True)
-    k0 = (s & 0xffffffff).to(tl.uint32)
-    k1 = (s >> 32).to(tl.uint32)
+def philox_words(seed, block):
+    k0 = (seed & 0xffffffff).to(tl.uint32)
+    k1 = (seed >> 32).to(tl.uint32)
     c0 = (block & 0xffffffff).to(tl.uint32)
     c1 = (block >> 32).to(tl.uint32)
     c2 = c0 ^ c0
@@ -117,9 +115,24 @@ def philox(seed, offset, at):
         c3 = l0
         k0 = k0 + 0x9e3779b9
         k1 = k1 + 0xbb67ae85
+    return c0, c1, c2, c3
+def philox(seed, offset, at):
+    block = ((at >> 2) + offset).to(tl.uint64, bitcast=True)
+    c0, c1, c2, c3 = philox_words((seed + at * 0).to(tl.uint64, bitcast=True), block)
     which = at & 3
     found = tl.where(which > 1, tl.where(which == 3, c3, c2), tl.where(which == 1, c1, c0))
     return found.to(tl.int64)
+def levels(word, threshold):
+    low = ((word & 0xffff).to(tl.int32) >= threshold).to(tl.int8)
+    return tl.join(low, ((word >> 16).to(tl.int32) >= threshold).to(tl.int8))
+def kept_bits(seed, block, threshold, BM, BN):
+    whole = (seed + block * 0).to(tl.uint64, bitcast=True)
+    c0, c1, c2, c3 = philox_words(whole, block.to(tl.uint64, bitcast=True))
+    first = tl.join(levels(c0, threshold), levels(c1, threshold))
+    found = tl.join(first, tl.join(levels(c2, threshold), levels(c3, threshold)))
+    return tl.reshape(tl.permute(found, (0, 4, 3, 2, 1)), (BM, BN)) != 0
+def turned_bits(seed, block, threshold, BM, BN):
+    return tl.trans(kept_bits(seed, block, threshold, BM, BN).to(tl.int8)) != 0
 """
 
 

@@ -6,6 +6,7 @@ from ...compiler.kernel import Kernel
 from ..shared.target import TextTarget
 from .claims import claimed
 from .step import Module, TritonKernel, modules
+from .templates.attention import Attentions
 
 
 class Blocks(TextTarget):
@@ -15,11 +16,14 @@ class Blocks(TextTarget):
     language, modules, module = "triton", modules, Module
 
     def __init__(self, kind="cuda", architecture=""):
-        super().__init__(kind, claimed())
-        self.architecture = architecture
+        self.architecture, self.attentions = architecture, Attentions(architecture)
+        super().__init__(kind, claimed(self.attentions))
 
     def step(self, kernel: Kernel, scalars: dict):
         return TritonKernel(kernel, scalars)
+
+    def declines_attention(self, query, value):
+        return self.attentions.refusal(query.dtype.name, query.shape[-1], value.shape[-1])
 
     def fingerprint(self) -> str:
         return f"triton {self.architecture}"

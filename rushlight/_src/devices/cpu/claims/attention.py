@@ -9,6 +9,7 @@ from ....graph.graph import Node
 from ....ops.flash import AttentionOperands, AttentionSpec
 from ....compiler.places import FLAG, Place
 from ....compiler.target import Claim
+from ...shared.attention import Attention
 from .contractions import has_rows, is_contiguous
 
 
@@ -26,8 +27,6 @@ def stream_place(assembler, node: Node) -> Place:
 
 def attention_problem(assembler, x: AttentionOperands, spec: AttentionSpec, out: Meta, **gradients):
     """The problem of attention over these nodes, and its operands."""
-    from ..templates.attention import Attention
-
     operands = {name: assembler.operand(node, has_rows) for name, node in zip("qkv", x)}
     kind, mask_strides = "", (0, 0, 0, 1)
     if x.mask is not None:

@@ -1,10 +1,9 @@
 """Planning attention: softmax(q k^T * scale + mask) v and its gradients, without writing the scores down."""
 
 import struct
-from dataclasses import dataclass
 
 from ....ops import dropping
-from ....ops.flash import AttentionSpec
+from ...shared.attention import Attention
 from ..llvm import pool
 from ..llvm.features import remembered
 from . import dropout, few, flash, flash_backward
@@ -20,48 +19,6 @@ _CHUNK_ROWS = 480, 1024
 _FEW_ROWS = (4, 8, 12)  # a decoder's few queries want tiles of few rows; those for 4 rows and more divide a block's
 
 
-@dataclass(frozen=True)
-class Attention:
-    """out[b, h] = softmax(q[b, h] k[b, h / sharing]^T * scale + mask[b, h]) v[b, h / sharing].
-
-    q: [batch, heads, queries, size], k: [batch, heads / sharing, keys, size], v: [batch, heads / sharing, keys,
-      value_size], with
-    strides in elements, one a dimension, the last 1. `mask` is "" (none), "bool" (True: may look) or a float dtype
-    (added); its strides are 0 where it is broadcast, the last is 1. `spec` says how it is computed: its `mods` are what
-    is done to scores (modify.Modification); weights are dropped as the stream from the operands "seed" and "place" on
-    says; where it has `longest` lengths, `batch` sequences lie end to end in the rows of one, and begin where the int64
-    operands "q_starts" and "k_starts" [batch + 1] say. `blocks`: the strides, batch, head and row, of the map of blocks
-    of `block` queries and keys.
-    """
-
-    batch: int
-    heads: int
-    sharing: int
-    queries: int
-    keys: int
-    size: int
-    value_size: int
-    q: tuple
-    k: tuple
-    v: tuple
-    out: tuple
-    dtype: str
-    spec: AttentionSpec
-    mask: str = ""
-    mask_strides: tuple = (0, 0, 0, 1)
-    grad: tuple = (0, 0, 0, 1)
-    grad_q: tuple = (0, 0, 0, 1)
-    grad_k: tuple = (0, 0, 0, 1)
-    grad_v: tuple = (0, 0, 0, 1)
-    blocks: tuple = (0, 0, 0)
-    block: tuple = (128, 128)
-
-    @property
-    def most(self):
-        """The most queries, and keys, that look at each other."""
-        return self.spec.longest or (self.queries, self.keys)
-
-
 def plan_attention(problem):
     """Plans attention; operands are "q", "k", "v", "mask" (if any), "out" and "lse" (float32 [batch, heads, queries]).
 
@@ -69,6 +26,7 @@ def plan_attention(problem):
     0.  Raises ValueError for dtypes other than float32, bfloat16 and float16, and for strides other than 1 within rows.
 
     Example:
+        >>> from rushlight._src.ops.flash import AttentionSpec
         >>> strides = (512, 256, 8, 1)
         >>> spec = AttentionSpec(causal=False, scale=0.35)
         >>> plan = plan_attention(Attention(1, 2, 1, 32, 32, 8, 8, strides, strides, strides, strides, "float32", spec))

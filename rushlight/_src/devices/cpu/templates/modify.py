@@ -5,66 +5,15 @@ The function and its mask arrive as Exprs of the score, of where it stands (head
 
 from dataclasses import dataclass
 
-from ....core.expr import Expr, index, terms
-from ....core.expr_text import text
+from ....core.expr import Expr, terms
+from ...shared.attention import GRADIENT, SCORE, SPOT, Modification
 from ..llvm import scalars
 from ..llvm.values import constant
 from ..llvm.scalars import COMPUTED, STORED
 from ..llvm.types import f32, i8 as BYTE, i64, ptr, vector
 from .blocked import Slots
-from .expression import Emission, leaf
+from .expression import Emission
 from .softmax import LOG2E, MINUS_INFINITY
-
-SCORE, GRADIENT = leaf("score"), leaf("gradient")
-SPOT = ("batch", "head", "query", "key")  # where a score stands
-
-
-def spot(extents):
-    """The indices of a score among [batch, heads, queries, keys], as Exprs.
-
-    Example:
-        >>> spot((2, 4, 16, 16))
-        (batch, head, query, key)
-    """
-    return tuple(index(name, extent) for name, extent in zip(SPOT, extents))
-
-
-@dataclass(frozen=True)
-class Modification:
-    """`score`: what becomes of SCORE (None: it stays); `slope`: what then becomes of GRADIENT, that of the result;
-    `mask`: where a query may look (None: everywhere). `at`: the indices they are written with; `buffers`: the memory
-    they read."""
-
-    score: Expr | None
-    slope: Expr | None
-    mask: Expr | None
-    at: tuple
-    buffers: tuple
-
-    @property
-    def key(self):
-        """Names the code completely."""
-        shown = [None if e is None else text(e) for e in (self.score, self.slope, self.mask)]
-        extents = [e.arg[1] for e in self.at]
-        return f"{shown} of {extents} and {[(b.name, str(b.dtype)) for b in self.buffers]}"
-
-    @property
-    def names(self):
-        """The slots that kernels take for this: the error flag, the map of blocks, and what is read."""
-        return (*BLOCKS, *(b.name for b in self.buffers))
-
-    @property
-    def pointers(self):
-        return ("flag", "blocks", *(b.name for b in self.buffers))
-
-    @property
-    def parameters(self):
-        """Parameters that functions of rows take for this."""
-        return [(name, i64) for name in SPOT] + [("flag", ptr)] + [(b.name, ptr) for b in self.buffers]
-
-
-# The map of blocks says of each block of queries and keys: 0, nobody may look; 1, the mask decides; 2, everybody may.
-BLOCKS = ("flag", "blocks", "blocks_batch", "blocks_head", "blocks_row", "block_queries", "block_keys")
 
 
 @dataclass(frozen=True)
@@ -74,7 +23,10 @@ class Use:
     modification: Modification
     masked: bool
 
-    parameters = property(lambda self: self.modification.parameters)
+    @property
+    def parameters(self):
+        """Parameters that functions of rows take for this."""
+        return [(name, i64) for name in SPOT] + [("flag", ptr)] + [(b.name, ptr) for b in self.modification.buffers]
 
     def within(self, b, values):
         return Applied(b, self.modification, values, self.masked)

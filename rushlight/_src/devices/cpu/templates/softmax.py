@@ -10,10 +10,11 @@ import math
 from ..llvm.values import constant, zero
 from ..llvm.halves import rounded_operand
 from ..llvm.types import f32, i1, i8, i32, i64, ptr, vector
+from ...shared.attention import LOG2E
 from .contraction import ELEMENTS
 from .dropout import kept_lanes
 
-LOG2E, LN2 = 1 / math.log(2), math.log(2)
+LN2 = math.log(2)
 MINUS_INFINITY = -math.inf
 
 # Polynomials for 2^x on [-0.5, 0.5] with the least largest relative error: 7.5e-8, 2.6e-6 and 7.5e-5, each well below

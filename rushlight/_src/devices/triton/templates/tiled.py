@@ -14,10 +14,9 @@ from ....core import dtypes
 from ....core.dtypes import float64, int32
 from ...shared.products import Products, Prologue
 from ...shared.shapes import SHAPES
-from ...shared.writer import Writer
-from ..emit import Emitter
-from ..scalars import MEMORY, POINTERS, TYPES
+from ..scalars import MEMORY, TYPES
 from ..step import Module, modules
+from .template import Template
 
 
 class Tile(NamedTuple):
@@ -40,7 +39,7 @@ TILES = {
 }
 
 
-class Tiled(Emitter):
+class Tiled(Template):
     """Writes one module.
 
     ``left`` and ``right``: the dtype of an operand, or its Prologue; ``shape``: a Shape.  Buffers in order: what the
@@ -50,19 +49,17 @@ class Tiled(Emitter):
     shape, constants = "[BM, BN]", ("BM", "BN", "BK")
 
     def __init__(self, shape, left, right, epilogue, tile: Tile):
-        Writer.__init__(self)
-        self.lies, self.tile, self.epilogue, self.given, self.tables = shape, tile, epilogue, (left, right), {}
+        self.lies, self.tile, self.epilogue, self.given = shape, tile, epilogue, (left, right)
         self.sides = [self.parts_of(name, given) for name, given in (("a", left), ("b", right))]
         self.out, self.beside = Buffer("out", epilogue.out), [Buffer(o.name, o.dtype) for o in epilogue.operands]
         self.further = [Buffer(s.name, s.dtype) for s in epilogue.further]
-        self.written = {self.out, *self.further}
-        self.buffers = [*self.sides[0], *self.sides[1], self.out, *self.beside, *self.further]
-        self.names.update((buffer, f"b{k}") for k, buffer in enumerate(self.buffers))
-        self.wide, self.barriers, self.numbers = {"row", "column", "ka", "kb", "zeros", "place"}, False, []
+        super().__init__([*self.sides[0], *self.sides[1], self.out, *self.beside, *self.further],
+                         [self.out, *self.further], sizes=shape.names)
+        self.wide |= {"row", "column", "ka", "kb", "place"}
         self.operand = self.dtype_of(left)
         self.sum = (int32 if not self.operand.is_floating_point else dtypes.float32 if self.operand.is_half
                     else self.operand)
-        self.kind, self.count = TYPES[self.sum.name], len(shape.names)
+        self.kind = TYPES[self.sum.name]
 
     def dtype_of(self, given):
         return given.value.dtype if isinstance(given, Prologue) else given
@@ -72,19 +69,10 @@ class Tiled(Emitter):
         read = [one.dtype for one in given.leaves] if isinstance(given, Prologue) else [given]
         return [Buffer(f"{name}{k}", dtype) for k, dtype in enumerate(read)]
 
-    def home(self, e, x):
-        return self.scopes[-1]
-
-    def arguments(self) -> list:
-        """The names of the arguments, constants aside."""
-        return [*(self.names[b] for b in self.buffers), *self.tables.values(), "units",
-                *(f"p{k}" for k in range(self.count))]
-
     # --- text --------------------------------------------------
     def module(self, name: str) -> Module:
         """The module, and what its launches give."""
-        for k, number in enumerate(self.lies.names):
-            self.line(f"{number} = p{k}")
+        self.called()
         for line in ("program = tl.program_id(0).to(units.dtype)",
                      "zero = units * 0",
                      "across = (columns + BN - 1) // BN",
@@ -101,10 +89,8 @@ class Tiled(Emitter):
         self.scopes[0].mask = self.let("(row < rows) & (column < columns)")
         self.wide.add("sums")
         self.store_all()
-        text, tile = self.whole(name), self.tile
-        return Module(name, text, tuple(POINTERS[MEMORY[b.dtype.name]] for b in self.buffers), tuple(self.tables),
-                      False, 0, self.count, "group", (("BM", tile.rows), ("BN", tile.columns), ("BK", tile.depth)),
-                      tile.warps, tile.stages)
+        tile = self.tile
+        return self.made(name, (("BM", tile.rows), ("BN", tile.columns), ("BK", tile.depth)), tile.warps, tile.stages)
 
     def slice(self):
         """A slice of both operands, and what it adds."""

@@ -1,0 +1,103 @@
+"""Attention as a problem of templates, and what a user's functions do to its scores, one at a time.
+
+The functions arrive as Exprs of the score, of where it stands (head, query, key), and of tensors that they read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...compiler.target import leaf
+from ...core.expr import Expr, index
+from ...core.expr_text import text
+from ...ops.flash import AttentionSpec
+
+LOG2E = 1 / math.log(2)
+
+# The map of blocks says of each block of queries and keys: 0, nobody may look; 1, the mask decides; 2, everybody may.
+BLOCKS = ("flag", "blocks", "blocks_batch", "blocks_head", "blocks_row", "block_queries", "block_keys")
+
+SCORE, GRADIENT = leaf("score"), leaf("gradient")
+SPOT = ("batch", "head", "query", "key")  # where a score stands
+
+
+def spot(extents):
+    """The indices of a score among [batch, heads, queries, keys], as Exprs.
+
+    Example:
+        >>> spot((2, 4, 16, 16))
+        (batch, head, query, key)
+    """
+    return tuple(index(name, extent) for name, extent in zip(SPOT, extents))
+
+
+@dataclass(frozen=True)
+class Modification:
+    """`score`: what becomes of SCORE (None: it stays); `slope`: what then becomes of GRADIENT, that of the result;
+    `mask`: where a query may look (None: everywhere). `at`: the indices they are written with; `buffers`: the memory
+    they read."""
+
+    score: Expr | None
+    slope: Expr | None
+    mask: Expr | None
+    at: tuple
+    buffers: tuple
+
+    @property
+    def key(self):
+        """Names the code completely."""
+        shown = [None if e is None else text(e) for e in (self.score, self.slope, self.mask)]
+        extents = [e.arg[1] for e in self.at]
+        return f"{shown} of {extents} and {[(b.name, str(b.dtype)) for b in self.buffers]}"
+
+    @property
+    def names(self):
+        """The slots that kernels take for this: the error flag, the map of blocks, and what is read."""
+        return (*BLOCKS, *(b.name for b in self.buffers))
+
+    @property
+    def pointers(self):
+        return ("flag", "blocks", *(b.name for b in self.buffers))
+
+
+@dataclass(frozen=True)
+class Attention:
+    """out[b, h] = softmax(q[b, h] k[b, h / sharing]^T * scale + mask[b, h]) v[b, h / sharing].
+
+    q: [batch, heads, queries, size], k: [batch, heads / sharing, keys, size], v: [batch, heads / sharing, keys,
+      value_size], with
+    strides in elements, one a dimension, the last 1. `mask` is "" (none), "bool" (True: may look) or a float dtype
+    (added); its strides are 0 where it is broadcast, the last is 1. `spec` says how it is computed: its `mods` are what
+    is done to scores (modify.Modification); weights are dropped as the stream from the operands "seed" and "place" on
+    says; where it has `longest` lengths, `batch` sequences lie end to end in the rows of one, and begin where the int64
+    operands "q_starts" and "k_starts" [batch + 1] say. `blocks`: the strides, batch, head and row, of the map of blocks
+    of `block` queries and keys.
+    """
+
+    batch: int
+    heads: int
+    sharing: int
+    queries: int
+    keys: int
+    size: int
+    value_size: int
+    q: tuple
+    k: tuple
+    v: tuple
+    out: tuple
+    dtype: str
+    spec: AttentionSpec
+    mask: str = ""
+    mask_strides: tuple = (0, 0, 0, 1)
+    grad: tuple = (0, 0, 0, 1)
+    grad_q: tuple = (0, 0, 0, 1)
+    grad_k: tuple = (0, 0, 0, 1)
+    grad_v: tuple = (0, 0, 0, 1)
+    blocks: tuple = (0, 0, 0)
+    block: tuple = (128, 128)
+
+    @property
+    def most(self):
+        """The most queries, and keys, that look at each other."""
+        return self.spec.longest or (self.queries, self.keys)
