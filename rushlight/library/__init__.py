@@ -229,7 +229,9 @@ KEYS = {"CPU": "cpu", "default": None, "types": None}
 
 def impl(qualname, types, func=None, *, lib=None):
     """Gives a defined operator its function for device types (``"cpu"``, ``"default"``) or a dispatch key (``"CPU"``,
-    ``"CompositeImplicitAutograd"``)."""
+    ``"CompositeImplicitAutograd"``).  The older form takes a Library, the name in it and a key, and is a decorator."""
+    if isinstance(qualname, Library):
+        return functools.partial(entered_into, qualname, types, func or "")
     if func is None:
         return lambda later: impl(qualname, types, later)
     custom = operator_of(qualname)
@@ -239,6 +241,12 @@ def impl(qualname, types, func=None, *, lib=None):
         else:
             custom.rules.kernels[KEYS.get(kind, kind)] = func
     return func
+
+
+def entered_into(library, name, key, function):
+    """A function as what computes an operator of a library; returns it."""
+    library.impl(name, function, key)
+    return function
 
 
 class Library:

@@ -197,3 +197,37 @@ def test_a_break_in_a_plain_function_that_a_loop_calls_again():
 
     compiled, x = torch.compile(f), torch.tensor([-1.5, 2.0, 3.0])
     assert compiled(x, [0, 5, 2, 3]) == f(x, [0, 5, 2, 3]) == [5, 3]
+
+
+def expecting(function, *args):
+    """A function in one graph, on these arguments; what it gives uncompiled."""
+    for backend in ("rushlight", "eager"):
+        torch._dynamo.reset()
+        found = torch.compile(function, fullgraph=True, backend=backend)(*args)
+        torch.testing.assert_close(found, function(*args))
+    return torch.compile(function, fullgraph=True)
+
+
+def test_what_operators_expect_of_numbers_is_checked_when_the_graph_runs():
+    counted = expecting(lambda x: torch.arange(0, x.max().item(), 1), torch.tensor([3, 1], dtype=torch.int32))
+    with pytest.raises(RuntimeError, match="inconsistent with step sign"):
+        counted(torch.tensor([-3, -1], dtype=torch.int32))
+    x = torch.arange(9.0)
+    parts = expecting(lambda x, n: [p * 2 for p in x.split(n.tolist())], x, torch.tensor([2, 3, 4]))
+    torch.testing.assert_close(parts(x, torch.tensor([0, 8, 1])), [x[:0] * 2, x[:8] * 2, x[8:] * 2])
+    for wrong in ([2, 3, 5], [2, 9, -2]):
+        with pytest.raises(RuntimeError, match="to sum exactly to 9"):
+            parts(x, torch.tensor(wrong))
+    part = expecting(lambda x, n: x.narrow(0, 1, n.item()) + 1, x, torch.tensor(3))
+    with pytest.raises(RuntimeError, match="exceeds dimension size"):
+        part(x, torch.tensor(9))
+
+
+def test_parts_of_sizes_that_data_decide_carry_gradients():
+    def f(x, n):
+        a, b, c = x.split(n.tolist())
+        return a.sum() * 1 + (b * 2).sum() + (c * 3).sum()
+
+    x = torch.randn(6, requires_grad=True)
+    torch.compile(f, fullgraph=True)(x, torch.tensor([1, 2, 3])).backward()
+    assert x.grad.tolist() == [1, 2, 2, 3, 3, 3]

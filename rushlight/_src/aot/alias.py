@@ -39,6 +39,9 @@ class Recording(Trace):
         """(input, its last value) for each input that was written to."""
         return [(node, value.value) for node, value in self.given.items() if value.value is not node]
 
+    def inner(self) -> Trace:
+        return Inner(self)
+
     # --- random numbers -----------------------------------------------------------------------------------------------
     def reserve(self, blocks: int):
         if not self.stream:
@@ -75,6 +78,16 @@ class Recording(Trace):
             value = P.convert(value, dtype=target.dtype)
         write(target, value, P.convert(P.ne(value, target), dtype=int64) if some else None)
         return target
+
+
+class Inner(Recording):
+    """The Recording of a body that a node carries: it may write into what it makes, and draws nothing."""
+
+    reserve = Trace.reserve
+
+    def __init__(self, outer: Trace):
+        super().__init__()
+        self.names = outer.names
 
 
 def relate(result: Traced, source: Traced):

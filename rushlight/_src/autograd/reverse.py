@@ -241,7 +241,8 @@ def describe(given, scalars, values, key):
 
 def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
     # a body of operators may write into what it made
-    trace = Recording() if op.traits.get("composite") and "into" not in op.traits else Trace()
+    written = op.traits.get("captured") or op.traits.get("composite") and "into" not in op.traits
+    trace = Recording() if written else Trace()
     arguments = Arguments(op, given, names, trace, scalars)
     with trace, recording(1), DisableTorchFunction():  # modes of the program see what it calls, not how that is derived
         results = trace.call(op, arguments.args, arguments.kwargs)
@@ -260,7 +261,7 @@ def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
     made.residuals = tuple(seen.index(n) for n in d.cut.residuals)
     made.reached = tuple(arguments.tensors.index(s) for s, _ in d.found)
     made.backward = backward_operator(f"{op.name}.backward", d.backward)
-    if d.cut.extras:
+    if d.cut.extras or op.traits.get("captured"):  # whose own body writes, which levels below may refuse
         made.forward = backward_operator(f"{op.name}.forward", c.graph)
     if op.traits.get("random"):
         for part in filter(None, (made.forward, made.backward)):

@@ -13,6 +13,7 @@ from ..core.settings import settings
 from ..graph.graph import Graph, symbols_in
 from ..graph.running import run
 from ..graph.save import Unsaveable, fingerprint, own
+from ..transforms.level import Wrapped
 from .errors import BackendFailed, UnknownBackend
 from .unbacked import PICK, SHIFT, in_stages
 
@@ -175,7 +176,7 @@ def register(function, name: str, tags=()):
 
 def shared(inputs) -> bool:
     """Whether two of these tensors share memory, so that a write to one changes the other."""
-    storages = [x._storage for x in inputs if isinstance(x, Tensor)]
+    storages = [innermost(x)._storage for x in inputs if isinstance(x, Tensor)]
     if len(set(map(id, storages))) < len(storages):
         return True
     if all(s.kind for s in storages):
@@ -183,6 +184,13 @@ def shared(inputs) -> bool:
     # memory of others, such as arrays, which may overlap
     places = sorted((s.address, s.address + s.nbytes) for s in storages if s.nbytes)
     return any(end > start for (_, end), (start, _) in zip(places, places[1:]))
+
+
+def innermost(tensor):
+    """What has the memory of a tensor, below the levels of transforms."""
+    while isinstance(tensor, Wrapped):
+        tensor = tensor.current().value
+    return tensor
 
 
 class CompiledGraph:

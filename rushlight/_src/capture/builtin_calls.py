@@ -11,6 +11,7 @@ import sys
 import types
 
 from ...nn.modules.module import Module
+from ..legacy import TypeOfTensors
 from . import polyfills
 from .classes import ABSENT, static
 from .errors import Break, Raised
@@ -40,7 +41,10 @@ class Builtins(Part, part="builtins"):
             return Constant(isinstance(value.value, wanted))
         if isinstance(value, TensorValue):
             kind = kind_of(value.fake)
-            return Constant(isinstance(value.real, wanted) if value.source is not None else issubclass(kind, wanted))
+            if value.source is not None:
+                return Constant(isinstance(value.real, wanted))
+            by_dtype = [one for one in flat(wanted) if isinstance(one, TypeOfTensors)]
+            return Constant(issubclass(kind, wanted) or isinstance(value.fake, tuple(by_dtype)))
         return Constant(issubclass(self.classes.class_of(value), wanted))
 
     @CALLED.by(getattr)
@@ -308,3 +312,8 @@ class Builtins(Part, part="builtins"):
     @CALLED.by(*COMPARED, told=True)
     def spelled_comparison(self, function, a, b):
         return self.arithmetic.compare(COMPARED[function], a, b)
+
+
+def flat(classes) -> list:
+    """The classes in what ``isinstance`` takes: one, or tuples of tuples of them."""
+    return [one for inner in classes for one in flat(inner)] if isinstance(classes, tuple) else [classes]

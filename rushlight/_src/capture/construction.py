@@ -17,6 +17,7 @@ from ..core.dtypes import finfo, iinfo
 from ..core.meta import Size
 from ..core.native import Tensor
 from ..core.results import is_result
+from ..legacy import TypeOfTensors
 from . import polyfills
 from .classes import ABSENT, HEAP, static
 from .containers import raised
@@ -90,6 +91,10 @@ class Construction(Part, part="construction"):
         if cls is functools.partial:
             return Partial(arguments[0], list(arguments[1:]), dict(keywords))
         if isinstance(cls, enum.EnumMeta):
+            return self.arithmetic.fold(cls, arguments, keywords)
+        if isinstance(cls, TypeOfTensors):
+            return self.framework.run_framework(cls, arguments, keywords)
+        if cls is np.dtype:
             return self.arithmetic.fold(cls, arguments, keywords)
         if issubclass(cls, Tensor):
             raise Break("RB001", f"a new {cls.__name__}: make it outside, once")

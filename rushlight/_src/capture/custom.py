@@ -6,6 +6,7 @@ import inspect
 import types
 
 from ..autograd.function import Context, Function
+from ..core.interpret import top
 from ..core.kinds import P
 from ..core.native import Tensor, mine
 from ..core.op import make
@@ -54,11 +55,16 @@ def operator(function, args):
 
     def body(*tensors, **named):
         tensors = (*tensors, *named.values())
+        given, drawn = [t.node for t in tensors], getattr(top(), "drawn", 0)
         before, mine.grad = mine.grad, 0
         try:
             results, several, ctx = forward(function, filled(tensors), flags)
         finally:
             mine.grad = before
+        if getattr(top(), "drawn", 0) != drawn:
+            raise Break("RB001", f"{function.__name__}.forward() draws random numbers")
+        if any(t.node is not node for t, node in zip(tensors, given)):
+            raise Break("RB011", f"{function.__name__}.forward() writes into an argument")
         constant.update(k for k, r in enumerate(several) if any(r is c for c in ctx._constant))
         fresh = tuple(P.copy(r) if any(r is t for t in tensors) else r for r in several)
         return fresh if isinstance(results, (tuple, list)) else fresh[0]

@@ -115,10 +115,16 @@ class Entry:
             warnings.warn(f"{self.name} runs uncompiled, since capturing it failed: {type(error).__name__}: {error}",
                           stacklevel=4)
             return None
-        if not segment.guard(values):
+        if segment.guard(values):
+            return segment
+        if self.owner.fullgraph or settings.verify:
             raise CaptureError(
                 f"the guards of {self.name} do not hold for the values they were made from:\n{segment.guard.source}")
-        return segment
+        self.segments.remove(segment)
+        self.uncompiled = True
+        warnings.warn(f"{self.name} runs uncompiled: while it was captured, something changed that it depends on: "
+                      f"{failed(segment, values)}", stacklevel=4)
+        return None
 
     def stand_still(self, values):
         """A miss under another stance than the default."""

@@ -54,6 +54,8 @@ class Iterators(Part, part="iterators"):
             return self.protocols.answered("__iter__", found, value)
         items = self.containers.listed(value)
         if items is None:
+            if isinstance(value, Object) and isinstance(value.value, (str, bytes)):
+                return IteratorValue(Sequence(list, list(map(Constant, self.values.known(value)))), 0, value)
             if isinstance(value, Constant):
                 return self.arithmetic.fold(iter, [value])
             raise Break("RB004", f"iteration over a {self.values.describe(value)}")

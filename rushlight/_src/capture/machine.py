@@ -87,6 +87,7 @@ class Machine:
     def make_recorder(self) -> Recorder:
         recorder = Recorder(self.outside.lift, self.random.draw, self.where)
         self.shape_env.number, recorder.within_try = self.numbers.ratio, self.numbers.within_try
+        self.shape_env.check = self.numbers.expected
         recorder.real, recorder.assume = self.arithmetic.run_time_number, self.guarding.guard
         recorder.start = self.outside.start_of_input
         recorder.shape_env, recorder.place = self.shape_env, lambda: (self.frames[-1].code, self.frames[-1].now.offset)

@@ -16,6 +16,10 @@ class Mappings(Part, part="mappings"):
     needs = ("arithmetic", "classes", "containers", "guarding", "iterators", "outside", "protocols", "sets",
              "values", "writes")
 
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.keyed: list = []  # tensors from outside that are keys
+
     def lookup(self, mapping, key):
         found = mapping.items[key]
         if type(found) is Lazy:
@@ -37,6 +41,7 @@ class Mappings(Part, part="mappings"):
                 self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.real)}", value.source)
             return value.real
         if isinstance(value, TensorValue):
+            self.told_apart(value)
             return Key(value, id(value), operator.is_)
         if isinstance(value, Identity):
             return Key(value, id(value.of), lambda a, b: a.of is b.of)
@@ -48,6 +53,14 @@ class Mappings(Part, part="mappings"):
             if value.cls.__hash__ is object.__hash__:
                 return Key(value, id(value), operator.is_)
         return self.values.known(value)
+
+    def told_apart(self, value):
+        """Assumes that a tensor from outside that is a key is none of those that were keys before."""
+        if value.source is None or value in self.keyed:
+            return
+        for other in self.keyed:
+            self.arithmetic.identical(value, other)
+        self.keyed.append(value)
 
     def subscript_mapping(self, owner, key):
         if key in owner.items:

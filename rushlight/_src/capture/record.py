@@ -2,19 +2,18 @@
 from __future__ import annotations
 
 from ..autograd.program import leaf
-from ..core.devices import on
 from ..core.dtypes import bool_
 from ..core.expr import Expr
 from ..core.nodes import INFINITY
 from ..core.interpret import Interpreter, Suspended, precision
-from ..core.meta import Size, dense_strides
+from ..core.meta import Size
 from ..core.native import Tensor, mine
 from ..core.op import OPS, body_of
 from ..core.runtime import Conditions
 from ..core.tensor import blank, empty_of
 from ..eager.arguments import NUMBER_METAS
 from ..graph.graph import Graph, Node, nodes_in
-from ..transforms.trace import ValueNeeded
+from ..transforms.trace import ValueNeeded, zeros_laid
 from .errors import Break
 from .fake import Fake, Leaf, as_fixed, as_hinted, fakes_in
 from .inference import infer
@@ -102,13 +101,7 @@ class Recorder(Interpreter):
     def empty(self, meta):
         if not meta.device.provider.has_data:
             return self.constant(lambda: empty_of(meta))
-        value, order = False if meta.dtype.name == "bool" else 0, None if meta.contiguous else dense_strides(
-            meta.shape, meta.strides)
-        if order is None:
-            return OPS["_filled"](value, tuple(meta.shape), meta.dtype, *on(meta.device))
-        dims = [*(d for d in range(meta.ndim) if d not in order), *reversed(order)]  # outermost first
-        return OPS["permute"](OPS["_filled"](value, tuple(meta.shape[d] for d in dims), meta.dtype, *on(meta.device)),
-                              [dims.index(d) for d in range(meta.ndim)])
+        return zeros_laid(meta)
 
     def constant(self, make):
         with Suspended(self):
@@ -119,7 +112,7 @@ class Recorder(Interpreter):
         return result
 
     def call(self, op, args, kwargs):
-        if "out" in kwargs:
+        if "out" in kwargs and "library" not in op.traits:
             out = kwargs["out"]
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
             if out is not None:

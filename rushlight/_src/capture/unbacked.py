@@ -92,6 +92,7 @@ class Assumptions(ShapeEnv):
         self.unbacked: dict = {}  # symbol -> the node that computes it
         self.number = None  # (symbol, a, b) -> a float of sizes, as a value of the graph
         self.checked: list = []  # expressions that are not negative, since the program checks it
+        self.check = None  # (condition, error) -> whether the graph checks it, where data decide
 
     def unknown(self, e) -> bool:
         """Whether an expression depends on data."""
@@ -111,6 +112,9 @@ class Assumptions(ShapeEnv):
         if found is None:
             raise Break("RB012" if self.estimating else "RB002", f"whether {condition}, where {self.told(condition)}")
         return found
+
+    def postpones(self, condition: Expr, error) -> bool:
+        return self.unknown(condition) and self.proven(condition) is None and self.check(condition, error())
 
     def integer(self, e: Expr) -> int:
         if self.unknown(e):
@@ -163,9 +167,12 @@ class Assumptions(ShapeEnv):
         return True if below else False if above else None
 
     def certain(self, e) -> bool:
-        """Whether an integer is not negative: by algebra, since it is no less than what was checked, or as a sum of
-        products of what is not."""
-        if at_least(e, 0) or any(at_least(e - c, 0) for c in self.checked):
+        """Whether an integer is not negative, or no less than what was checked not to be."""
+        return self.plainly(e) or any(self.plainly(e - c) for c in self.checked)
+
+    def plainly(self, e) -> bool:
+        """Whether an integer is not negative by algebra, or as a sum of products of what is not."""
+        if at_least(e, 0):
             return True
         parts, constant = terms(e)
         return constant >= 0 and all(k > 0 and all(at_least(a, 0) or any(a is c for c in self.checked)

@@ -111,6 +111,14 @@ class Unknown(Part, part="numbers"):
             self.machine.shape_env.assume(condition.expr)
         self.machine.recorder.require(condition.fake if condition.expr is None else condition.expr, error)
 
+    def expected(self, condition, error) -> bool:
+        """Notes what an operator expects of numbers that data decide: whether the graph checks it, rather than that
+        there is a break."""
+        if self.effects_pending() or self.within_try():
+            return False
+        self.require_now(Number(True, condition), error)
+        return True
+
     def text_now(self, message) -> str:
         """What a function that makes a message says; it cannot name numbers that are not known."""
         depth = len(self.machine.frames)

@@ -109,6 +109,9 @@ def tree_unflatten(leaves, treespec: TreeSpec):
     return built(treespec, iter(leaves))
 
 
+DICTS = {dict, OrderedDict, defaultdict}  # which stand for each other in the trees after the first
+
+
 def built(spec: TreeSpec, left):
     """The tree of a spec with the next leaves of an iterator."""
     if spec.type is None:
@@ -142,15 +145,16 @@ def flatten_as(tree, spec: TreeSpec) -> list:
     """The leaves of a tree that must be nested like ``spec``, at the depth of whose leaves anything may stand."""
     if spec.type is None:
         return [tree]
-    if container(tree) is not spec.type:
+    if container(tree) is not spec.type and not {container(tree), spec.type} <= DICTS:
         raise ValueError(f"expected a {spec.type.__name__} as in the first tree, got {type(tree).__name__}")
-    children, context = HANDLERS[spec.type].flatten_fn(tree)
+    children, context = HANDLERS[container(tree)].flatten_fn(tree)
     if len(children) != len(spec.children_specs):
         raise ValueError(f"expected {len(spec.children_specs)} entries as in the first tree, got {len(children)}")
-    if spec.type in (dict, OrderedDict):
-        if set(context) != set(spec.context):
-            raise ValueError(f"expected the keys {spec.context} as in the first tree, got {context}")
-        children = [tree[k] for k in spec.context]
+    if spec.type in DICTS:
+        keys = spec.context[1] if spec.type is defaultdict else spec.context
+        if set(tree) != set(keys):
+            raise ValueError(f"expected the keys {keys} as in the first tree, got {list(tree)}")
+        children = [tree[k] for k in keys]
     return [leaf for child, inner in zip(children, spec.children_specs) for leaf in flatten_as(child, inner)]
 
 

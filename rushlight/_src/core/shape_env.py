@@ -79,6 +79,10 @@ class ShapeEnv:
             return REAL[symbol](evaluate(a, self.hints), evaluate(b, self.hints))
         return REAL[symbol](*(self.integer(e) if isinstance(e, Node) else e for e in (a, b)))
 
+    def postpones(self, condition: Node, error) -> bool:
+        """Whether a check waits for the program to run: see ``expect``."""
+        return False
+
 
 def guess(e):
     """The number that an integer is for the example values, with nothing assumed: for estimates, which decide how fast

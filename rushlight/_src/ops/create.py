@@ -9,6 +9,7 @@ from ..core import devices, dtypes
 from ..core.devices import on
 from ..core.dtypes import FLOATING, INTEGER, float32, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
+from ..core.expectations import at_most, expect
 from ..core.expr import Expr
 from ..core.shape_env import estimated
 from ..core.interpret import top
@@ -276,8 +277,8 @@ def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, d
         raise RuntimeError("step must be nonzero")
     if not all(isinstance(v, Expr) or math.isfinite(v) for v in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
-    if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    expect(at_most(0, (end - start) * step),
+           lambda: RuntimeError("upper bound and lower bound inconsistent with step sign"))
     if dtype is None:
         dtype = int64 if all(isinstance(v, (int, Expr)) for v in (start, end, step)) else dtypes.Defaults.floating
     if dtype.category == INTEGER and int(step) == 0:

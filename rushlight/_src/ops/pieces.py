@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..core.advice import warn
 from ..core.dtypes import int64
 from ..core.errors import JoinError, OutOfMemoryError
+from ..core.expectations import at_most, equal, expect
 from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.native import history, mine
@@ -119,10 +120,11 @@ def split(input, split_size_or_sections, dim=0):
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}")
         count = int(-(-total // sizes)) if sizes and total else 1
         sizes = [*[sizes] * (count - 1), total - sizes * (count - 1)] if count > 1 else [total]
-    elif sum(sizes) != total or any(s < 0 for s in sizes):
-        raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension {at}), "
-            f"but got split_sizes={list(sizes)}")
+    else:
+        for condition in (*(at_most(0, s) for s in sizes), equal(sum(sizes), total)):
+            expect(condition, lambda: RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension "
+                f"{at}), but got split_sizes={list(sizes)}"))
     out, start = [], 0
     for size in sizes:
         out.append(narrow(input, at, start, size))

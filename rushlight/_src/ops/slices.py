@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..core.dtypes import INTEGER
 from ..core.errors import IndexRangeError, NegativeSizeError, StorageBoundsError
+from ..core.expectations import at_most, expect
 from ..core.kinds import P
 from ..core.meta import CONJUGATED, NEGATED, product, same, span
 from ..core.op import OPS, op
@@ -26,13 +27,13 @@ def narrow(input, dim, start, length):
     if not input.shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     size = input.shape[at]
-    if length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
-    if not -size <= start <= size:
-        raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
+    expect(at_most(0, length), lambda: RuntimeError("narrow(): length must be non-negative."))
+    for condition in (at_most(-size, start), at_most(start, size)):
+        expect(condition, lambda: IndexError(
+            f"start out of range (expected to be in range of [-{size}, {size}], but got {start})"))
     start = start + size if start < 0 else start
-    if start + length > size:
-        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    expect(at_most(start + length, size), lambda: RuntimeError(
+        f"start ({start}) + length ({length}) exceeds dimension size ({size})."))
     return sliced(input, at, start, 1, length)
 
 

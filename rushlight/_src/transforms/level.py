@@ -211,7 +211,7 @@ class Level(Interpreter):
 
     def keywords(self, op: Op, kwargs) -> dict:
         """Keyword arguments in the order of the operator's parameters, without ``out``, which is refused."""
-        if kwargs.get("out") is not None:
+        if kwargs.get("out") is not None and "library" not in op.traits:
             raise RuntimeError(
                 f"{op.name}(): out= can't be used inside of a function that is being transformed by {self.name}; use "
                 "the value that "

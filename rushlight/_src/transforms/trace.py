@@ -5,10 +5,11 @@ import contextlib
 
 import numpy as np
 
+from ..core.devices import on
 from ..core.expr import Expr, computed
 from ..core.interpret import Interpreter, Suspended, is_recording
 from ..core.kinds import P
-from ..core.meta import Meta
+from ..core.meta import Meta, dense_strides
 from ..core.native import Op, mine
 from ..core.op import OPS, bind, body_of
 from ..core.quantized import PerTensor
@@ -87,6 +88,18 @@ def traced(node: Node) -> Traced:
     return value
 
 
+def zeros_laid(meta: Meta):
+    """Zeros with the strides of a Meta, as operators of the program being written: what stands for undefined
+    contents."""
+    value, order = False if meta.dtype.name == "bool" else 0, None if meta.contiguous else dense_strides(
+        meta.shape, meta.strides)
+    if order is None:
+        return OPS["_filled"](value, tuple(meta.shape), meta.dtype, *on(meta.device))
+    dims = [*(d for d in range(meta.ndim) if d not in order), *reversed(order)]  # outermost first
+    return OPS["permute"](OPS["_filled"](value, tuple(meta.shape[d] for d in dims), meta.dtype, *on(meta.device)),
+                          [dims.index(d) for d in range(meta.ndim)])
+
+
 class Trace(Interpreter):
     """Writes a program.  Primitives become nodes; an operator with a gradient rule becomes a node that carries its
     traced body; every other operator is replaced by its body."""
@@ -132,6 +145,9 @@ class Trace(Interpreter):
                 node.constant = True
         return results
 
+    def empty(self, meta):
+        return traced(zeros_laid(meta).node) if meta.device.provider.has_data else None  # a view of nothing
+
     def constant(self, make):
         """Known contents as part of the program, if they are few; more than that cannot be captured."""
         with Suspended(mine.stack[0]):
@@ -175,10 +191,14 @@ class Trace(Interpreter):
             self.nodes.append(env[node])
         return tuple(traced(env[n]) for n in graph.result_nodes())
 
+    def inner(self) -> "Trace":
+        """What writes down the body of an operator that carries it."""
+        return Trace(self)
+
     def closed(self, op: Op, args, kwargs):
         """A node that carries the graph of its own body."""
         bound = bind(op, args, kwargs)
-        inner = Trace(self)
+        inner = self.inner()
         outer_nodes = []
 
         def enter(value):

@@ -30,6 +30,12 @@ log = logger("kernels")
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
+
+def _identity(score, batch, head, token_q, token_kv):
+    """The score_mod that changes nothing."""
+    return score
+
+
 class AuxRequest(NamedTuple):
     """What flex_attention is to return beside its result."""
 

@@ -1,0 +1,25 @@
+"""What operators expect of sizes and numbers: checked now, or by the program that is captured when it runs."""
+from __future__ import annotations
+
+from .expr import Expr, eq, le
+from .shape_env import ShapeEnv
+
+
+def expect(condition, error):
+    """Raises what ``error()`` gives unless a condition holds (a bool, or an Expr that is not decided yet).  What data
+    decide, a captured program checks when it runs; it holds from here on."""
+    if isinstance(condition, Expr) and condition.op != "number" and ShapeEnv.present() and ShapeEnv.current().postpones(
+            condition, error):
+        return
+    if not condition:
+        raise error()
+
+
+def at_most(a, b):
+    """a <= b, for ``expect``: a bool for numbers, an Expr that nothing was decided of where there are symbols."""
+    return le(a, b) if isinstance(a, Expr) or isinstance(b, Expr) else a <= b
+
+
+def equal(a, b):
+    """a == b, for ``expect``: see ``at_most``."""
+    return eq(a, b) if isinstance(a, Expr) or isinstance(b, Expr) else a == b
