@@ -1,23 +1,18 @@
 """Makes an object file part of this process without LLVM, which then is needed only where something is compiled anew.
 
-Covers what our code generator writes for x86-64 Linux: ELF sections of code, constants and zeroed data, and six kinds
-of relocation.  ``load`` raises ``Unknown`` for anything else, and LLVM links it.  Source: System V ABI, AMD64
-supplement, section 4.4 (relocations).
+Covers what our code generator writes for Linux on x86-64 and AArch64: ELF sections of code, constants and zeroed data,
+and the kinds of relocation of ``relocation.py``.  ``load`` raises ``Unknown`` for anything else, and LLVM links it.
 """
 import ctypes
 import mmap
 import struct
 
+from .relocation import MACHINES, Unknown
+
 PAGE = mmap.PAGESIZE
 ALLOCATED, WRITABLE = 2, 1  # section flags
 RELOCATIONS, SYMBOLS, ZEROED = 4, 2, 8  # section types
 ABSOLUTE = 0xFFF1
-PC32, PLT32, GOTOFF64, GOT64, GOTPC64, GOT_LOAD = 2, 4, 25, 27, 29, 42
-JUMP = b"\xff\x25\x00\x00\x00\x00"  # jmp through the 8 bytes that follow
-
-
-class Unknown(Exception):
-    """An object file of a kind that this loader does not read."""
 
 
 class Section:
@@ -42,20 +37,22 @@ def load(image, exports, imports=None) -> dict:
 
     Raises ``Unknown`` for a format or relocation it does not read, RuntimeError for a symbol found nowhere.
     """
-    if len(image) < 64 or image[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", image, 18)[0] != 62:
-        raise Unknown("not an object file for x86-64 ELF")
+    machine = (MACHINES.get(struct.unpack_from("<H", image, 18)[0])
+               if len(image) >= 64 and image[:6] == b"\x7fELF\x02\x01" else None)
+    if machine is None:
+        raise Unknown("not an ELF object file for a known machine")
     start, = struct.unpack_from("<Q", image, 40)
     count, = struct.unpack_from("<H", image, 60)
     sections = [Section(row, image) for row in struct.iter_unpack("<IIQQQQIIQQ", image[start:start + 64 * count])]
-    return ImageLayout(sections, imports or {}).place(exports)
+    return ImageLayout(sections, imports or {}, machine).place(exports)
 
 
 class ImageLayout:
     """Where everything goes: code and constants first, then jumps and addresses of outside symbols, then data on pages
     of its own."""
 
-    def __init__(self, sections, imports):
-        self.sections, self.imports = sections, imports
+    def __init__(self, sections, imports, machine):
+        self.sections, self.imports, self.machine = sections, imports, machine
         table = next(s for s in sections if s.type == SYMBOLS)
         names = sections[table.link]
         self.symbols = [(names.text(name) if name else "", index, value)
@@ -96,12 +93,13 @@ class ImageLayout:
                 self.memory[section.place:section.place + section.size] = section.image[section.offset:section.offset
                                                                                         + section.size]
         for k in outside:
-            self.memory[self.jumps[k]:self.jumps[k] + 14] = JUMP + struct.pack("<Q", self.address(k))
+            jump = self.machine.jump(self.address(k))
+            self.memory[self.jumps[k]:self.jumps[k] + len(jump)] = jump
         for section in self.sections:
             target = self.sections[section.info] if section.type == RELOCATIONS else None
             if target is not None and target.allocated:
                 for offset, info, addend in section.rows("<QQq"):
-                    self.relocate(target.place + offset, info & 0xFFFFFFFF, info >> 32, addend)
+                    self.machine.relocate(self, target.place + offset, info & 0xFFFFFFFF, info >> 32, addend)
 
     def address(self, k):
         name, index, value = self.symbols[k]
@@ -118,22 +116,9 @@ class ImageLayout:
             struct.pack_into("<Q", self.memory, place, self.address(k))
         return self.slots[k]
 
-    def relocate(self, place, kind, k, addend):
-        table = self.base + self.table
-        if kind in (PC32, PLT32):
-            target = self.base + self.jumps[k] if k in self.jumps else self.address(k)
-            value, format = target + addend - self.base - place, "<i"
-        elif kind == GOT_LOAD:
-            value, format = self.slot(k) + addend - place, "<i"
-        elif kind == GOTOFF64:
-            value, format = self.address(k) + addend - table, "<q"
-        elif kind == GOT64:
-            value, format = self.slot(k) - self.table + addend, "<q"
-        elif kind == GOTPC64:
-            value, format = table + addend - self.base - place, "<q"
-        else:
-            raise Unknown(f"relocation {kind}")
-        struct.pack_into(format, self.memory, place, value)
+    def callee(self, k):
+        """The address that a call of a symbol goes to: of a jump nearby, where it lies outside."""
+        return self.base + self.jumps[k] if k in self.jumps else self.address(k)
 
 
 def in_process(name):

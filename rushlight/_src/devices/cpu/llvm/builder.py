@@ -82,7 +82,9 @@ class Module(body.Module):
     def text(self):
         """The whole module as LLVM IR."""
         width = self.features.width
-        attributes = (f'attributes #0 = {{ nounwind "min-legal-vector-width"="{width}" '
+        # SVE's vectors have the size that the features say, by which LLVM lays fixed ones in its registers
+        sized = f"vscale_range({width // 128},{width // 128}) " if not self.features.is_x86 and width > 128 else ""
+        attributes = (f'attributes #0 = {{ nounwind {sized}"min-legal-vector-width"="{width}" '
                       f'"prefer-vector-width"="{width}" "no-trapping-math"="true" }}')
         parts = [MANY_STREAMS] * self.many_streams + list(self._globals.values())
         parts += [function.text() for function in self.functions.values()]

@@ -3,8 +3,8 @@ code is generated (``level``, within ``targeting``).  Whoever plans or writes co
 depends on it by ``remembered``.
 
 `RUSHLIGHT_CPU` restricts it: `generic` (baseline instructions), `avx2`, `avx512` (no bfloat or integer dot products),
-`amx-model` (everything but tile registers, which a model in vectors stands for), or `native` (the default: everything
-the machine has).
+`neon` (AArch64 without SVE), `amx-model` (everything but tile registers, which a model in vectors stands for), or
+`native` (the default: everything the machine has).
 """
 
 import contextlib
@@ -30,10 +30,15 @@ _LEVELS = {"x86-64-v2": _AVX2[:6], "x86-64-v3": _AVX2, "x86-64-v4": _AVX512,
            "x86-64-amx": _AVX512 + ("avx512vnni", "avx512bf16", *sorted(_TILES))}
 LINUX, ARM = "x86_64-linux-gnu", "aarch64-linux-gnu"
 WASM, WINDOWS, MAC = "wasm32", "x86_64-pc-windows-msvc", "arm64-apple-darwin"
+_NEON = ("neon", "fp-armv8")
+_ARMV8_6 = (*_NEON, "fullfp16", "dotprod", "bf16", "i8mm")
+# AArch64: (features, bits of a vector); packages know the first, which any such processor is
+_ARM_LEVELS = {ARM: (_NEON, 128), "aarch64-v8.6": (_ARMV8_6, 128), "aarch64-sve256": ((*_ARMV8_6, "sve"), 256)}
 # machines with vectors of 128 bits: LLVM's name of the processor, its instructions, how many vectors its registers hold
-_OTHERS = {ARM: ("generic", "+neon,+fp-armv8", 32), MAC: ("apple-m1", "", 32),
+_OTHERS = {MAC: ("apple-m1", "", 32),
            WASM: ("generic", "+simd128,+bulk-memory,+bulk-memory-opt,+mutable-globals,+nontrapping-fptoint,+sign-ext,"
                   "-reference-types,-multivalue,-call-indirect-overlong", 16)}
+PACKAGED = (*_LEVELS, WINDOWS, ARM, *_OTHERS)
 _planning = threading.local()  # ``features``: what this thread generates code for, where that is not this machine
 
 
@@ -49,8 +54,9 @@ class Features:
     is_x86: bool
     fma: bool
     f16c: bool          # instructions that convert halves
-    bf16: bool          # avx512_bf16: dot products of bfloat pairs
-    vnni: bool
+    bf16: bool          # dot products of bfloat pairs (avx512_bf16, bf16 of AArch64)
+    vnni: bool          # dot products of bytes (avx512_vnni, dotprod of AArch64)
+    mixed: bool = False  # of bytes of different signs (i8mm of AArch64)
     tiles: str = ""     # tile registers and their products (tiles.py): "amx", "model", or none
     second_cache: int = 1 << 20  # bytes of a core's second cache
     triple: str = ""    # of another machine, as LLVM spells it; "" for this one
@@ -70,8 +76,8 @@ class Features:
     @functools.cached_property
     def fingerprint(self):
         """A short digest for cache keys: objects compiled for one fingerprint run on any machine that has it."""
-        return hashlib.sha256(f"{self.level} {self.cpu} {self.text} {self.tiles} {self.triple}".encode()).hexdigest()[
-            :12]
+        text = f"{self.level} {self.cpu} {self.text} {self.tiles} {self.triple} {self.width}"
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _x86(level, found):
@@ -126,29 +132,40 @@ def host():
     cpu, found = processor.host()
     if platform.machine().lower() in ("x86_64", "amd64"):
         return _x86(level, found)
-    text = ",".join(("+" if on else "-") + name
-                    for name, on in sorted(found.items())) if level in ("native", "amx-model") else ""
-    return Features(level, cpu if level in ("native", "amx-model") else "", text, width=128, registers=32, is_x86=False,
-                    fma=True, f16c=True,
-                    bf16=False, vnni=False, tiles="model" if level == "amx-model" else "", second_cache=_second_cache())
+    have = [name for name, on in sorted(found.items()) if on] if level in ("native", "amx-model", "neon") else _NEON
+    sve = 8 * processor.scalable_bytes() if "sve" in have and level == "native" else 0
+    if not sve:
+        have = [name for name in have if not name.startswith("sve")]
+    return _arm(level, cpu if len(have) > len(_NEON) else "", have, max(sve, 128),
+                tiles="model" if level == "amx-model" else "", second_cache=_second_cache())
+
+
+def _arm(level, cpu, have, width, **more):
+    """The features of an AArch64 CPU that has these, with vectors of `width` bits."""
+    return Features(level, cpu, ",".join(f"+{name}" for name in have), width=width, registers=32, is_x86=False,
+                    fma=True, f16c=True, bf16="bf16" in have, vnni="dotprod" in have, mixed="i8mm" in have, **more)
 
 
 def level(name):
     """The Features of machines other than this one: ``x86-64-v2``, ``x86-64-v3`` (AVX2), ``x86-64-v4`` (AVX-512),
-    ``x86-64-amx`` (tile registers, too), ``aarch64-linux-gnu`` (NEON), ``x86_64-pc-windows-msvc`` (AVX2),
+    ``x86-64-amx`` (tile registers, too), ``aarch64-linux-gnu`` (NEON), ``aarch64-v8.6`` (dot products of bytes and of
+    bfloats, too), ``aarch64-sve256`` (SVE with vectors of 256 bits), ``x86_64-pc-windows-msvc`` (AVX2),
     ``arm64-apple-darwin``, or ``wasm32`` (vectors of 128 bits, no threads).  ValueError for another name.
 
     Example:
         >>> level("x86-64-v3").width, level("aarch64-linux-gnu").registers
         (256, 32)
     """
+    if name in _ARM_LEVELS:
+        return _arm(name, "generic", *_ARM_LEVELS[name], triple=ARM)
     if name in _OTHERS:
         cpu, text, registers = _OTHERS[name]
         return Features(name, cpu, text, width=128, registers=registers, is_x86=False, fma=name != WASM,
                         f16c=name != WASM, bf16=False, vnni=False, triple=name)
     have = _LEVELS["x86-64-v3" if name == WINDOWS else name] if name in (*_LEVELS, WINDOWS) else None
     if have is None:
-        raise ValueError(f"there is no target {name!r}; there are {', '.join((*_LEVELS, WINDOWS, *_OTHERS))}")
+        raise ValueError(f"there is no target {name!r}; there are "
+                         f"{', '.join((*_LEVELS, WINDOWS, *_ARM_LEVELS, *_OTHERS))}")
     wide = "avx512vl" in have
     text = ",".join(f"+{one}" for one in have) + (",-prefer-256-bit" if wide else "")
     cpu = {"x86-64-amx": "x86-64-v4", WINDOWS: "x86-64-v3"}.get(name, name)
@@ -159,10 +176,14 @@ def level(name):
 
 
 def levels(names) -> tuple:
-    """The Features of one name or several, the simplest processor first; none for None."""
+    """The Features of one name or several that packages know, the simplest processor first; none for None.  ValueError
+    for other names."""
     names = [names] if isinstance(names, str) else list(names or ())
+    for name in names:
+        if name not in PACKAGED:
+            raise ValueError(f"there are no packages for {name!r}; there are for {', '.join(PACKAGED)}")
     return tuple(sorted((level(name) for name in dict.fromkeys(names)),
-                        key=lambda one: [*_LEVELS, WINDOWS, *_OTHERS].index(one.level)))
+                        key=lambda one: PACKAGED.index(one.level)))
 
 
 def targeted():

@@ -60,8 +60,9 @@ def new_machine(level, features=None):
     """A target machine of these Features; default those of this machine."""
     features = features or host()
     if features.triple in ("", LINUX):
-        # in a process, objects and what they call may lie more than 2 GB apart
-        return target.new_machine(features.cpu, features.text, level, "jitdefault", features.triple)
+        # in a process, objects and what they call may lie more than 2 GB apart; on AArch64 jumps are put between
+        return target.new_machine(features.cpu, features.text, level, "jitdefault" if features.is_x86 else "small",
+                                  features.triple, jit=features.is_x86)
     return target.new_machine(features.cpu, features.text, level, "default" if features.triple == WASM else "small",
                               features.triple, jit=False, reloc="static" if features.triple == WASM else "pic")
 

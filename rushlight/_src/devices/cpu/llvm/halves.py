@@ -35,6 +35,8 @@ def _bfloat_to_float(b, a):
 
 
 def _float_to_bfloat(b, a):
+    if not b.features.is_x86 and b.features.bf16:
+        return b.cast("fptrunc", a, a.type.with_element(bf16))
     if not b.features.bf16 or a.type.lanes not in (8, 16):
         return _rounded_bits(b, a)
     # the instruction takes denormal floats for zero
@@ -63,7 +65,7 @@ def _rounded_bits(b, a):
 def rounded_operand(b, a, target):
     """A vector of floats rounded to `target` for products that take denormal numbers for zero: of bfloats one
     instruction, where there is one."""
-    if target is not bf16 or not b.features.bf16 or a.type.element is not f32:
+    if target is not bf16 or not b.features.bf16 or a.type.element is not f32 or not b.features.is_x86:
         return convert(b, a, target)
     return b.call(f"llvm.x86.avx512bf16.cvtneps2bf16.{a.type.bits}", [a], a.type.with_element(bf16))
 

@@ -1,5 +1,6 @@
 """LLVM types as small interned objects: equal types are one object."""
 
+import functools
 import struct
 
 
@@ -64,6 +65,13 @@ def vector(element, lanes):
                      element, lanes, f"v{lanes}{element.mangled}")
         found = _vectors.setdefault(key, found)
     return found
+
+
+@functools.cache
+def scalable(element, lanes):
+    """The type of vectors of a processor that says itself how many times `lanes` elements they hold."""
+    return Type(f"<vscale x {lanes} x {element.text}>", element.kind, 0, element, lanes,
+                f"nxv{lanes}{element.mangled}")
 
 
 def _rounded(element, number):

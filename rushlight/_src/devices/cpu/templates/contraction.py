@@ -6,7 +6,7 @@ from typing import Callable
 import numpy as np
 
 from ....compiler.launch import CONSTANT, Launch, Table
-from ..llvm import tiles
+from ..llvm import dots, tiles
 from ..llvm.values import constant
 from ..llvm.features import remembered, targeted
 from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
@@ -22,12 +22,10 @@ CHUNK = 4
 class Numbers:
     """How elements of one dtype are multiplied: packed into words, of which the machine multiplies a vector at once.
 
-    A word is one element, converted to the accumulator's type, or several elements for an instruction that adds up
-    their
-    products: each is converted to `part` first. `signed` tells of A's elements, `b_signed` of B's. `flips`: the
-      instruction
-    wants A unsigned, so 128 is added to A's bytes and 128 times B's subtracted from the sums. `tiles`: the kind of
-    product that tile registers compute (llvm/tiles.py), if they shall.
+    A word is one element, converted to the accumulator's type, or several elements for `dot`, an instruction that adds
+    up their products: each is converted to `part` first. `signed` tells of A's elements, `b_signed` of B's. `flips`:
+    the instruction wants A unsigned, so 128 is added to A's bytes and 128 times B's subtracted from the sums. `tiles`:
+    the kind of product that tile registers compute (llvm/tiles.py), if they shall.
     """
 
     name: str
@@ -41,6 +39,7 @@ class Numbers:
     b_signed: bool = True
     flips: bool = False
     tiles: str = ""
+    dot: dots.Dot | None = None
 
     @property
     def chunk(self):
@@ -62,27 +61,15 @@ class Numbers:
 
     def multiply_add(self, b, x, y, sum):
         """sum + x * y, of word vectors of A and of B."""
-        if self.per_word == 4:
-            return self.add_bytes(b, b.xor(x, _FLIP) if self.flips else x, y, sum)
-        if self.per_word == 2 and self.accumulator is i32:
-            shorts = vector(i16, 2 * self.lanes)
-            name = {512: "llvm.x86.avx512.pmaddw.d.512", 256: "llvm.x86.avx2.pmadd.wd", 128: "llvm.x86.sse2.pmadd.wd"}
-            return b.add(sum, b.call(name[32 * self.lanes], [b.bitcast(x, shorts), b.bitcast(y, shorts)], self.vector))
-        if self.per_word == 2:
-            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
-            pairs = vector(bf16, 2 * self.lanes)
-            return b.call(name, [sum, b.bitcast(x, pairs), b.bitcast(y, pairs)], self.vector)
+        if self.dot:
+            return self.dot.emit(b, sum, b.xor(x, _FLIP) if self.flips else x, y)
         if self.accumulator.is_float:
             return b.fma(x, y, sum)
         return b.add(b.mul(x, y), sum)
 
-    def add_bytes(self, b, x, y, sum):
-        """sum + x * y for words of four unsigned bytes times four signed ones."""
-        return b.call(f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}", [sum, x, y], self.vector)
-
     def add_excess(self, b, y, sum):
         """sum + 128 y: what flipping A adds to every row."""
-        return self.add_bytes(b, constant(self.words, _FLIP), y, sum)
+        return self.dot.emit(b, sum, constant(self.words, _FLIP), y)
 
 
 _FLIP = 0x80808080 - (1 << 32)  # 128 in each byte of a word
@@ -110,7 +97,7 @@ def numbers(dtype, b_dtype=""):
         raise ValueError(f"no contraction for {dtype} and {b_dtype or dtype}; there is one for {', '.join(ELEMENTS)}")
     features = targeted()
     if element is bf16 and features.bf16:
-        return Numbers(dtype, bf16, i32, 2, f32, features.lanes(4), part=i16)
+        return Numbers(dtype, bf16, i32, 2, f32, features.lanes(4), part=i16, dot=dots.of_bfloats(features))
     if element in (f16, bf16):
         return Numbers(dtype, element, f32, 1, f32, features.lanes(4))
     if element in (i8, i16):
@@ -141,10 +128,12 @@ def tile_numbers(dtype, b_dtype=""):
 def _whole_numbers(dtype, b_dtype, element, features):
     lanes, signs = features.lanes(4), {"signed": dtype != "uint8", "b_signed": b_dtype != "uint8"}
     name = f"{dtype} {b_dtype}"
-    if element is i8 and signs["b_signed"] and features.vnni and features.width == 512:
-        return Numbers(name, element, i32, 4, i32, lanes, part=i8, flips=signs["signed"], **signs)
-    if element is i8 and features.is_x86:
-        return Numbers(name, element, i32, 2, i32, lanes, part=i16, **signs)
+    bytes_ = dots.of_bytes(features, **signs) if element is i8 else None
+    if bytes_:
+        return Numbers(name, element, i32, 4, i32, lanes, part=i8, flips=bytes_[1], dot=bytes_[0], **signs)
+    shorts = dots.of_shorts(features) if element is i8 else None
+    if shorts:
+        return Numbers(name, element, i32, 2, i32, lanes, part=i16, dot=shorts, **signs)
     return Numbers(name, element, i32, 1, i32, lanes, **signs)
 
 

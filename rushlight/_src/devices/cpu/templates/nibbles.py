@@ -53,7 +53,7 @@ def _plan(p, threads):
     blocks, whole, steps = -(-p.columns // BLOCK), p.columns // BLOCK, []
     temporaries = {"scratch": slots["scratch_bytes"] * threads}
     grain = max(1, min(blocks // (4 * threads), -(-200_000 // (p.rows * p.depth * BLOCK))))
-    fast = targeted().vnni and targeted().width == 512
+    fast = targeted().is_x86 and targeted().vnni and targeted().width == 512
     if fast and whole and p.dtype == "bfloat16" and p.rows <= nibbles_digits.ROWS:
         row = nibbles_digits.row_bytes(p.depth, slots["groups"])
         own = {name: slots[name] for name in ("depth", "group", "groups")} | {"row_bytes": row}
