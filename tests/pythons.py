@@ -1,5 +1,5 @@
 """Tests on another version of Python, taken from Debian's packages without installing them:
-``python -m tests.pythons 3.14 [pytest arguments]``.
+``python -m tests.pythons 3.14 [pytest arguments]``; with ``--machine aarch64`` on a processor that qemu-user plays.
 
 Sets the interpreter and the wheels up once, in ``PYTHONS`` (default: ``~/.cache/rushlight-pythons``); where that cannot
 be done it says so and ends well.  Tests that hold results against PyTorch skip themselves, since it is not set up.
@@ -9,22 +9,30 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import platform
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 
 NEWEST = "3.14"
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = ("trixie", "forky", "sid")
 LIBRARIES = ("libc6", "libstdc++6", "libgcc-s1", "zlib1g", "libexpat1", "libffi8", "libssl3t64", "libbz2-1.0",
              "liblzma5", "libsqlite3-0", "libuuid1", "libzstd1")
 WHEELS = ("numpy", "llvmlite", "pytest", "pytest-xdist", "hypothesis")
-PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014")
 TESTS = ("tests/capture", "tests/core", "tests/ops", "tests/autograd")
 LAUNCHER = """#!/bin/sh
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
-exec "$root/usr/lib64/ld-linux-x86-64.so.2" --argv0 "$0" --library-path "$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu" "$root/usr/bin/python{version}" "$@"
 """
+# what runs an interpreter of each machine, by its name and the name that Debian gives it
+MACHINES = {
+    "x86_64": ("amd64", 'exec "$root/usr/lib64/ld-linux-x86-64.so.2" --argv0 "$0" --library-path '
+                        '"$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu" "$root/usr/bin/python{version}" "$@"'),
+    "aarch64": ("arm64", 'exec qemu-aarch64-static -L "$root" "$root/usr/bin/python{version}" "$@"'),
+}
 
 
 class Unavailable(Exception):
@@ -52,8 +60,19 @@ def mirror() -> str:
     raise Unavailable("no mirror of Debian's packages is known here")
 
 
-def interpreter(version: str, folder: pathlib.Path) -> pathlib.Path:
+def emulator(machine: str) -> None:
+    """Sees to it that programs of a machine run here; Unavailable where they do not."""
+    if machine == platform.machine() or shutil.which(f"qemu-{machine}-static"):
+        return
+    if os.getuid():
+        raise Unavailable(f"qemu-{machine}-static is not installed (apt-get install qemu-user-static)")
+    run("apt-get", "install", "-qq", "-y", "--no-install-recommends", "qemu-user-static")
+
+
+def interpreter(version: str, folder: pathlib.Path, machine: str = "x86_64") -> pathlib.Path:
     """The launcher of this version, set up if it is not yet; Unavailable where no suite has it."""
+    emulator(machine)
+    kind, command = MACHINES[machine]
     launcher = folder / "root" / "usr" / "bin" / "python"
     if launcher.exists():
         return launcher
@@ -63,7 +82,7 @@ def interpreter(version: str, folder: pathlib.Path) -> pathlib.Path:
         (folder / suite / "partial").mkdir(parents=True, exist_ok=True)
         (folder / f"{suite}.list").write_text(f"deb [trusted=yes] {mirror()} {suite} main\n")
         options = [f"-oDir::State::Lists={folder / suite}", f"-oDir::Etc::SourceList={folder / suite}.list",
-                   "-oDir::Etc::SourceParts=/dev/null"]
+                   "-oDir::Etc::SourceParts=/dev/null", f"-oAPT::Architecture={kind}", f"-oAPT::Architectures={kind}"]
         try:
             run("apt-get", *options, "update")
             run("apt-cache", *options, "show", f"python{version}-minimal")
@@ -73,17 +92,19 @@ def interpreter(version: str, folder: pathlib.Path) -> pathlib.Path:
             f"libpython{version}-stdlib", *LIBRARIES, cwd=packages)
         for package in packages.glob("*.deb"):
             run("dpkg", "-x", str(package), str(folder / "root"))
-        launcher.write_text(LAUNCHER.replace("{version}", version))
+        if not (folder / "root" / "lib").exists():
+            (folder / "root" / "lib").symlink_to("usr/lib")
+        launcher.write_text(LAUNCHER + command.replace("{version}", version) + "\n")
         launcher.chmod(0o755)
         return launcher
     raise Unavailable(f"none of the suites {', '.join(SUITES)} has Python {version}")
 
 
-def wheels(version: str, folder: pathlib.Path) -> pathlib.Path:
+def wheels(version: str, folder: pathlib.Path, machine: str = "x86_64") -> pathlib.Path:
     """A folder with what the tests import."""
     site, got = folder / "site", folder / "wheels"
     if not (site / "ready").exists():
-        platforms = [word for name in PLATFORMS for word in ("--platform", name)]
+        platforms = [word for name in PLATFORMS for word in ("--platform", f"{name}_{machine}")]
         run(sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--python-version", version,
             *platforms, "-d", str(got), *WHEELS)
         for wheel in got.glob("*.whl"):
@@ -92,24 +113,31 @@ def wheels(version: str, folder: pathlib.Path) -> pathlib.Path:
     return site
 
 
+def installed(version: str, machine: str = "x86_64") -> tuple[pathlib.Path, dict]:
+    """(the launcher of this version, the environment in which it imports the project), set up if it is not yet;
+    Unavailable where it cannot be."""
+    keep = pathlib.Path(os.environ.get("PYTHONS") or pathlib.Path.home() / ".cache" / "rushlight-pythons")
+    keep = keep / (version if machine == "x86_64" else f"{version}-{machine}")
+    python, site = interpreter(version, keep, machine), wheels(version, keep, machine)
+    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{PROJECT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("PYTHONHOME", None)
+    return python, environment
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("version", nargs="?", default=NEWEST)
     parser.add_argument("--minutes", type=float, help="how long the tests may take; what has not run by then is said")
+    parser.add_argument("--machine", choices=MACHINES, default="x86_64")
     options, arguments = parser.parse_known_args()
-    keep = pathlib.Path(os.environ.get("PYTHONS")
-                        or pathlib.Path.home() / ".cache" / "rushlight-pythons") / options.version
     try:
-        python, site = interpreter(options.version, keep), wheels(options.version, keep)
+        python, environment = installed(options.version, options.machine)
     except Unavailable as reason:
         print(f"Python {options.version} is not tested: {reason}")
         return 0
-    project = pathlib.Path(__file__).resolve().parent.parent
-    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{project}", "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("PYTHONHOME", None)
     chosen = arguments if any(not a.startswith("-") for a in arguments) else [*arguments, *TESTS]
     try:
-        return subprocess.run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen], cwd=project,
+        return subprocess.run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen], cwd=PROJECT,
                               env=environment,
                               timeout=options.minutes and 60 * options.minutes).returncode
     except subprocess.TimeoutExpired:

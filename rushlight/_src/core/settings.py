@@ -95,7 +95,7 @@ class Settings:
     kernels = Setting("RUSHLIGHT_KERNELS", True, switch,
                       "Whether operators run by generated kernels; if not, all but contractions run by their NumPy "
                       "meaning.")
-    cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "amx-model", "native"),
+    cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "neon", "amx-model", "native"),
                   "Instructions that generated code may use; read once.")
     cache = Setting("RUSHLIGHT_CACHE", None, str,
                     "Folder of the disk cache, which has to be this user's alone (default: ~/.cache/rushlight); 0 "

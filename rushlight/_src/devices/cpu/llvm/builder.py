@@ -83,7 +83,7 @@ class Module(body.Module):
         """The whole module as LLVM IR."""
         width = self.features.width
         # SVE's vectors have the size that the features say, by which LLVM lays fixed ones in its registers
-        sized = f"vscale_range({width // 128},{width // 128}) " if not self.features.is_x86 and width > 128 else ""
+        sized = f"vscale_range({width // 128},{width // 128}) " if self.features.scalable else ""
         attributes = (f'attributes #0 = {{ nounwind {sized}"min-legal-vector-width"="{width}" '
                       f'"prefer-vector-width"="{width}" "no-trapping-math"="true" }}')
         parts = [MANY_STREAMS] * self.many_streams + list(self._globals.values())

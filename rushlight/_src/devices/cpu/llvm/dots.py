@@ -48,7 +48,7 @@ def of_bfloats(features):
         return None
     if features.is_x86:
         return Dot(f"llvm.x86.avx512bf16.dpbf16ps.{features.width}", bf16)
-    if features.width > 128:
+    if features.scalable:
         return Dot("llvm.aarch64.sve.bfdot", bf16, scalable=True)
     return Dot("llvm.aarch64.neon.bfdot.v4f32.v8bf16", bf16)
 
@@ -62,7 +62,7 @@ def of_bytes(features, signed, b_signed):
     name = "usdot" if signed != b_signed else "sdot" if signed else "udot"
     if not (features.mixed if name == "usdot" else features.vnni):
         return None
-    wide = features.width > 128
+    wide = features.scalable
     return Dot(f"llvm.aarch64.{'sve' if wide else 'neon'}.{name}.{'nxv4i32' if wide else 'v4i32.v16i8'}", i8,
                swapped=signed and not b_signed, scalable=wide), False
 

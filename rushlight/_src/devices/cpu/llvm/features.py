@@ -49,7 +49,7 @@ class Features:
     level: str
     cpu: str
     text: str
-    width: int          # bits of the widest vector worth using: 512, 256 or 128
+    width: int          # bits of the widest vector worth using: 512, 256 or 128; SVE's may be longer
     registers: int      # vector registers
     is_x86: bool
     fma: bool
@@ -60,6 +60,11 @@ class Features:
     tiles: str = ""     # tile registers and their products (tiles.py): "amx", "model", or none
     second_cache: int = 1 << 20  # bytes of a core's second cache
     triple: str = ""    # of another machine, as LLVM spells it; "" for this one
+
+    @property
+    def scalable(self):
+        """Whether vectors are SVE's, of the size that this processor has."""
+        return not self.is_x86 and self.width > 128
 
     def lanes(self, itemsize):
         """Lanes of the widest vector with elements of `itemsize` bytes.

@@ -35,10 +35,11 @@ def _bfloat_to_float(b, a):
 
 
 def _float_to_bfloat(b, a):
-    if not b.features.is_x86 and b.features.bf16:
+    features = b.features
+    if not features.bf16 or features.scalable or features.is_x86 and a.type.lanes not in (8, 16):
+        return _rounded_bits(b, a)  # SVE: LLVM knows no vectors of bfloats of a fixed size
+    if not features.is_x86:
         return b.cast("fptrunc", a, a.type.with_element(bf16))
-    if not b.features.bf16 or a.type.lanes not in (8, 16):
-        return _rounded_bits(b, a)
     # the instruction takes denormal floats for zero
     return b.when(b.reduce("or", _denormal(b, a)), lambda: [_rounded_bits(b, a)],
                   lambda: [rounded_operand(b, a, bf16)])[0]

@@ -3,7 +3,7 @@
 from ....core.llvm.body import Body
 from . import halves
 from .types import bf16, f16, f32, i1, void
-from .values import Value, constant
+from .values import Value, constant, zero
 
 
 class Instructions(Body):
@@ -230,6 +230,9 @@ class Instructions(Body):
         if source.is_float and target.is_float:
             return halves.convert(self, a, target)
         type = a.type.with_element(target)
+        if source is i1 and type.lanes and self.features.scalable:  # LLVM does not convert such masks
+            wide = a.type.with_element(f32 if target in (f16, bf16) else target)
+            return self.convert(self.select(a, constant(wide, 1), zero(wide)), target)
         if source.is_int and target.is_int:
             if source.bits > target.bits:
                 return self.cast("trunc", a, type)

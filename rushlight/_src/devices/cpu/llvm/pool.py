@@ -19,6 +19,7 @@ from ....core.settings import settings
 from . import jit
 from .builder import Module
 from .values import Value, constant
+from .features import host, targeting
 from .systems import system
 from .types import i32, i64, ptr
 
@@ -360,7 +361,8 @@ def addresses():
         True
     """
     global _threads
-    found = built()
+    with targeting(host()):  # it may be asked for first while code for another machine is planned
+        found = built()
     with _lock:
         ctypes.CFUNCTYPE(None)(found["pool_forget"])()
         _threads = default_num_threads() if system().threads else 1

@@ -1,0 +1,71 @@
+"""Code for AArch64, written and compiled on any machine: the loops of kernels as text (``--update`` rewrites the golden
+files), and what the inner loops of templates consist of."""
+import collections
+import re
+
+import pytest
+
+from rushlight._src.core.llvm.bindings import bindings
+from rushlight._src.devices.cpu.llvm import generate
+from rushlight._src.devices.cpu.llvm.builder import Module
+from rushlight._src.devices.cpu.llvm.emit import emit
+from rushlight._src.devices.cpu.llvm.features import level, targeting
+from rushlight._src.devices.cpu.llvm.types import i64, ptr
+from rushlight._src.devices.cpu.templates import tile
+from rushlight._src.devices.cpu.templates.contraction import numbers
+from rushlight._src.devices.cpu.templates.registers import register_tile
+
+from .programs import Program
+from .test_lower import column_sum, embedding, layer_norm, softmax, transpose
+
+NEON, NEWER, SVE = "aarch64-linux-gnu", "aarch64-v8.6", "aarch64-sve256"
+MULTIPLY = {(NEON, "float32"): "fmla", (NEWER, "bfloat16"): "bfdot", (NEWER, "int8"): "sdot",
+            (SVE, "float32"): "fmla", (SVE, "bfloat16"): "bfdot", (SVE, "int8"): "sdot"}
+
+
+def loops(text):
+    """The innermost loops of a module that compute with vectors: blocks that jump to themselves."""
+    found = [block.partition(":\n") for block in re.split(r"\n(?=[\w.]+:\n)", text)]
+    return "\n".join(f"{label}:\n{body}" for label, _, body in found if f"label %{label}," in body and " x " in body)
+
+
+@pytest.mark.parametrize("build", [softmax, layer_norm, column_sum, transpose, embedding], ids=lambda f: f.__name__)
+def test_loops_of_kernels_for_sve_are_written_as_before(build, golden):
+    with targeting(level(SVE)):
+        p = Program()
+        program = p.compile(*build(p))
+        texts = [emit(step.kernel, len(step.parameters), "kernel") for step in program.steps]
+    assert "vscale_range(2,2)" in texts[0]
+    golden(f"arm/{build.__name__}.txt", "\n\n".join(map(loops, texts)))
+
+
+def inner_loop(text, features):
+    """How often each instruction stands in the last loop of an assembly, and whether it uses the stack."""
+    with generate.tools() as (context, machines):
+        machine = generate.machine_of(1, machines, features)
+        with bindings().parse_assembly(text, context) as module:
+            module.triple, module.data_layout = features.triple, str(machine.target_data)
+            lines = machine.emit_assembly(module).split("\n")
+    starts = {line.split(":")[0]: k for k, line in enumerate(lines) if re.match(r"\.LBB\w+:", line)}
+    start, end = max((starts[goal], k) for k, line in enumerate(lines) for goal in re.findall(r"\.LBB\w+$", line)
+                     if "\tb" in line and starts[goal] < k)
+    body = [line.split() for line in lines[start + 1:end] if line.startswith("\t") and not line.startswith("\t.")]
+    return collections.Counter(words[0] for words in body), any("[sp" in word for words in body for word in words)
+
+
+@pytest.mark.parametrize("target,dtype", MULTIPLY)
+def test_a_tile_of_a_product_is_multiplied_by_one_instruction_each_and_stays_in_registers(target, dtype):
+    with targeting(level(target)):
+        kind = numbers(dtype)
+        rows, vectors = register_tile(512, 512, kind)
+        module = Module()
+        f = module.function("product", [("a", ptr), ("b", ptr), ("c", ptr), ("count", i64)])
+        a, b, c, count = f.parameters
+        word = kind.word.bytes
+        found = tile.sums(f, kind, rows, vectors, a, tile.CHUNK * word, rows * tile.CHUNK * word, b, count)
+        for k, total in enumerate(found):
+            f.store(total, f.offset(c, k * total.type.bytes))
+        f.ret()
+        counts, spilt = inner_loop(module.text(), level(target))
+    assert counts[MULTIPLY[target, dtype]] == rows * vectors * tile.CHUNK
+    assert not spilt
