@@ -3,14 +3,15 @@ may point into them.
 
 Layout: the tables that the dynamic loader reads; code and constants; stubs that jump to outside functions; then, on
 pages that may be written, addresses and data; then read-only data on pages of its own, which are mapped and never
-copied.  Addresses are places in the file.  Source: System V ABI, chapters 4 and 5.  ``machines.py`` has what kinds of
-machines differ in.
+copied.  Addresses are places in the file.  ``core/llvm/relocation.py`` has what kinds of machines differ in.  Source:
+System V ABI, chapters 4 and 5.
 """
 from __future__ import annotations
 
 import struct
 
-from ..core.llvm.loader import ABSOLUTE, RELOCATIONS, SYMBOLS, ZEROED, Section, Unknown
+from ..core.llvm.loader import ABSOLUTE, RELOCATIONS, SYMBOLS, ZEROED, Section
+from ..core.llvm.relocation import Unknown
 from .pieces import Piece, placed, rounded
 
 LOAD, DYNAMIC, STACK = 1, 2, 0x6474E551  # kinds of program headers

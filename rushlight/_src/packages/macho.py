@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import struct
 
-from ..core.llvm.loader import Unknown
-from .machines import Arm64, pages
+from ..core.llvm.relocation import Unknown
+from ..core.llvm.relocation import Arm64, pages
 from .pieces import Piece, placed, rounded
 from .wasm import number
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..devices.cpu.llvm.features import ARM, LINUX, MAC, WASM, WINDOWS
 from . import elf, macho, pe, wasm
-from .machines import Arm64, X86
+from ..core.llvm.relocation import Arm64, X86
 from .pieces import Piece
 
 FORMATS = {LINUX: elf.Format(X86()), ARM: elf.Format(Arm64()), WASM: wasm.Format(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from ..core.llvm.loader import Unknown
+from ..core.llvm.relocation import Unknown
 from .pieces import Piece, placed, rounded
 
 PAGE, BASE = 4096, 0x180000000

@@ -69,7 +69,7 @@ class ImageLayout:
         self.jumps = {k: end + 16 * n for n, k in enumerate(outside)}
         self.slots = {}
         slots = end + 16 * len(outside)
-        self.table = slots  # what relocations call the global offset table
+        self.slots_at = slots  # what relocations call the global offset table
         code = -(-(slots + 8 * len(self.symbols)) // PAGE) * PAGE
         end = code
         for section in (s for s in self.sections if s.allocated and s.writable):
@@ -77,7 +77,7 @@ class ImageLayout:
             end += section.size
         private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # the default would share data with the children of a fork
         memory = mmap.mmap(-1, max(end, code), flags=private, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-        self.memory, self.base = memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self.out, self.base = memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
         self.fill(outside)
         if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base), ctypes.c_size_t(code),
                                       mmap.PROT_READ | mmap.PROT_EXEC):
@@ -90,16 +90,17 @@ class ImageLayout:
     def fill(self, outside):
         for section in self.sections:
             if section.allocated and section.type != ZEROED:
-                self.memory[section.place:section.place + section.size] = section.image[section.offset:section.offset
+                self.out[section.place:section.place + section.size] = section.image[section.offset:section.offset
                                                                                         + section.size]
         for k in outside:
-            jump = self.machine.jump(self.address(k))
-            self.memory[self.jumps[k]:self.jumps[k] + len(jump)] = jump
+            jump = self.machine.jump(self.jumps[k], self.slot(k))
+            self.out[self.jumps[k]:self.jumps[k] + len(jump)] = jump
         for section in self.sections:
             target = self.sections[section.info] if section.type == RELOCATIONS else None
             if target is not None and target.allocated:
                 for offset, info, addend in section.rows("<QQq"):
-                    self.machine.relocate(self, target.place + offset, info & 0xFFFFFFFF, info >> 32, addend)
+                    self.machine.apply(self, target.place + offset, info & 0xFFFFFFFF,
+                                       Found(self, info >> 32), addend)
 
     def address(self, k):
         name, index, value = self.symbols[k]
@@ -112,13 +113,25 @@ class ImageLayout:
     def slot(self, k):
         """The place of 8 bytes that hold a symbol's address."""
         if k not in self.slots:
-            place = self.slots[k] = self.table + 8 * len(self.slots)
-            struct.pack_into("<Q", self.memory, place, self.address(k))
+            place = self.slots[k] = self.slots_at + 8 * len(self.slots)
+            struct.pack_into("<Q", self.out, place, self.address(k))
         return self.slots[k]
 
-    def callee(self, k):
-        """The address that a call of a symbol goes to: of a jump nearby, where it lies outside."""
-        return self.base + self.jumps[k] if k in self.jumps else self.address(k)
+
+class Found:
+    """A symbol as relocations see it, counted from the image's beginning."""
+
+    def __init__(self, layout, k):
+        self.layout, self.k = layout, k
+
+    def address(self):
+        """Where it lies; of what lies outside, a jump there."""
+        layout = self.layout
+        return layout.jumps[self.k] if self.k in layout.jumps else layout.address(self.k) - layout.base
+
+    def slot(self):
+        """The place of 8 bytes that hold its address."""
+        return self.layout.slot(self.k)
 
 
 def in_process(name):

@@ -1,84 +1,107 @@
-"""How places of an object file are told where something lies, for each kind of processor whose files ``loader`` reads.
+"""What object files of a kind of machine look like: numbers of its ELF, jumps to outside functions, and relocations.
+The loader puts such files into a process by it, and packages into shared objects.
 
-A class has the ELF number of its machine, ``jump(address)``, the code of a jump to anywhere, of at most 16 bytes, and
-``relocate(layout, place, kind, symbol, addend)``, which writes into the layout's memory.  Sources: System V ABI, AMD64
-supplement, section 4.4; ELF for the Arm 64-bit Architecture, section 5.7.
+Source: System V ABI, AMD64 supplement, section 4.4; ELF for the Arm 64-bit Architecture, section 5.7.
 """
+from __future__ import annotations
+
 import struct
+
+PC32, PLT32, GOTOFF64, GOT64, GOTPC64, GOT_LOAD = 2, 4, 25, 27, 29, 42
 
 
 class Unknown(Exception):
-    """An object file of a kind that this loader does not read."""
+    """An object file of a kind that is not read here."""
 
 
-class X86:
-    """x86-64, position-independent code of the small and of the large code model."""
+class Machine:
+    """``number``: of the machine in ELF headers; ``page``: the largest pages that its systems have; ``absolute``,
+    ``global_address``, ``relative``: kinds of relocation that hold eight bytes: a symbol's address, one that the
+    dynamic loader looks up, and one within the object.
 
-    number = 62
-    PC32, PLT32, GOTOFF64, GOT64, GOTPC64, GOT_LOAD = 2, 4, 25, 27, 29, 42
-
-    @staticmethod
-    def jump(address):
-        return b"\xff\x25\x00\x00\x00\x00" + struct.pack("<Q", address)  # through the 8 bytes that follow
-
-    @classmethod
-    def relocate(cls, layout, place, kind, k, addend):
-        table = layout.base + layout.table
-        if kind in (cls.PC32, cls.PLT32):
-            value, format = layout.callee(k) + addend - layout.base - place, "<i"
-        elif kind == cls.GOT_LOAD:
-            value, format = layout.slot(k) + addend - place, "<i"
-        elif kind == cls.GOTOFF64:
-            value, format = layout.address(k) + addend - table, "<q"
-        elif kind == cls.GOT64:
-            value, format = layout.slot(k) - layout.table + addend, "<q"
-        elif kind == cls.GOTPC64:
-            value, format = table + addend - layout.base - place, "<q"
-        else:
-            raise Unknown(f"relocation {kind}")
-        struct.pack_into(format, layout.memory, place, value)
-
-
-class Arm:
-    """AArch64, position-independent code of the small code model.
-
-    Code that is written into fresh pages need not be flushed from caches: Linux does so when they become executable.
+    ``apply(image, place, kind, found, addend)`` fills in a relocation of an object file at a place of an image, which
+    has its bytes (``out``) and where its table of addresses begins (``slots_at``); ``found``: what has the ``address``
+    of the symbol and the place of its ``slot`` in that table.  All count from the image's beginning, which is that of a
+    page.  Unknown for a kind that the code generator does not write.
     """
 
-    number = 183
-    PAGE = 12
-    ABS64, PREL64, PREL32, PAGE_HIGH, ADD_LOW, JUMP26, CALL26, GOT_PAGE, GOT_LOW = (
-        257, 260, 261, 275, 277, 282, 283, 311, 312)
-    LOADS = {278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # loads and stores: log2 of the bytes that their distance counts
+    number = page = absolute = global_address = relative = 0
 
-    @staticmethod
-    def jump(address):
-        return struct.pack("<IIQ", 0x58000050, 0xD61F0200, address)  # ldr x16, 8 bytes on; br x16
+    def jump(self, place: int, slot: int) -> bytes:
+        """16 bytes at most: a jump to the address that a slot holds."""
+        raise NotImplementedError
 
-    @classmethod
-    def relocate(cls, layout, place, kind, k, addend):
-        at = layout.base + place
-        if kind in (cls.ABS64, cls.PREL64, cls.PREL32):
-            value = layout.address(k) + addend - (0 if kind == cls.ABS64 else at)
-            struct.pack_into("<i" if kind == cls.PREL32 else "<q", layout.memory, place,
-                             value if value < 1 << 63 else value - (1 << 64))
-            return
-        if kind in (cls.JUMP26, cls.CALL26):
-            bits = (layout.callee(k) + addend - at) >> 2 & 0x3FFFFFF
-        elif kind in (cls.PAGE_HIGH, cls.GOT_PAGE):
-            target = layout.base + layout.slot(k) if kind == cls.GOT_PAGE else layout.address(k)
-            pages = (target + addend >> cls.PAGE) - (at >> cls.PAGE)
-            bits = (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5
-        elif kind == cls.GOT_LOW:
-            bits = (layout.base + layout.slot(k) + addend & 0xFFF) >> 3 << 10
-        elif kind == cls.ADD_LOW:
-            bits = (layout.address(k) + addend & 0xFFF) << 10
-        elif kind in cls.LOADS:
-            bits = (layout.address(k) + addend & 0xFFF) >> cls.LOADS[kind] << 10
+    def apply(self, image, place: int, kind: int, found, addend: int):
+        raise NotImplementedError
+
+
+class X86(Machine):
+    """x86-64."""
+    number, page, absolute, global_address, relative = 62, 4096, 1, 6, 8
+
+    def jump(self, place, slot):
+        return b"\xff\x25" + struct.pack("<i", slot - place - 6)
+
+    def apply(self, image, place, kind, found, addend):
+        table = image.slots_at
+        if kind in (PC32, PLT32):
+            value, form = found.address() + addend - place, "<i"
+        elif kind == GOT_LOAD:
+            value, form = found.slot() + addend - place, "<i"
+        elif kind == GOTOFF64:
+            value, form = found.address() + addend - table, "<q"
+        elif kind == GOT64:
+            value, form = found.slot() - table + addend, "<q"
+        elif kind == GOTPC64:
+            value, form = table + addend - place, "<q"
         else:
             raise Unknown(f"relocation {kind}")
-        word, = struct.unpack_from("<I", layout.memory, place)
-        struct.pack_into("<I", layout.memory, place, word | bits)
+        struct.pack_into(form, image.out, place, value)
 
 
-MACHINES = {machine.number: machine for machine in (X86, Arm)}
+PREL64, PREL32, PAGE_OF, LOW_ADD, BRANCHES, GOT_PAGE, GOT_LOW = 260, 261, 275, 277, (282, 283), 311, 312
+LOW_LOADS = {278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # logarithms of the bytes loaded
+
+
+class Arm64(Machine):
+    """64-bit ARM."""
+    number, page, absolute, global_address, relative = 183, 65536, 257, 1025, 1027
+
+    def jump(self, place, slot):
+        # adrp x16, page; ldr x17, [x16, #low]; br x17
+        words = pages(0x90000010, slot, place), 0xF9400211 | (slot & 0xFFF) >> 3 << 10, 0xD61F0220
+        return struct.pack("<3I", *words)
+
+    def apply(self, image, place, kind, found, addend):
+        out = image.out
+        if kind in (PREL32, PREL64):
+            struct.pack_into("<i" if kind == PREL32 else "<q", out, place, found.address() + addend - place)
+            return
+        word, = struct.unpack_from("<I", out, place)
+        if kind in BRANCHES:
+            distance = found.address() + addend - place
+            if not -(1 << 27) <= distance < 1 << 27:
+                raise Unknown("a branch over more than 128 MB")
+            word |= distance >> 2 & 0x3FFFFFF
+        elif kind in (PAGE_OF, GOT_PAGE):
+            word = pages(word, found.address() + addend if kind == PAGE_OF else found.slot(), place)
+        elif kind == LOW_ADD:
+            word |= (found.address() + addend & 0xFFF) << 10
+        elif kind == GOT_LOW:
+            word |= (found.slot() & 0xFFF) >> 3 << 10
+        elif kind in LOW_LOADS:
+            word |= (found.address() + addend & 0xFFF) >> LOW_LOADS[kind] << 10
+        else:
+            raise Unknown(f"relocation {kind}")
+        struct.pack_into("<I", out, place, word)
+
+
+def pages(word: int, address: int, place: int) -> int:
+    """An ``adrp`` that computes the page of an address."""
+    distance = (address >> 12) - (place >> 12)
+    if not -(1 << 20) <= distance < 1 << 20:
+        raise Unknown("an address that is more than 4 GB away")
+    return word | (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5
+
+
+MACHINES = {machine.number: machine for machine in (X86(), Arm64())}
