@@ -27,7 +27,8 @@ from .served import Array, Named, leaves, mapped
 
 VERSION, MACHINE = "3.13", "aarch64"
 # what qemu plays: plain NEON, and SVE with vectors of 256 bits and the products of bytes and bfloats
-PROCESSORS = {"neon": "cortex-a57", "v8.6": "max,pauth=off,sve=off", "sve": "max,pauth=off,sve-default-vector-length=32"}
+PROCESSORS = {"neon": "cortex-a57", "v8.6": "max,pauth=off,sve=off",
+              "sve": "max,pauth=off,sve-default-vector-length=32"}
 
 
 class Machine:
