@@ -5,11 +5,12 @@ import contextlib
 import functools
 import warnings
 
-from .._src.core.devices import is_host
-from .._src.core.dtypes import float16, float32
+from .._src.core.devices import is_host, provided
+from .._src.core.dtypes import float32
 from .._src.core.native import Scope, Tensor, held, mine
 from .._src.core.native.scopes import AUTOCAST
-from .._src.eager.casts import PRECISIONS, choices, forget, keep, keeps
+from .._src.eager import casts
+from .._src.eager.casts import PRECISIONS, THERE, choices, forget, keep, keeps
 
 DEVICES = ("cpu", "cuda", "xpu", "hpu", "mps", "mtia", "maia", "xla", "ipu", "privateuseone")
 CODES = {dtype: code for code, dtype in PRECISIONS.items()}
@@ -26,14 +27,35 @@ def check_device(device_type):
 def is_autocast_available(device_type) -> bool:
     """Whether autocast does anything on a kind of device.  RuntimeError for an unknown kind."""
     check_device(device_type)
-    return is_host(device_type)
+    if is_host(device_type):
+        return True
+    found = provided(device_type)
+    return found is not None and found.has_data and found.count() > 0
+
+
+def code_of(device_type) -> int:
+    """The code of a kind of device's precision that the thread is in."""
+    return mine.autocast & casts.CODES if is_host(device_type) else mine.autocast >> THERE
+
+
+def with_code(device_type, code: int) -> int:
+    """What the thread's state becomes with another code for a kind of device."""
+    if is_host(device_type):
+        return mine.autocast & ~casts.CODES | code
+    return mine.autocast & casts.CODES | code << THERE
+
+
+def default_of(device_type):
+    """The dtype that is chosen for a kind of device."""
+    return choices.dtype if is_host(device_type) else choices.dtype_there
 
 
 class autocast(Scope, contextlib.ContextDecorator):
     """A block, or a decorated function, in which each operator computes in the precision that suits it.
 
-    ``device_type`` is "cpu" (others do nothing here, with a warning); ``dtype`` bfloat16 (the default) or float16.
-    ValueError and RuntimeError for device types that are not strings or not known.
+    ``device_type``: whose tensors it is for (kinds that are not there do nothing, with a warning); ``dtype`` bfloat16
+    (the processor's default) or float16 (that of others).  ValueError and RuntimeError for device types that are not
+    strings or not known.
 
     >>> import rushlight as torch
     >>> with torch.autocast("cpu"):
@@ -43,16 +65,17 @@ class autocast(Scope, contextlib.ContextDecorator):
 
     def __init__(self, device_type, dtype=None, enabled=True, cache_enabled=None):
         check_device(device_type)
-        self.device, self.fast_dtype = device_type, choices.dtype if dtype is None else dtype
-        if not is_host(device_type):
+        self.device, self.fast_dtype = device_type, default_of(device_type) if dtype is None else dtype
+        if not is_autocast_available(device_type):
             if enabled:
                 warnings.warn(f"User provided device_type of '{device_type}', but it is not available. Disabling",
                               stacklevel=2)
             enabled = None
         elif enabled and self.fast_dtype not in CODES:
+            name = device_type.upper()
             warnings.warn(
-                f"In CPU autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. CPU "
-                "Autocast only supports dtype of "
+                f"In {name} autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. "
+                f"{name} Autocast only supports dtype of "
                 f"{', '.join(map(str, CODES))} currently.", stacklevel=2)
             enabled = False
         self.enabled, self.cache = enabled, cache_enabled
@@ -64,7 +87,7 @@ class autocast(Scope, contextlib.ContextDecorator):
         self.outer = held(AUTOCAST, self.outer, None)
         if self.enabled is not None:
             choices.keeps = choices.keeps if self.cache is None else bool(self.cache)
-            mine.autocast = self.code
+            mine.autocast = with_code(self.device, self.code)
         return self
 
     def after(self):
@@ -128,7 +151,7 @@ def as_inputs(value, dtype):
 def is_autocast_enabled(device_type="cuda") -> bool:
     """Whether autocast is on for a kind of device (asked without one: for CUDA, as in PyTorch)."""
     check_device(device_type)
-    return is_host(device_type) and mine.autocast != 0
+    return is_autocast_available(device_type) and code_of(device_type) != 0
 
 
 def set_autocast_enabled(device_type, enabled=None):
@@ -136,25 +159,27 @@ def set_autocast_enabled(device_type, enabled=None):
     if enabled is None:
         device_type, enabled = "cuda", device_type
     check_device(device_type)
-    if is_host(device_type):
-        mine.autocast = CODES[choices.dtype] if enabled else 0
+    if is_autocast_available(device_type):
+        mine.autocast = with_code(device_type, CODES[default_of(device_type)] if enabled else 0)
 
 
 def get_autocast_dtype(device_type):
     """The dtype that products compute in under autocast."""
     check_device(device_type)
-    return PRECISIONS.get(mine.autocast, choices.dtype) if is_host(device_type) else float16
+    return PRECISIONS.get(code_of(device_type), default_of(device_type))
 
 
 def set_autocast_dtype(device_type, dtype):
     """Chooses the dtype that products compute in under autocast.  RuntimeError for one that is not supported."""
     check_device(device_type)
     if dtype not in CODES:
-        raise RuntimeError(f"CPU autocast computes in {' or '.join(map(str, CODES))}, not in {dtype}")
+        raise RuntimeError(f"{device_type.upper()} autocast computes in {' or '.join(map(str, CODES))}, not in {dtype}")
     if is_host(device_type):
         choices.dtype = dtype
-        if mine.autocast:
-            mine.autocast = CODES[dtype]
+    else:
+        choices.dtype_there = dtype
+    if code_of(device_type):
+        mine.autocast = with_code(device_type, CODES[dtype])
 
 
 def is_autocast_cpu_enabled() -> bool:

@@ -89,16 +89,15 @@ class CUDAGraph:
 class graph:
     """A block that a CUDAGraph records, on a stream of its own unless one is given."""
 
-    default_capture_stream = None
+    default_capture_stream = board = None
 
     def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global"):
         from . import Stream
         if stream is None:
-            index = provider_of().current()
-            known = graph.default_capture_stream
-            if known is None or known.device_index != index or known.device.provider is not provider_of():
-                known = graph.default_capture_stream = Stream(index)
-            stream = known
+            board = provider_of().board(provider_of().current())
+            if graph.board is not board:
+                graph.default_capture_stream, graph.board = Stream(board.index), board
+            stream = graph.default_capture_stream
         self.cuda_graph, self.pool, self.stream, self.mode = cuda_graph, pool, stream, capture_error_mode
 
     def __enter__(self):

@@ -6,15 +6,13 @@ import enum
 import threading
 import warnings
 
-from ..amp.autocast import autocast
 from ..autograd.function import Function
 from .._src.autograd.mode import enable_grad, no_grad
 from .._src.autograd.saved import hooked
-from .._src.core.interpret import is_recording
+from .._src.core.interpret import is_recording, precision
 from .._src.core.native import Tensor, mine
 from .._src.core.pytree import tree_leaves
-from .._src.core.random import default_generator
-from .._src.eager.casts import PRECISIONS
+from .._src.core.random import go_to, places
 
 __all__ = ["CheckpointPolicy", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
            "get_device_states", "noop_context_fn", "set_checkpoint_early_stop", "set_device_states"]
@@ -71,21 +69,20 @@ class Surroundings:
     """The place in the random stream and the precision that a function ran in, to run it in again."""
 
     def __init__(self, keep_random):
-        self.place, self.code = default_generator.place if keep_random else None, mine.autocast
+        self.place, self.code = places() if keep_random else None, mine.autocast
 
     @contextlib.contextmanager
     def again(self):
         """A block like the first: afterwards the random stream is where it was."""
-        before = default_generator.place
-        precision = autocast("cpu", PRECISIONS[self.code]) if self.code else autocast("cpu", enabled=False)
+        before = places()
         try:
             if self.place is not None:
-                default_generator._place(*self.place)
-            with precision:
+                go_to(self.place)
+            with precision(self.code):
                 yield
         finally:
             if self.place is not None:
-                default_generator._place(*before)
+                go_to(before)
 
 
 def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, determinism_check="default",

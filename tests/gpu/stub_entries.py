@@ -5,7 +5,8 @@ from rushlight._src.devices.cpu.llvm.types import f32, i32, i64, ptr
 from rushlight._src.devices.cpu.llvm.values import constant
 
 from .stub import (A, ARGUMENTS, B, BLOCKS, BROKEN, C, CAPTURES, COMMAND, COPY, DEVICES, DIRTY, DONE, EVENTS, FILL,
-                   FIRST, GRAPH, GRAPHS, HEAD, HEADER, INVALID, INVALIDATED, JOURNAL, KEY, KIND, LAUNCH, LIMIT, MARK,
+                   FIRST, GRAPH, GRAPHS, HEAD, HEADER, INVALID, INVALIDATED, JOURNAL, KEY, KIND, LAUNCH, LAZY, LIMIT,
+                   MARK,
                    NEXT, NO_MEMORY, NODE, NOT_READY, NOTE, ORIGIN, PINNED, PROGRAMS, QUEUES, RECORDED, RELAXED,
                    RESERVED,
                    ROOM, STREAMS, TAIL, TIME, UNJOINED, UNSUPPORTED, VERSION, WAIT,
@@ -72,6 +73,11 @@ def current(e, number, context):
 @writes("cuDeviceCanAccessPeer")
 def reaches(e, number, out, one, other):
     e.put_int(e.f.cast("zext", e.f.compare("!=", one, other), i64), out)
+
+
+@writes("cuPointerGetAttribute")
+def pointer(e, number, out, which, address):
+    e.put_int(0, out)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -169,11 +175,17 @@ def stream_wait(e, number, stream):
     e.run("drain", where)
 
 
+def goes_on(e, stream):
+    """Who asks whether something is done finds it a step further, unless the library is to stand still (LAZY is 2)."""
+    moves = e.f.and_(e.some(e.get(stream, HEAD)), e.f.compare("!=", e.field(LAZY), 2))
+    e.f.when(moves, lambda: e.run("step", stream) and [])
+
+
 @writes("cuStreamQuery")
 def stream_done(e, number, stream):
     where = e.run("stream_of", stream)
     waited(e, where)
-    e.f.when(e.some(e.get(where, HEAD)), lambda: e.run("step", where) and [])
+    goes_on(e, where)
     return e.f.select(e.some(e.get(where, HEAD)), constant(i64, NOT_READY), constant(i64, 0))
 
 
@@ -226,7 +238,7 @@ def event_done(e, number, event):
     e.stop(e.some(e.get(event, RECORDED)), UNSUPPORTED)
     at, wanted = e.get(event, WHERE), e.get(event, VERSION)
     e.stop(e.f.compare(">=", e.get(event, DONE), wanted), 0)
-    e.f.when(e.some(e.get(at, HEAD)), lambda: e.run("step", at) and [])
+    goes_on(e, at)
     return e.f.select(e.f.compare(">=", e.get(event, DONE), wanted), constant(i64, 0), constant(i64, NOT_READY))
 
 

@@ -417,6 +417,9 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
         return data.to(device=device, dtype=dtype)
     if isinstance(data, np.ndarray):
         return from_numpy(data).to(device=devices.placed(device), dtype=dtype)
+    if (found := getattr(data, "__cuda_array_interface__", None)) is not None:
+        from .dlpack import of_interface
+        return of_interface(data, found).to(device=device, dtype=dtype)
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -484,6 +487,9 @@ def __dlpack__(self, stream=None, **kwargs):
     if self._meta.turned:
         raise BufferError(
             f"Can't export tensors with the {'conjugate' if self.is_conj() else 'negative'} bit set: give a clone()")
+    if not self._meta.device.provider.on_host:
+        from .dlpack import exported
+        return exported(self, stream)
     return to_numpy(self).__dlpack__()
 
 
@@ -492,6 +498,17 @@ def __dlpack_device__(self):
     """DLPack's (type of device, index)."""
     where = self._meta.device
     return (where.provider.dlpack, where.index or 0)
+
+
+@attach
+@property
+def __cuda_array_interface__(self) -> dict:
+    """The interface by which libraries for GPUs read each other's arrays.  AttributeError for tensors elsewhere."""
+    from .dlpack import interface_of
+    return interface_of(self)
+
+
+HOST = 1, 3  # DLPack's types of devices whose memory is the host's: its own, and what CUDA has pinned
 
 
 class Capsule:
@@ -509,6 +526,10 @@ class Capsule:
 
 def from_dlpack(source) -> Tensor:
     """A tensor that shares memory with any object that speaks DLPack, or with what a capsule holds."""
+    number, index = source.__dlpack_device__() if hasattr(source, "__dlpack_device__") else (1, 0)
+    if number not in HOST:
+        from .dlpack import imported
+        return imported(source, int(number), int(index))
     array = np.from_dlpack(source if hasattr(source, "__dlpack__") else Capsule(source))
     array = array if array.flags.writeable else np.asarray(Memory(array, {**array.__array_interface__,
                                                                           "data": (array.ctypes.data, False)}))

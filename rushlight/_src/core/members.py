@@ -93,7 +93,10 @@ def is_distributed(self) -> bool:
 
 @attach
 def record_stream(self, stream):
-    """Nothing to note: there are no streams."""
+    """Notes that a stream uses the tensor which was made on another: its memory is used again only after what the
+    stream has been given when it is freed."""
+    where = self._meta.device
+    where.provider.used_by(where.index or 0, self._storage, stream.stream_id)
 
 
 @attach

@@ -120,6 +120,18 @@ def stream_of(where) -> Generator:
     return streams[where]
 
 
+def places() -> dict:
+    """Where the default streams are, by device."""
+    return {one.device: one.place for one in (default_generator, *streams.values())}
+
+
+def go_to(found: dict):
+    """Puts default streams where they were."""
+    for one in (default_generator, *streams.values()):
+        if one.device in found:
+            one._place(*found[one.device])
+
+
 def manual_seed(seed) -> Generator:
     """Starts the default streams of this seed, those of devices among them."""
     for stream in streams.values():
@@ -154,9 +166,9 @@ class fork_rng:
         self.enabled = enabled
 
     def __enter__(self):
-        self.place = default_generator.place
+        self.places = places()
         return self
 
     def __exit__(self, *exception):
         if self.enabled:
-            default_generator._place(*self.place)
+            go_to(self.places)

@@ -117,6 +117,8 @@ class Settings:
                       "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
     launch_graphs = Setting("RUSHLIGHT_GRAPHS", False, switch,
                             "Launches of a program are recorded by a GPU's driver once, and given again as one.")
+    allocator = Setting("PYTORCH_CUDA_ALLOC_CONF", "", str,
+                        "Choices of the allocator of GPUs, `name:value` with commas between; others than its own warn.")
     launch_blocking = Setting("CUDA_LAUNCH_BLOCKING", False, switch,
                               "A GPU's programs are waited for, so that errors are raised where they come from.")
     openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count,

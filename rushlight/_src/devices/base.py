@@ -59,6 +59,7 @@ class Provider:
     type = ""
     has_data = True  # whether tensors there have elements
     on_host = False  # whether their memory is the host's, which Python and NumPy read where it lies
+    has_array_interface = False  # whether libraries read arrays there by ``__cuda_array_interface__``
     dlpack = 12  # the type of device in DLPack's table (12: an extension's)
 
     # --- which devices there are ---
@@ -139,6 +140,10 @@ class Provider:
         is no such memory."""
         return None
 
+    def used_by(self, index: int, storage: Storage, stream: int):
+        """Another stream than the one that has taken a storage uses it: when it is freed, its memory is used again only
+        after what that stream has been given by then."""
+
     # --- copies ---
     def upload(self, index: int, target: int, source: int, nbytes: int, non_blocking: bool):
         """Copies from the host's address ``source`` to the device's ``target``.  With ``non_blocking`` the host goes
@@ -180,6 +185,17 @@ class Provider:
 
     def synchronize(self, index: int):
         """Waits until a device has done all that it was given."""
+
+    # --- other libraries ---
+    def device_of(self, address: int) -> int:
+        """The index of the device on which memory of another library lies."""
+        return 0
+
+    def hand_over(self, index: int, stream: int):
+        """Work that another library's stream is given from now on begins after what the thread's stream was given."""
+
+    def take_over(self, index: int, stream: int):
+        """Work that the thread's stream is given from now on begins after what another library's stream was given."""
 
     # --- programs ---
     def target(self):

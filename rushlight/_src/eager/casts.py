@@ -10,8 +10,11 @@ from ..core.interpret import precision
 from ..core.native import Op, Tensor, mine
 from ..core.native.hooks import connect
 from ..core.op import applied, body_of, parted
+from .elsewhere import device_of
 
-PRECISIONS = {1: bfloat16, 2: float16}  # what ``mine.autocast`` stands for
+PRECISIONS = {1: bfloat16, 2: float16}  # what a code stands for
+THERE = 8  # ``mine.autocast`` has the code of tensors of the host, and so many bits further on that of all others
+CODES = (1 << THERE) - 1
 LOWERED = 1  # the class of operators that compute in half precision; others compute in float32
 PARTS = 3  # the class of operators whose bodies call some of either class
 
@@ -20,7 +23,7 @@ class Choices(threading.local):
     """What a thread chose: the precision of autocast, whether copies of leaves are kept for the length of a block, and
     these."""
 
-    dtype = bfloat16
+    dtype, dtype_there = bfloat16, float16  # of the host, of other devices
     keeps = True
 
     def __init__(self):
@@ -37,9 +40,11 @@ def cast(op: Op, args, names):
     if op.autocast == PARTS:
         return applied(body_of(op, args), args, names)
     positional, named = parted(args, names)
-    target = PRECISIONS[mine.autocast] if op.autocast == LOWERED else float32
+    where = device_of(args)
+    code = mine.autocast & CODES if where is None or where.provider.on_host else mine.autocast >> THERE
+    target = None if not code else PRECISIONS[code] if op.autocast == LOWERED else float32
     with precision(0):
-        if named.get("out") is not None:
+        if target is None or named.get("out") is not None:
             return op(*positional, **named)
         return op(*(converted(a, target) for a in positional),
                   **{k: converted(a, target) for k, a in named.items()})

@@ -114,3 +114,24 @@ def default_convert(data):
     if isinstance(data, (list, tuple)):
         return type(data)(map(default_convert, data)) if isinstance(data, list) else [default_convert(v) for v in data]
     return data
+
+
+def pinned(data):
+    """What ``pin_memory()`` gives of all tensors in data: they lie where an accelerator copies from without waiting.
+    Other objects that have such a method are asked for it, too."""
+    if isinstance(data, Tensor):
+        return data.pin_memory()
+    if isinstance(data, (str, bytes)):
+        return data
+    if isinstance(data, Mapping):
+        return like(data, {key: pinned(value) for key, value in data.items()})
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(pinned, data))
+    if isinstance(data, tuple):
+        return [pinned(one) for one in data]  # as PyTorch does it
+    if isinstance(data, Sequence):
+        try:
+            return type(data)([pinned(one) for one in data])
+        except TypeError:
+            return [pinned(one) for one in data]
+    return data.pin_memory() if hasattr(data, "pin_memory") else data

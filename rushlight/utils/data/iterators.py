@@ -7,6 +7,7 @@ from ..._src import flat as torch
 from ..._src.core.advice import warn
 from .datapipes.datapipe import IterDataPipe
 from .dataset import IterableDataset
+from .collate import pinned
 from .graph_settings import apply_random_seed
 from .seeds import base_seed
 from .workers import Failure, Fetcher, Workers
@@ -19,7 +20,7 @@ class _BaseDataLoaderIter:
         self._dataset, self._num_workers, self._timeout = loader.dataset, loader.num_workers, loader.timeout
         self._auto_collation, self._drop_last, self._collate_fn = (loader._auto_collation, loader.drop_last,
                                                                    loader.collate_fn)
-        self._index_sampler, self._pin_memory, self._persistent_workers = (loader._index_sampler, False,
+        self._index_sampler, self._pin_memory, self._persistent_workers = (loader._index_sampler, loader.pin_memory,
                                                                            loader.persistent_workers)
         self._reset(loader, first_iter=True)
 
@@ -48,7 +49,7 @@ class _BaseDataLoaderIter:
                  f"len(dataloader)), but {self._num_yielded} samples have been fetched: "
                  "its __len__ is wrong, or each worker takes all of the stream (get_worker_info() tells which part is "
                  "its).")
-        return found
+        return pinned(found) if self._pin_memory else found
 
     def __len__(self):
         return len(self._index_sampler)

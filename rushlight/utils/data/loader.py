@@ -6,6 +6,7 @@ import os
 from multiprocessing.context import BaseContext
 
 from ..._src.core.advice import warn
+from ..._src.core.devices import Registry
 from .collate import default_collate, default_convert
 from .datapipes.datapipe import IterDataPipe
 from .dataset import IterableDataset
@@ -64,7 +65,7 @@ class DataLoader:
                                                                                              timeout, worker_init_fn,
                                                                                              generator)
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
-        if pin_memory:
+        if pin_memory and Registry.accelerator is None:
             warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't "
                  "be used.")
         self.pin_memory, self.persistent_workers, self.drop_last = pin_memory, persistent_workers, drop_last

@@ -10,6 +10,7 @@ import weakref
 import numpy as np
 
 from ...core import dtypes
+from ...core.advice import warn
 from ...core.devices import device
 from ...core.forking import guarded
 from ...core.native import Queue, mine, state
@@ -17,7 +18,7 @@ from ...core.native import queues as native
 from ...core.random import stream_of
 from ...core.settings import settings
 from ..shared.code import taken_apart
-from . import runner
+from . import choices, runner
 from .binaries import Variant, binary
 from .memory import Memory
 from .programs import DecodedProgram
@@ -35,13 +36,15 @@ class Board:
         self.programs, self.kernels, self.tables, self.queues = {}, {}, {}, {}
         self.own_thread, self.lock = threading.local(), guarded("devices", threading.RLock())
         self.architecture, self.runner = driver.architecture(index), runner.caller()
-        self.memory = Memory(driver.total(index), self.enter, self.leave, self.wait)
+        self.memory = Memory(self, driver.total(index))
         driver.use(index)
         # words that kernels write to when something is wrong lie in the host's memory: nobody waits to read them
         self.flags, self.flagged = driver.made("pin", 8 * FLAGS, 0), []
         ctypes.memset(self.flags, 0, 8 * FLAGS)
         self.blocking = settings.launch_blocking
         # streams that are being recorded; the one that programs are recorded on
+        for reason in choices.chosen(settings.allocator):
+            warn(f"PYTORCH_CUDA_ALLOC_CONF is not followed in {reason}")
         self.recordings, self.recorder = 0, None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=forget)

@@ -22,6 +22,7 @@ P, U, Z, I, F = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_int, c
 OUT = ctypes.POINTER(ctypes.c_void_p)
 FREED = 4, 709  # statuses of calls after the library has been taken down, when Python ends
 OUT_OF_MEMORY = 2
+ORDINAL = 9  # the attribute of an address that is its device's index
 
 
 class Vendor(NamedTuple):
@@ -44,6 +45,7 @@ COMMON = {  # entry: types of its arguments
     "event_done": (P,), "event_before": (P, P, U), "event_elapsed": (ctypes.POINTER(F), P, P), "load": (OUT, P),
     "function": (OUT, P, ctypes.c_char_p), "function_set": (P, I, I),
     "launch": (P, U, U, U, U, U, U, U, P, P, P), "synchronize": (), "reaches": (ctypes.POINTER(I), I, I),
+    "pointer": (P, I, P),
     "capture": (P, I), "captured": (P, OUT), "capturing": (P, ctypes.POINTER(I)), "capture_mode": (ctypes.POINTER(I),),
     "instantiate": (OUT, P, ctypes.c_ulonglong), "replay": (P, P), "graph_free": (P,), "replay_free": (P,),
 }
@@ -57,7 +59,8 @@ NVIDIA = Vendor("cuda", ("libcuda.so.1", "nvcuda.dll"), {
     "event_mark": "cuEventRecord", "event_wait": "cuEventSynchronize", "event_done": "cuEventQuery",
     "event_before": "cuStreamWaitEvent", "event_elapsed": "cuEventElapsedTime", "load": "cuModuleLoadData",
     "function": "cuModuleGetFunction", "function_set": "cuFuncSetAttribute", "launch": "cuLaunchKernel",
-    "synchronize": "cuCtxSynchronize", "reaches": "cuDeviceCanAccessPeer", "capture": "cuStreamBeginCapture_v2",
+    "synchronize": "cuCtxSynchronize", "reaches": "cuDeviceCanAccessPeer", "pointer": "cuPointerGetAttribute",
+    "capture": "cuStreamBeginCapture_v2",
     "captured": "cuStreamEndCapture", "capturing": "cuStreamIsCapturing",
     "capture_mode": "cuThreadExchangeStreamCaptureMode", "instantiate": "cuGraphInstantiateWithFlags",
     "replay": "cuGraphLaunch", "graph_free": "cuGraphDestroy", "replay_free": "cuGraphExecDestroy"}, 8, 16, (75, 76))
@@ -71,7 +74,8 @@ AMD = Vendor("hip", ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7", "
     "event_wait": "hipEventSynchronize", "event_done": "hipEventQuery", "event_before": "hipStreamWaitEvent",
     "event_elapsed": "hipEventElapsedTime", "load": "hipModuleLoadData", "function": "hipModuleGetFunction",
     "function_set": "hipFuncSetAttribute", "launch": "hipModuleLaunchKernel", "synchronize": "hipDeviceSynchronize",
-    "reaches": "hipDeviceCanAccessPeer", "capture": "hipStreamBeginCapture", "captured": "hipStreamEndCapture",
+    "reaches": "hipDeviceCanAccessPeer", "pointer": "hipPointerGetAttribute", "capture": "hipStreamBeginCapture",
+    "captured": "hipStreamEndCapture",
     "capturing": "hipStreamIsCapturing", "capture_mode": "hipThreadExchangeStreamCaptureMode",
     "instantiate": "hipGraphInstantiateWithFlags", "replay": "hipGraphLaunch", "graph_free": "hipGraphDestroy",
     "replay_free": "hipGraphExecDestroy"},
@@ -196,6 +200,12 @@ class Driver:
         out = I()
         self.call("reaches", ctypes.byref(out), index, other)
         return bool(out.value)
+
+    def device_of(self, address: int) -> int:
+        """The index of the device that memory belongs to."""
+        out = I()
+        self.call("pointer", ctypes.byref(out), ORDINAL, address)
+        return out.value
 
     # --- graphs --------------------------------------------------
     @contextlib.contextmanager

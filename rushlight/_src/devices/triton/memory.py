@@ -6,11 +6,13 @@ import bisect
 import collections
 import ctypes
 import weakref
+from typing import NamedTuple
 
 from ...core.errors import OutOfMemoryError
 from ...core.native import Queue, Storage
 from ...core.native import queues as native
 from ...core.native.memory import load_i64, store_i64
+from .events import Mark
 
 ALIGNED = 1 << 21  # bytes of segments are multiples of these
 SEGMENTS = (1 << 20, 1 << 22), (1 << 23, 1 << 25)  # blocks of at most so many bytes lie in segments of so many
@@ -27,30 +29,46 @@ class Segment:
         self.address, self.size, self.used, self.blocks, self.queue = address, size, 0, {}, queue
 
 
-class LargeBlock:
-    """The owner of a storage whose block is of no class."""
+class Block:
+    """The owner of a storage whose block is of no class (``kind`` 0), or is used by other streams than its queue's."""
 
-    __slots__ = ("memory", "queue", "address", "size")
+    __slots__ = ("memory", "queue", "address", "kind", "size", "streams")
 
-    def __init__(self, memory: "Memory", queue: Queue, address: int, size: int):
-        self.memory, self.queue, self.address, self.size = memory, queue, address, size
+    def __init__(self, memory: "Memory", queue: Queue, address: int, kind: int, size: int):
+        self.memory, self.queue, self.address, self.kind, self.size, self.streams = (memory, queue, address, kind, size,
+                                                                                     set())
 
     def __del__(self):
-        self.memory.give(self.queue, self.address, self.size)
+        one = Freed(self.queue, self.address, self.kind, self.size, tuple(self.streams), [])
+        if self.streams:
+            self.memory.lent.append(one)
+            self.memory.returned()
+        else:
+            self.memory.back(one)
+
+
+class Freed(NamedTuple):
+    """A block that nobody has: other streams that have used it, and once they are known, events in their work."""
+
+    queue: Queue
+    address: int
+    kind: int
+    size: int
+    streams: tuple
+    events: list
 
 
 class Memory:
-    """The memory of a device.  ``enter(size)``, ``leave(address)``: asks the driver for memory, gives it back;
-    ``settle()``: waits for the device."""
+    """The memory of a board."""
 
-    def __init__(self, total: int, enter, leave, settle):
-        self.total, self.enter, self.leave, self.settle = total, enter, leave, settle
+    def __init__(self, board, total: int):
+        self.board, self.total = board, total
         self.words = (ctypes.c_int64 * native.COUNTERS)()
         self.counts = ctypes.addressof(self.words)
         self.segments: dict = {}  # by address
         self.open: dict = {}  # by (queue, bytes of a segment): the one that new blocks are cut from
         self.large: dict = collections.defaultdict(list)  # by queue: (bytes, address) of kept blocks, sorted
-        self.lent: list = []  # (events, queue, address, size) of blocks that other queues have used
+        self.lent: list = []  # what is Freed, and may be in use by other streams
         self.retries = self.refused = 0
         self.fraction = 1.0
         self.pools = weakref.WeakSet()  # of graphs
@@ -76,7 +94,7 @@ class Memory:
             address, size = self.kept(queue, size) or (self.segment(queue, size, size), size)
             native.count_in(self.counts, size)
             self.add(native.FAR, size >= FAR)
-            made.address, made.owner = address, LargeBlock(self, queue, address, size)
+            made.address, made.owner = address, Block(self, queue, address, 0, size)
         return made
 
     def kept(self, queue: Queue, size: int):
@@ -116,15 +134,15 @@ class Memory:
         try:
             if self.count(native.RESERVED) + size > limit:
                 raise OutOfMemoryError("the part of memory that the process may have is used up")
-            address = self.enter(size)
+            address = self.board.enter(size)
         except OutOfMemoryError:  # there may be enough among the blocks that are kept
             self.retries += 1
-            self.settle()
+            self.board.wait()
             self.trim()
             if self.count(native.RESERVED) + size > limit:
                 self.refuse(size)
             try:
-                address = self.enter(size)
+                address = self.board.enter(size)
             except OutOfMemoryError:
                 self.refuse(size)
         made = self.segments[address] = Segment(address, size, queue)
@@ -148,21 +166,37 @@ class Memory:
             "at most what the device has left", "let go of tensors that are no longer needed, or take smaller batches")
 
     # --- blocks that other queues use ------------------------------------------------------------------------
-    def returned(self):
-        """Takes back what other queues are done with."""
-        waiting, self.lent = self.lent, []
-        for row in waiting:
-            events, queue, address, kind, size = row
-            if all(event.passed() for event in events):
-                self.back(queue, address, kind, size)
-            else:
-                self.lent.append(row)
+    def use(self, storage: Storage, stream: int):
+        """Notes that a stream uses a storage."""
+        owner = storage.owner
+        if isinstance(owner, Queue) and storage.kind:
+            if owner.stream == stream:
+                return
+            size = native.size_of(storage.kind - native.KIND)
+            storage.owner = owner = Block(self, owner, storage.address, storage.kind, size)
+            storage.kind = 0
+        if isinstance(owner, Block) and owner.queue.stream != stream:
+            owner.streams.add(stream)
 
-    def back(self, queue: Queue, address: int, kind: int, size: int):
-        if kind:
-            native.give_block(queue, kind - native.KIND, address)
+    def returned(self):
+        """Takes back what other streams are done with."""
+        if self.board.recordings or not self.lent:  # nothing may be asked of a stream that is recorded
+            return
+        waiting, self.lent = self.lent, []
+        for one in waiting:
+            if not one.events:
+                one.events.extend(Mark(self.board, stream) for stream in one.streams)
+            if all(event.passed() for event in one.events):
+                self.back(one)
+            else:
+                self.lent.append(one)
+
+    def back(self, one: Freed):
+        """Takes a block back."""
+        if one.kind:
+            native.give_block(one.queue, one.kind - native.KIND, one.address)
         else:
-            self.give(queue, address, size)
+            self.give(one.queue, one.address, one.size)
 
     # --- what is free ----------------------------------------------------------------------------------------
     def free_blocks(self, queue: Queue) -> list:
@@ -192,7 +226,7 @@ class Memory:
         for one in gone:
             del self.segments[one.address]
             self.open = {key: held for key, held in self.open.items() if held is not one}
-            self.leave(one.address)
+            self.board.leave(one.address)
             self.add(native.RESERVED, -one.size)
             self.add(native.SEGMENTS, -1)
 

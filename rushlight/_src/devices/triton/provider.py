@@ -14,6 +14,8 @@ from ..shared.provider import BoardProvider
 from . import driver as drivers
 from . import report
 from .board import Board
+from .events import Mark
+from .pinned import PinnedBlocks
 from .recorded import RecordedProgram
 from .target import Blocks
 
@@ -61,39 +63,15 @@ class Queue(Streams):
         return self.driver.elapsed(first.handle, last.handle)
 
 
-class Mark:
-    """An event, which goes back to the driver with the last who knows it."""
-
-    def __init__(self, board: Board, stream: int):
-        self.driver, self.process = board.driver, os.getpid()
-        self.driver.use(board.index)
-        self.handle = self.driver.made("event", 0)
-        self.driver.call("event_mark", self.handle, stream)
-
-    def __del__(self):
-        if self.process == os.getpid() and hasattr(self, "handle"):
-            self.driver.entries["event_free"](self.handle)
-
-
-class PinnedMemory:
-    """Memory of the host that a driver has pinned."""
-
-    def __init__(self, driver, nbytes: int):
-        self.driver, self.process, self.address = driver, os.getpid(), driver.made("pin", max(nbytes, 1), 0)
-
-    def __del__(self):
-        if self.process == os.getpid() and hasattr(self, "address"):
-            self.driver.entries["unpin"](self.address)
-
-
 class GPUs(BoardProvider):
     """The devices of one driver; programs are Triton's."""
 
-    dlpack, queue = 2, Queue
+    dlpack, queue, has_array_interface = 2, Queue, True
 
     def __init__(self, driver, kind="cuda"):
         super().__init__(kind)
         self.driver, self.boards, self.lock = driver, {}, guarded("devices", threading.RLock())
+        self.pins = PinnedBlocks(driver)
         if driver.vendor.kind == "hip":
             self.dlpack = 10
 
@@ -153,8 +131,25 @@ class GPUs(BoardProvider):
 
     def pinned(self, nbytes):
         self.driver.use(self.current())
-        memory = PinnedMemory(self.driver, nbytes)
+        memory = self.pins.take(nbytes)
         return Pinned(memory.address, memory)
+
+    def upload(self, index, target, source, nbytes, non_blocking):
+        super().upload(index, target, source, nbytes, non_blocking)
+        if non_blocking:
+            self.pins.copied(self.board(index))
+
+    def download(self, index, target, source, nbytes, non_blocking):
+        super().download(index, target, source, nbytes, non_blocking)
+        if non_blocking:
+            self.pins.copied(self.board(index))
+
+    def used_by(self, index, storage, stream):
+        self.board(index).memory.use(storage, stream)
+
+    def trim(self, index):
+        super().trim(index)
+        self.pins.trim()
 
     # --- copies ---
     def peer(self, target_index, target, source_index, source, nbytes, non_blocking):
@@ -167,6 +162,21 @@ class GPUs(BoardProvider):
             self.streams(target_index).wait(other.stream, done)
             if not non_blocking:
                 self.streams(target_index).synchronize(other.stream)
+
+    # --- other libraries ---
+    def device_of(self, address):
+        self.driver.use(self.current())
+        return self.driver.device_of(address)
+
+    def hand_over(self, index, stream):
+        board = self.board(index)
+        if stream != board.stream:
+            self.streams(index).wait(stream, Mark(board, board.stream))
+
+    def take_over(self, index, stream):
+        board = self.board(index)
+        if stream != board.stream:
+            self.streams(index).wait(board.stream, Mark(board, stream))
 
     # --- programs ---
     def target(self):

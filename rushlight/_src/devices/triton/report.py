@@ -28,7 +28,7 @@ def holders(memory) -> str:
 def snapshot(memory, device: int, streams: dict) -> list:
     """Segments with their blocks, as ``torch.cuda.memory_snapshot`` gives them; ``streams``: by queue."""
     free = {address for queue in memory.queues() for address, _ in memory.free_blocks(queue)}
-    lent = {address for _, _, address, _, _ in memory.lent}
+    lent = {one.address for one in memory.lent}
     found = []
     for one in sorted(memory.segments.values(), key=lambda one: one.address):
         blocks, at = [], one.address

@@ -1,0 +1,23 @@
+"""Places in the work of a stream."""
+
+from __future__ import annotations
+
+import os
+
+
+class Mark:
+    """An event, which goes back to the driver with the last who knows it."""
+
+    def __init__(self, board, stream: int):
+        self.driver, self.process = board.driver, os.getpid()
+        self.driver.use(board.index)
+        self.handle = self.driver.made("event", 0)
+        self.driver.call("event_mark", self.handle, stream)
+
+    def passed(self) -> bool:
+        """Whether the work before it is done."""
+        return self.driver.done("event_done", self.handle)
+
+    def __del__(self):
+        if self.process == os.getpid() and hasattr(self, "handle"):
+            self.driver.entries["event_free"](self.handle)
