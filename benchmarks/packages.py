@@ -4,86 +4,109 @@ calls in turns.
     python -m benchmarks.packages --models resnet50,bert --judge
     python -m benchmarks.packages --varying             # for 1 to 16 examples, and texts of 2 to 512 words
 
-Tells the seconds that packaging takes, the package's size, milliseconds to open it and to its first result, a call, the
-same compiled in Python (for its sizes alone), and with ``--judge`` a call of PyTorch's package, which its own compiler
-makes (that takes a C++ compiler, and a minute).
+Tells the seconds that packaging takes, the package's size, milliseconds to open it and to its first result (in Python,
+and with a C compiler in the program that ``examples/run.c`` is), a call, the same compiled in Python (for its
+sizes alone), and with ``--judge`` a call of PyTorch's package, which its own compiler makes (that takes a C++ compiler,
+and minutes: ``--folder`` keeps those packages).
 """
 import importlib
 import os
+import pathlib
+import re
+import shutil
+import subprocess
 import tempfile
 import time
 
-from .models.cases import CASES
+import numpy as np
+
+from .models.packaged import PACKAGED
 from .results import keep, parser
 
-MODELS = "resnet50,bert,vit,gpt2,convnext,mobilenet"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-def built(case, library):
-    """(model for inference, its inputs as the model takes them)."""
+def built(one, library):
+    """(library, model for inference, its inputs as the model takes them)."""
     t = importlib.import_module(library)
     t.set_num_threads(1)
     t.manual_seed(0)
-    model = case.model(t).eval()
-    return t, model, tuple(case.data(t)[0])
+    return t, one.case.model(t).eval(), tuple(one.case.data(t)[0][:len(one.varying)])
 
 
-LONG = ("bert", "gpt2")  # whose second size is a text's length
-
-
-def bounds(t, name, inputs):
-    """``dynamic_shapes`` for each input of a model."""
-    batch, length = t.export.Dim("batch", min=1, max=16), t.export.Dim("length", min=2, max=512)
-    return tuple({0: batch, 1: length} if name in LONG else {0: batch} for _ in inputs)
-
-
-def package(t, model, inputs, folder, varying=None):
-    """(path, seconds); ``varying``: a model's name, if sizes vary."""
-    path = os.path.join(folder, f"{t.__name__}.pt2")
+def package(t, one, model, inputs, path, varying=False):
+    """Writes a package; (seconds, processor seconds of all threads)."""
     if varying and inputs[0].shape[0] == 1:
         inputs = tuple(t.cat([x, x]) for x in inputs)
     with t.no_grad():
-        exported = t.export.export(model, inputs, dynamic_shapes=bounds(t, varying, inputs) if varying else None)
-        began = time.perf_counter()
+        exported = t.export.export(model, inputs, dynamic_shapes=one.dynamic_shapes(t) if varying else None)
+        began, spent = time.perf_counter(), time.process_time()
         t._inductor.aoti_compile_and_package(exported, package_path=path)
-    return path, time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - spent
 
 
-def reference(result):
-    """The first tensor of what a model returns."""
-    return result if hasattr(result, "abs") else next(iter(result))
+def tensors(result):
+    """The tensors of what a model returns."""
+    if hasattr(result, "abs"):
+        return [result]
+    return [x for one in result for x in tensors(one)]
 
 
-def measure(name, rounds, judged, varies=False):
+def in_c(path, inputs, folder):
+    """Milliseconds in a program of C: to open the package and compute the first result, and of the fastest call."""
+    if not shutil.which("cc"):
+        return {}
+    program = os.path.join(folder, "run")
+    header = ROOT / "rushlight" / "_src" / "packages"
+    subprocess.run(["cc", "-O2", "-I", header, ROOT / "examples" / "run.c", "-o", program, "-ldl"], check=True)
+    given = []
+    for k, x in enumerate(inputs):
+        np.save(os.path.join(folder, f"{k}.npy"), x.numpy())
+        given += ["--input", os.path.join(folder, f"{k}.npy")]
+    told = subprocess.run([program, path, *given, "--repeat", "10", "--threads", "1"], capture_output=True, text=True,
+                          check=True).stdout
+    opened, first, least = map(float, re.findall(r"([\d.]+) ms", told))
+    return {"C: open ms": opened, "C: first result ms": opened + first, "C: call ms": least}
+
+
+def judged(name, one, varying, folder):
+    """(torch, a call of PyTorch's package)."""
+    torch, model, inputs = built(one, "torch")
+    path = os.path.join(folder, f"torch-{name}{'-varying' * varying}.pt2")
+    if not os.path.exists(path):
+        package(torch, one, model, inputs, path, varying)
+    made = torch._inductor.aoti_load_package(path)
+    return torch, lambda: made(*inputs)
+
+
+def measure(name, options, folder):
     """The figures of one model."""
-    with tempfile.TemporaryDirectory() as folder:
-        ours, model, inputs = built(CASES[name], "rushlight")
-        compiled = ours.compile(model)
-        with ours.no_grad():
-            compiled(*inputs)
-            path, seconds = package(ours, model, inputs, folder, name if varies else None)
-            began = time.perf_counter()
-            loaded = ours._inductor.aoti_load_package(path)
-            opened = 1e3 * (time.perf_counter() - began)
-            loaded(*inputs)
-            first = 1e3 * (time.perf_counter() - began)
-            apart = (reference(loaded(*inputs)) - reference(model(*inputs))).abs().max().item()
-            if apart > 1e-2:
-                raise AssertionError(f"{name}: the package is {apart} away from the model")
-        systems = {"package": (ours, lambda: loaded(*inputs)), "compiled": (ours, lambda: compiled(*inputs))}
-        if judged:
-            torch, other, given = built(CASES[name], "torch")
-            made = torch._inductor.aoti_load_package(package(torch, other, given, folder, name if varies else None)[0])
-            systems["AOTInductor"] = torch, lambda: made(*given)
-        least = dict.fromkeys(systems, float("inf"))
-        for _ in range(rounds):
-            for system, (t, call) in systems.items():
-                with t.no_grad():
-                    began = time.thread_time()
-                    call()
-                    least[system] = min(least[system], 1e3 * (time.thread_time() - began))
-        found = {"packaging s": seconds, "MB": os.path.getsize(path) / 1e6, "open ms": opened, "first result ms": first,
-                 **least}
+    one, varying = PACKAGED[name], options.varying
+    ours, model, inputs = built(one, "rushlight")
+    compiled, path = ours.compile(model), os.path.join(folder, f"{name}.pt2")
+    with ours.no_grad():
+        compiled(*inputs)
+        seconds, spent = package(ours, one, model, inputs, path, varying)
+        began = time.perf_counter()
+        loaded = ours._inductor.aoti_load_package(path)
+        opened = 1e3 * (time.perf_counter() - began)
+        found = tensors(loaded(*inputs))
+        first = 1e3 * (time.perf_counter() - began)
+        apart = max((a - b).abs().max().item() for a, b in zip(found, tensors(model(*inputs))))
+        if apart > 1e-2:
+            raise AssertionError(f"{name}: the package is {apart} away from the model")
+    systems = {"package": (ours, lambda: loaded(*inputs)), "compiled": (ours, lambda: compiled(*inputs))}
+    if options.judge:
+        systems["AOTInductor"] = judged(name, one, varying, options.folder or folder)
+    least = dict.fromkeys(systems, float("inf"))
+    for _ in range(options.rounds):
+        for system, (t, call) in systems.items():
+            with t.no_grad():
+                began = time.thread_time()
+                call()
+                least[system] = min(least[system], 1e3 * (time.thread_time() - began))
+    found = {"packaging s": seconds, "packaging processor s": spent, "MB": os.path.getsize(path) / 1e6,
+             "open ms": opened, "first result ms": first, "apart": apart, **in_c(path, inputs, folder), **least}
     print(f"{name}: " + ", ".join(f"{key} {value:.4g}" for key, value in found.items()) + "; " +
           ", ".join(f"package / {system} {least['package'] / least[system]:.2f}" for system in least
                     if system != "package"), flush=True)
@@ -92,13 +115,14 @@ def measure(name, rounds, judged, varies=False):
 
 def main():
     command = parser(__doc__)
-    command.add_argument("--models", default=MODELS)
+    command.add_argument("--models", default=",".join(PACKAGED))
     command.add_argument("--rounds", type=int, default=10)
     command.add_argument("--judge", action="store_true", help="measure PyTorch's package too")
     command.add_argument("--varying", action="store_true", help="package for many sizes")
+    command.add_argument("--folder", help="where PyTorch's packages are kept")
     options = command.parse_args()
-    keep("packages", {name: measure(name, options.rounds, options.judge, options.varying)
-                      for name in options.models.split(",")}, options)
+    with tempfile.TemporaryDirectory() as folder:
+        keep("packages", {name: measure(name, options, folder) for name in options.models.split(",")}, options)
 
 
 if __name__ == "__main__":

@@ -17,3 +17,11 @@ class LanguageModel(nn.Module):
         y, state = self.lstm(self.drop(self.embedding(ids)), (hidden, cell))
         scores = self.head(self.drop(y))
         return F.cross_entropy(scores.view(-1, scores.shape[-1]), targets.view(-1)), state
+
+
+class Scorer(LanguageModel):
+    """The scores of the words that follow, instead of a loss."""
+
+    def forward(self, ids, hidden, cell):
+        y, state = self.lstm(self.embedding(ids), (hidden, cell))
+        return self.head(y), state

@@ -112,3 +112,10 @@ class T5(nn.Module):
         x = self.decoder(given, self.encoder(ids)) * self.width ** -0.5
         scores = self.head(x)
         return F.cross_entropy(scores.view(-1, scores.size(-1)), targets.view(-1))
+
+
+class Encoder(T5):
+    """What the encoder makes of words: [batch, length] -> [batch, length, width]."""
+
+    def forward(self, ids):
+        return self.encoder(ids)
