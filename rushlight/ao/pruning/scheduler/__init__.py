@@ -1,0 +1,1 @@
+"""What changes how sparse weights are."""
