@@ -2,6 +2,8 @@
 keys."""
 from __future__ import annotations
 
+import functools
+
 from ._src.core.later import room
 from ._src.core.meta import Meta
 from ._src.core.native import Tensor
@@ -30,7 +32,7 @@ OVERLOADS = frozenset((
 # other libraries use them as keys
 NAMES_ONLY = {
     "aten": frozenset(("_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl", "_sparse_mm", "_values", "_indices",
-                       "_coalesced_")),
+                       "_coalesced_", "_efficientzerotensor", "cudnn_batch_norm", "miopen_batch_norm")),
     "c10d": frozenset(("allgather_", "_allgather_base_", "allreduce_", "alltoall_", "alltoall_base_", "barrier",
                        "broadcast_", "gather_", "recv_", "reduce_", "_reduce_scatter_base_", "reduce_scatter_",
                        "scatter_", "send")),
@@ -53,14 +55,18 @@ class Schema:
     """What is known of an overload: its name, its parameters, and whether it writes into an argument."""
 
     def __init__(self, overload):
-        operator = overload.op
+        operator, known = overload.op, overload.schema
+        self.returns = [] if known is None else known.returns
         self.name, self.overload_name = (f"{overload.namespace}::{overload._opname}",
                                          "" if overload._overloadname == "default" else overload._overloadname)
         self.is_mutable = bool(operator is not None and operator.traits.get("into") is not None)
-        self.arguments = [] if operator is None or operator.signature is None else list(
+        self.known = known
+        self.arguments = known.arguments if known is not None else [] if operator is None or operator.signature is None else list(
             operator.signature.parameters.values())
 
     def __str__(self):
+        if self.known is not None:
+            return f"aten::{self.known.text}"
         name = f"{self.name}.{self.overload_name}" if self.overload_name else self.name
         return f"{name}({', '.join(map(str, self.arguments))})"
 
@@ -80,9 +86,32 @@ class OpOverload(Callable):
         self.tags = []
 
     def __call__(self, *args, **kwargs):
-        return self.overloadpacket.run(*args, **kwargs)
+        return self.run(*args, **kwargs)
 
     redispatch = __call__
+
+    @functools.cached_property
+    def run(self):
+        """What a call of it runs: our operator, with its arguments as ours where they differ."""
+        run, known = self.overloadpacket.run, self.schema
+        if self.op is None or known is None or run is not self.op:
+            return run
+        conventions = room("library.conventions")
+        if conventions.plain(self.op, known):
+            return run
+
+        def call(*args, **kwargs):
+            found = conventions.ours(self.op, known, args, kwargs)
+            return run(*args, **kwargs) if found is None else run(*found[0], **found[1])
+
+        return call
+
+    @functools.cached_property
+    def schema(self):
+        """PyTorch's schema of it, or None."""
+        if self.namespace != "aten":
+            return None
+        return room("library.overloads").overloads(self._opname).get(self._overloadname)
 
     @property
     def _schema(self):
@@ -137,13 +166,13 @@ class OpOverloadPacket(Callable):
         return found
 
     def __getattr__(self, name):
-        if name in OVERLOADS and "made" in self.__dict__:
+        if "made" in self.__dict__ and (name in OVERLOADS or name in known_overloads(self)):
             return self.overload(name)
         raise AttributeError(f"'{self.__dict__.get('_qualified_op_name')}' has no overload {name!r}")
 
     def overloads(self):
-        """The names of the overloads asked for so far."""
-        return list(self.made) or ["default"]
+        """The names of the overloads."""
+        return list(known_overloads(self)) or list(self.made) or ["default"]
 
     def __str__(self):
         return f"{self.namespace}.{self.opname}"
@@ -158,8 +187,16 @@ class OpOverloadPacket(Callable):
         return self
 
 
+def known_overloads(packet) -> dict:
+    """The overloads of a packet that PyTorch has, by name."""
+    return room("library.overloads").overloads(packet.opname) if packet.namespace == "aten" else {}
+
+
 def operator_named(name: str):
     """The operator that PyTorch calls ``aten::name``, or None."""
+    owner = room("library.conventions").owners().get(name)
+    if owner is not None and name not in OPS:
+        return OPS[owner]
     for place in PLACES:
         if place + name in OPS:
             return OPS[place + name]
@@ -213,9 +250,15 @@ class Namespace:
             return OpOverloadPacket(self.name, name, None, named_only(f"{self.name}::{name}"))
         if self.name not in ("aten", "prims", "prim"):
             return None
+        functions = room("library.functions")
+        function = {"aten": functions.FUNCTIONS, "prims": functions.PRIMS}.get(self.name, {}).get(name)
+        if function is not None:
+            return OpOverloadPacket(self.name, name, None, function)
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")
         method = getattr(Tensor, OTHER_NAMES.get(name, name), None) if found is None else None
         if found is None and not callable(method):
+            if self.name == "aten" and room("library.overloads").overloads(name):
+                return OpOverloadPacket(self.name, name, None, named_only(f"{self.name}::{name}"))
             return None
         return OpOverloadPacket(self.name, name, found, found or method)
 
@@ -266,6 +309,18 @@ def packet_named(namespace, name):
 
 def overload_named(namespace, name, overload):
     return packet_named(namespace, name).overload(overload)
+
+
+def aten_call(op, args, kwargs):
+    """(overload, args, kwargs) of a call of an operator as PyTorch writes it; None where it has no such operator."""
+    found = room("library.conventions").meaning(op, args, kwargs)
+    if found is None:
+        return None
+    name, label, args, kwargs = found
+    packet = ops.aten.packets.get(name)
+    if packet is None:
+        packet = ops.aten.packet(name, op)
+    return packet.overload(label), args, kwargs
 
 
 def overload_of(op, args, kwargs) -> OpOverload:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import operator
 
 from .._src.capture.errors import ConstraintViolationError, UserError
@@ -60,7 +61,6 @@ def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module
 
 def for_signature(mod, args, kwargs, dynamic_shapes):
     """``dynamic_shapes`` for each argument, by position and name."""
-    import inspect
     if dynamic_shapes is None:
         return [None] * len(args), {}
     if isinstance(dynamic_shapes, dict):
@@ -80,6 +80,12 @@ def for_signature(mod, args, kwargs, dynamic_shapes):
 
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
               ast.Mod: operator.mod, ast.Div: operator.truediv}
+
+
+def is_layer(kind) -> bool:
+    """Whether a class of modules is a layer of this package: none that only holds others."""
+    place = kind.__module__.removeprefix(__name__.partition(".")[0])
+    return place.startswith((".nn.modules.", ".ao.")) and not place.endswith(".container")
 
 
 class Exporting:
@@ -130,7 +136,7 @@ class Exporting:
                                                  for n in graph.output_node().args[0]])
         module = GraphModule(self.found.module, graph, "GraphModule")
         return ExportedProgram(module, signature, state, self.constants, self.in_spec, self.found.spec, self.expected,
-                               (self.args, self.kwargs))
+                               (self.args, self.kwargs), self.argument_names())
 
     @staticmethod
     def argument(value):
@@ -187,11 +193,13 @@ class Exporting:
                     if number not in numbers:
                         numbers.append(number)
                     again = f"@{numbers.index(number)}" if numbers[0] != number else ""
-                    kind = type(module)
+                    kind, node_source = type(module), (path + again, type(module))
                     stack["L__self__" + (f"_{path.replace('.', '_')}" if path else "")
                           + again] = path + again, f"{kind.__module__}.{kind.__qualname__}"
             if stack:
                 node.meta["nn_module_stack"] = stack
+                if is_layer(node_source[1]):
+                    node.meta["source_fn_stack"] = [node_source]
 
     def numbers(self, made, placeholders, values, nodes):
         """Placeholders that are numbers: sizes of inputs, and places in the random stream."""
@@ -232,10 +240,16 @@ class Exporting:
             f"a size that varies does not belong to an input of the graph: {ast.unparse(tree)}. Pass the tensor "
             "itself to the operators that use it.")
 
+    def argument_names(self) -> list:
+        """The parameters of ``forward`` that stand for one positional argument each, and names for the others."""
+        parameters = inspect.signature(self.mod.forward).parameters.values()
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+        return [*names[:len(self.args)], *(f"{rest}_{k}" for k in range(len(self.args) - len(names)))]
+
     def input_names(self):
         """Names of the input leaves, after the parameters of ``forward``."""
-        import inspect
-        names = list(inspect.signature(self.mod.forward).parameters)
+        names = self.argument_names()
         found = []
         for name, value in [*zip(names, self.args), *self.kwargs.items()]:
             leaves = tree_flatten(value)[0]

@@ -11,6 +11,7 @@ from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten
 from .._src.core.random import default_generator
 from ..fx import Graph, GraphModule
+from .spelling import Exported, spelled
 
 
 class Captured:
@@ -87,8 +88,8 @@ def captured(function, args, kwargs=None, dynamic=False) -> Captured:
             return results
         return call
 
-    owner = Owner(keep, fullgraph=True, dynamic=dynamic)
-    owner.exporting = True
+    owner = Owner(Exported(keep), fullgraph=True, dynamic=dynamic)
+    owner.exporting, owner.spelled = True, spelled
     before = default_generator.place[1]
     result = compiled(function, owner)(*args, **(kwargs or {}))
     drawn = default_generator.place[1] - before

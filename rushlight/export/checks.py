@@ -3,6 +3,7 @@ put in again behind them."""
 from __future__ import annotations
 
 from .._src.capture.unbacked import require
+from .._ops import ops
 from ..fx import Graph, GraphModule
 
 
@@ -11,7 +12,7 @@ def is_check(node) -> bool:
     if node.op != "call_function" or node.target is not require:
         return False
     read = node.args[0]
-    return getattr(read, "op", None) == "call_method" and read.target == "item"
+    return getattr(read, "target", None) in ("item", ops.aten.item.default)
 
 
 def taken_out(module: GraphModule) -> tuple:
@@ -36,4 +37,4 @@ def put_in(graph: Graph, conditions, errors):
     """Checks of these nodes, at the end of a graph."""
     with graph.inserting_before(graph.output_node()):
         for condition, error in zip(conditions, errors):
-            graph.call_function(require, (graph.call_method("item", (condition,)), error))
+            graph.call_function(require, (graph.call_function(ops.aten.item.default, (condition,)), error))

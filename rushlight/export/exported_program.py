@@ -9,16 +9,15 @@ from .._src.core.expr import size
 from .._src.core.shape_env import ShapeEnv
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
-from .._src.core.pytree import tree_flatten, tree_unflatten
+from .._src.core.pytree import tree_flatten
 from .._src.transforms.trace import without_values
-from ..fx import CodeGen, Graph, GraphModule
-from ..fx.code import PythonCode, Writer
+from ..fx import Graph, GraphModule
 from ..fx.convert import module_of, recorded_module
 from ..fx.recording import Recorded
 from .._src.graph import graph as house
+from .calling import ExportedModule, GuardFailed, Guards, Nested
 from .checks import put_in, taken_out
 from .decomp_utils import CustomDecompTable
-from .dims import Hint
 from .graph_signature import ExportGraphSignature, InputKind
 
 
@@ -44,95 +43,6 @@ def entered(value, varying, trace, symbols, sizes):
     return made
 
 
-class GuardFailed(AssertionError, RuntimeError):
-    """An input that a program was not exported for."""
-
-
-class Nested(CodeGen):
-    """Writes a graph of flat inputs and outputs as a function of nested ones."""
-
-    def __init__(self, out_spec):
-        self.out_spec = out_spec
-
-    def _gen_python_code(self, graph, root_module, verbose=False) -> PythonCode:
-        made = Writer(graph, root_module, verbose).write()
-        _, _, body = made.src.partition(":\n")
-        inputs = [node.name for node in graph.nodes if node.op == "placeholder"]
-        renamed = [f"    {node.name} = {node.target}\n" for node in graph.nodes if node.op == "placeholder"
-                   and node.name != node.target]
-        for line in renamed:
-            body = body.replace(line, "", 1)
-        lines, result = body.rstrip().rsplit("return ", 1)
-        unpack = f"    {', '.join(inputs)}{',' if inputs else ''} = {root_module}._inputs(args, kwargs)\n" if inputs else ""
-        made.src = (f"\n\n\ndef forward({root_module}, *args, **kwargs):\n{unpack}{lines}return "
-                    f"{root_module}._outputs({result})\n    ")
-        return made
-
-    def process_inputs(self, *args):
-        return tree_flatten((args, {}))[0]
-
-    def process_outputs(self, outputs):
-        return tree_unflatten(list(outputs), self.out_spec)
-
-
-class ExportedModule(GraphModule):
-    """What ``ExportedProgram.module()`` gives: called like the original, with the same state."""
-
-    def _inputs(self, args, kwargs):
-        leaves, spec = tree_flatten((args, kwargs))
-        if spec != self.in_spec:
-            raise ValueError(f"the exported program takes arguments nested as {self.in_spec}, not as {spec}")
-        self.check(leaves)
-        return leaves
-
-    def _outputs(self, results):
-        return tree_unflatten(list(results), self.out_spec)
-
-    def check(self, leaves):
-        """RuntimeError for an input that the program was not exported for."""
-        sizes: dict = {}
-        for k, (leaf, (shape, dtype, varying)) in enumerate(zip(leaves, self.expected)):
-            if shape is None:
-                if leaf != dtype:
-                    raise GuardFailed(
-                        f"Guard failed: input {k} is {leaf!r}; the program was exported for {dtype!r} only")
-                continue
-            if not isinstance(leaf, Tensor) or leaf.dim() != len(shape) or leaf.dtype != dtype:
-                raise GuardFailed(f"Guard failed: input {k} must be a tensor of {len(shape)} dimensions and {dtype}")
-            for dim, (size, wanted) in enumerate(zip(leaf.shape, shape)):
-                self.check_size(k, dim, size, wanted, varying.get(dim), sizes)
-
-    def check_size(self, k, dim, size, wanted, free, sizes):
-        if free is None:
-            if size != wanted:
-                raise GuardFailed(
-                    f"Guard failed: input {k} has size {size} in dimension {dim}; the program was exported for "
-                    f"{wanted}. "
-                    "Name that dimension in dynamic_shapes when you export.")
-        elif not isinstance(free, Hint):
-            if size < free.min or free.max is not None and size > free.max:
-                raise GuardFailed(
-                    f"Guard failed: input {k} has size {size} in dimension {dim}; {free} allows {free.min} to "
-                    f"{free.max}")
-            value, rest = divmod(size - free.offset, free.factor)
-            if rest:
-                raise GuardFailed(
-                    f"Guard failed: input {k} has size {size} in dimension {dim}, which is not {free.__name__}")
-            if sizes.setdefault(free.root.__name__, value) != value:
-                raise GuardFailed(
-                    f"Guard failed: sizes named {free.root.__name__!r} differ: {sizes[free.root.__name__]} and {value}")
-
-    def train(self, mode: bool = True):
-        raise NotImplementedError(
-            "Calling train() is not supported: an exported program has fixed whether it trains. Export the module "
-            "again.")
-
-    def eval(self):
-        raise NotImplementedError(
-            "Calling eval() is not supported: an exported program has fixed whether it trains. Export the module "
-            "again.")
-
-
 CallSpec = collections.namedtuple("CallSpec", "in_spec out_spec")
 Range = collections.namedtuple("Range", "lower upper")
 # results: Nodes of the trace, or constants; sizes: symbol -> (input, dimension)
@@ -144,7 +54,8 @@ class ExportedProgram:
     ``module()`` runs it."""
 
     def __init__(self, graph_module, signature: ExportGraphSignature, state_dict, constants, in_spec, out_spec,
-                 expected, example_inputs):
+                 expected, example_inputs, argument_names=()):
+        self.argument_names = tuple(argument_names)
         self.graph_module, self.graph_signature, self.state_dict, self.constants = (graph_module, signature, state_dict,
                                                                                     constants)
         self.in_spec, self.out_spec, self.expected, self.example_inputs = in_spec, out_spec, expected, example_inputs
@@ -184,18 +95,34 @@ class ExportedProgram:
     def module(self, check_guards=True) -> ExportedModule:
         """A module that is called like the original.  RuntimeError for inputs of other shapes than it was exported
         for."""
-        graph, values = Graph(), {}
-        for spec, node in zip(self.graph_signature.input_specs, self.graph.find_nodes(op="placeholder")):
-            values[node] = graph.placeholder(node.target) if spec.kind is InputKind.USER_INPUT else graph.get_attr(
-                spec.target)
+        graph, values, pairs = Graph(), {}, list(zip(self.graph_signature.input_specs,
+                                                     self.graph.find_nodes(op="placeholder")))
+        for spec, node in pairs:
+            if spec.kind is InputKind.USER_INPUT:
+                values[node] = graph.placeholder(node.target)
+                values[node].meta.update(node.meta)
+        leaves, extra = list(values.values()), {}
+        for spec, node in pairs:
+            if spec.kind is not InputKind.USER_INPUT and (node.users or spec.kind is InputKind.PARAMETER):
+                values[node] = graph.get_attr(spec.target)
+                values[node].meta.update(node.meta)
+        if check_guards and leaves:
+            graph.call_module("_guards_fn", tuple(leaves))
+            extra["_guards_fn"] = Guards(self.expected, [node.name for node in leaves])
         graph.output(graph.graph_copy(self.graph, values))
-        graph.set_codegen(Nested(self.out_spec))
+        for node in [n for n in graph.find_nodes(op="get_attr") if not n.users]:
+            graph.erase_node(node)
+        graph.set_codegen(Nested(self.parameter_names, len(self.example_inputs[1]), self.in_spec, self.out_spec))
         flows = {node.target: self.graph_module.get_submodule(node.target)
                  for node in self.graph.find_nodes(op="call_module")}
-        made = ExportedModule({**self.constants, **self.state_dict, **flows}, graph, "ExportedModule")
-        for name in ("in_spec", "out_spec", "expected"):
-            object.__setattr__(made, name, getattr(self, name))
-        return made
+        return ExportedModule({**self.constants, **self.state_dict, **flows, **extra}, graph, "GraphModule")
+
+    @property
+    def parameter_names(self) -> list:
+        """The names of what the module was called with."""
+        args, kwargs = self.example_inputs
+        names = list(self.argument_names[:len(args)])
+        return [*names, *(f"args_{k}" for k in range(len(names), len(args))), *kwargs]
 
     def run_decompositions(self, decomp_table=None) -> "ExportedProgram":
         """The same program in primitives; with a table (overload: function), in the operators that the table leaves.

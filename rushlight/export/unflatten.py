@@ -1,15 +1,18 @@
 """Exported programs as modules of modules again: ``unflatten(program)``."""
 from __future__ import annotations
 
+import enum
 import operator
 import sys
 import types
 
+from .._src.core.pytree import tree_flatten, tree_unflatten
 from ..fx import Graph, GraphModule
 from ..fx.node import map_arg
 from ..fx.graph_module import assign
 from ..nn import Module
-from .exported_program import ExportedModule, ExportedProgram, Nested
+from .calling import Guards, Nested
+from .exported_program import ExportedProgram
 from .graph_signature import InputKind
 
 __all__ = ["unflatten", "UnflattenedModule", "InterpreterModule", "FlatArgsAdapter"]
@@ -29,22 +32,20 @@ class InterpreterModule(GraphModule):
     reads of it."""
 
 
-class UnflattenedModule(ExportedModule):
+class UnflattenedModule(GraphModule):
     """A program whose parts lie in submodules, named as they were; putting another module in the place of one changes
     the program."""
 
     flat_args_adapter = None
 
-    def _inputs(self, args, kwargs):
-        from .._src.core.pytree import tree_flatten
-        leaves, spec = tree_flatten((args, kwargs))
-        if spec != self.in_spec and self.flat_args_adapter is not None:
-            leaves = self.flat_args_adapter.adapt(target_spec=self.in_spec, input_spec=spec, input_args=leaves)
-            self.check(leaves)
-            return leaves
-        return super()._inputs(args, kwargs)
-
-    train, eval = Module.train, Module.eval
+    def __call__(self, *args, **kwargs):
+        adapter = self.flat_args_adapter
+        if adapter is not None:
+            leaves, spec = tree_flatten((args, kwargs))
+            if spec != self._in_spec:
+                leaves = adapter.adapt(target_spec=self._in_spec, input_spec=spec, input_args=leaves)
+                args, kwargs = tree_unflatten(list(leaves), self._in_spec)
+        return super().__call__(*args, **kwargs)
 
 
 def unflatten(module: ExportedProgram, flat_args_adapter=None) -> UnflattenedModule:
@@ -86,14 +87,17 @@ class Parts:
         graph, values, parts = Graph(), {}, dict(self.state)
         for node in self.inputs:
             values[node] = graph.placeholder(node.target)
+        if values:
+            graph.call_module("_guards_fn", tuple(values.values()))
+            parts["_guards_fn"] = Guards(self.program.expected, [node.name for node in values.values()])
         self.write(graph, nodes, (), values, parts, {r for r in results if hasattr(r, "op")})
         graph.output(tuple(self.value(graph, r, (), values, parts) if hasattr(r, "op") else r for r in results))
-        graph.set_codegen(Nested(self.program.out_spec))
+        program = self.program
+        graph.set_codegen(Nested(program.parameter_names, len(program.example_inputs[1]), program.in_spec,
+                                 program.out_spec))
         made = UnflattenedModule(parts, graph, "UnflattenedModule")
         for path, value in self.state.items():
             assign(value, made, path)
-        for name in ("in_spec", "out_spec", "expected"):
-            object.__setattr__(made, name, getattr(self.program, name))
         return made
 
     def write(self, graph, nodes, here, values, parts, wanted):
@@ -176,3 +180,24 @@ class Callable(types.ModuleType):
 
 
 sys.modules[__name__].__class__ = Callable
+
+
+class _AttrKind(enum.Enum):
+    """What an attribute of a module is."""
+
+    PARAMETER, BUFFER, CONSTANT, MODULE = "parameter", "buffer", "constant", "module"
+
+
+def _assign_attr(from_obj, to_module: Module, target: str, attr_kind: _AttrKind, persistent: bool = True):
+    """Sets an attribute of a module by its path; modules on the way that are not there are made."""
+    *path, name = target.split(".")
+    for part in path:
+        if getattr(to_module, part, None) is None:
+            to_module.add_module(part, Module())
+        to_module = getattr(to_module, part)
+    if attr_kind is _AttrKind.PARAMETER:
+        to_module.register_parameter(name, from_obj)
+    elif attr_kind is _AttrKind.BUFFER:
+        to_module.register_buffer(name, from_obj, persistent=persistent)
+    else:
+        setattr(to_module, name, from_obj)

@@ -50,7 +50,8 @@ class View:
     def __init__(self, captured: house.Graph, targets):
         self.graph, self.targets, self.made, self.sizes, self.modules = Graph(), targets, {}, {}, {}
         found = (expressions_in((n.args, tuple(n.params.values()))) for n in captured.nodes)
-        self.symbols = {symbol.arg[0] for each in found for e in each for symbol in e.free}
+        self.expressions = {symbol for each in found for e in each for symbol in e.free}
+        self.symbols = {symbol.arg[0] for symbol in self.expressions}
         self.enter(captured.inputs)
         for node in captured.nodes:
             self.node(node)

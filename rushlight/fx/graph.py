@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import code
 from .code import PythonCode, Writer
-from .node import OPCODES, Node, map_arg
+from .node import Argument, OPCODES, Node, map_arg  # noqa: F401 - also found here
 
 magic_methods, inplace_methods, reflectable_magic_methods = code.MAGIC, code.INPLACE, code.REFLECTABLE
 _snake_case = code.snake_case

@@ -108,6 +108,9 @@ class GraphModule(Module):
 
     def recompile(self) -> PythonCode:
         """Writes ``forward`` from the graph again, after the graph was changed."""
+        codegen = self._graph._codegen
+        if hasattr(codegen, "in_spec"):  # arguments and results are nested
+            self.__dict__["_in_spec"], self.__dict__["_out_spec"] = codegen.in_spec, codegen.out_spec
         code = self._graph.python_code("self")
         self.__dict__["_code"] = code.src
         type(self).forward = compiled(code)

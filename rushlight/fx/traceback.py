@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 
 _current: dict = {}
 
@@ -31,3 +32,39 @@ def has_preserved_node_meta() -> bool:
 def get_current_meta() -> dict:
     """The annotations in force."""
     return dict(_current)
+
+
+class NodeSourceAction(enum.Enum):
+    """What a pass did to make a node."""
+
+    CREATE, REPLACE = "create", "replace"
+
+
+class NodeSource:
+    """Where a node comes from: the node before, of which graph, the pass and what it did, and where that one came from.
+
+    ``node`` may be None: what is known is the pass alone.
+    """
+
+    def __init__(self, node, pass_name: str = "", action=None):
+        self.pass_name = pass_name
+        self.action = [action] if isinstance(action, NodeSourceAction) else list(action or ())
+        self.name = "" if node is None else node.name
+        self.target = "" if node is None else str(node.target)
+        self.graph_id = -1 if node is None else id(node.graph)
+        self.from_node = [] if node is None else list(node.meta.get("from_node", ()))
+
+    def to_dict(self) -> dict:
+        """The same as texts and lists."""
+        return {"name": self.name, "target": self.target, "graph_id": self.graph_id, "pass_name": self.pass_name,
+                "action": "+".join(a.name.lower() for a in self.action),
+                "from_node": [one.to_dict() for one in self.from_node]}
+
+    def __repr__(self):
+        return f"NodeSource({self.name!r}, {self.pass_name!r}, {'+'.join(a.value for a in self.action)})"
+
+    def __eq__(self, other):
+        return isinstance(other, NodeSource) and self.to_dict() == other.to_dict()
+
+    def __hash__(self):
+        return hash((self.name, self.target, self.graph_id, self.pass_name))

@@ -12,3 +12,22 @@ for _name, _value in vars(modules).items():
 
 
 __getattr__ = later(__name__, {"parallel": ("DataParallel", "data_parallel")})
+
+
+def factory_kwargs(kwargs):
+    """What of ``kwargs`` says where and as what tensors are made: device, dtype and memory_format, and those of a dict
+    ``factory_kwargs`` among them.  TypeError for other names, or for one that is said twice.
+
+    >>> factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": "float32"}})
+    {'dtype': 'float32', 'device': 'cpu'}
+    """
+    names, rest = ("device", "dtype", "memory_format"), dict(kwargs or {})
+    found = dict(rest.pop("factory_kwargs", {}))
+    wrong = (rest.keys() | found.keys()) - set(names)
+    if wrong:
+        raise TypeError(f"unexpected kwargs {wrong}")
+    for name, value in rest.items():
+        if name in found:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+        found[name] = value
+    return found

@@ -215,6 +215,7 @@ class Owner:
     def __init__(self, backend, fullgraph=False, dynamic=None, options=None, keep=None):
         self.backend, self.fullgraph, self.dynamic, self.options = backend, fullgraph, dynamic, options
         self.keep = keep  # (entries that describe guards) -> which are kept
+        self.spelled = None  # how exported programs write operators: see Recorder
         self.exporting = False  # for a graph that stands alone: results that are views of others are its results, too
         self.entries: dict = {}
         self.functions: dict = {}

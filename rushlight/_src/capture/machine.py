@@ -89,7 +89,7 @@ class Machine:
         self.shape_env.number, recorder.within_try = self.numbers.ratio, self.numbers.within_try
         self.shape_env.check = self.numbers.expected
         recorder.real, recorder.assume = self.arithmetic.run_time_number, self.guarding.guard
-        recorder.start = self.outside.start_of_input
+        recorder.start, recorder.spelled = self.outside.start_of_input, self.entry.owner.spelled
         recorder.shape_env, recorder.place = self.shape_env, lambda: (self.frames[-1].code, self.frames[-1].now.offset)
         return recorder
 

@@ -56,6 +56,7 @@ class Recorder(Interpreter):
         self.shape_env: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
         self.leaves: dict = {}  # nodes of tensors made here that want a gradient -> Leaf
         self.hooked: dict = {}  # node -> what it is before the hooks on its gradient
+        self.spelled = None  # (recorder, operator, args, kwargs): how a call is written otherwise, or NotImplemented
         self.known: dict = {}  # nodes of single elements that follow from numbers in the program alone -> the value
         self.read_before: dict = {}  # what was read of data, since the last write -> the result
 
@@ -121,6 +122,8 @@ class Recorder(Interpreter):
             raise Break("RB011", f"{op.name}() changes what a tensor is")
         if self.shape_env is not None and measured(op):
             return self.measure(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
+        if self.spelled is not None and (found := self.spelled(self, op, args, kwargs)) is not NotImplemented:
+            return found
         if op.traits.get("composite"):
             self.settings_read.update([op.traits["reads"]] if "reads" in op.traits else ())
             return body_of(op, args)(*args, **kwargs)

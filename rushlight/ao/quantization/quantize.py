@@ -39,3 +39,11 @@ def quantize_qat(model, run_fn, run_args, inplace=False):
     prepare_qat(model, inplace=True)
     run_fn(model, *run_args)
     return convert(model, inplace=True)
+
+
+def _remove_qconfig(module):
+    """Takes the QConfigs, and the observers of results, off a module and its parts."""
+    for each in module.modules():
+        for name in ("qconfig", "activation_post_process"):
+            if name in each.__dict__ or name in each._modules:
+                delattr(each, name)

@@ -1,0 +1,1 @@
+"""Passes over graphs that libraries register, by PyTorch's names."""

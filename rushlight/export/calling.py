@@ -1,0 +1,130 @@
+"""How exported programs are called: arguments flattened, inputs checked, results nested again."""
+from __future__ import annotations
+
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten, tree_unflatten
+from ..fx import CodeGen, GraphModule
+from ..fx.code import PythonCode, Writer
+from ..nn import Module
+from .dims import Hint
+
+
+class GuardFailed(AssertionError, RuntimeError):
+    """An input that a program was not exported for."""
+
+
+def flattened(given, spec) -> list:
+    """The leaves of (arguments, keywords).  ValueError where they are nested otherwise than a program's were."""
+    leaves, found = tree_flatten(given)
+    if found != spec:
+        raise ValueError(f"the exported program takes arguments nested as {spec}, not as {found}")
+    return leaves
+
+
+class fx_pytree:
+    """What the text of a program calls to flatten its arguments."""
+
+    @staticmethod
+    def tree_flatten_spec(given, spec):
+        args, kwargs = given
+        return flattened((tuple(args), kwargs), spec)
+
+
+class pytree:
+    """What the text of a program calls to nest its results."""
+
+    @staticmethod
+    def tree_unflatten(leaves, spec):
+        return tree_unflatten(list(leaves), spec)
+
+
+class Nested(CodeGen):
+    """Writes a graph of flat inputs and outputs as a function of nested ones: ``names`` are its parameters, the last
+    ``keywords`` of them by name."""
+
+    def __init__(self, names, keywords, in_spec, out_spec):
+        self.names, self.keywords, self.in_spec, self.out_spec = list(names), keywords, in_spec, out_spec
+
+    def _gen_python_code(self, graph, root_module, verbose=False) -> PythonCode:
+        made = Writer(graph, root_module, verbose).write()
+        made.globals.update(fx_pytree=fx_pytree, pytree=pytree)
+        _, _, body = made.src.partition(":\n")
+        placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+        for node in placeholders:
+            if node.name != node.target:
+                body = body.replace(f"    {node.name} = {node.target}\n", "", 1)
+        count = len(self.names) - self.keywords
+        positional = ", ".join(self.names[:count])
+        named = ", ".join(f"{name!r}:{name}" for name in self.names[count:])
+        inputs = "".join(f"{node.name}, " for node in placeholders)
+        unpack = (f"    {inputs[:-1]} = fx_pytree.tree_flatten_spec(([{positional}], {{{named}}}), "
+                  f"{root_module}._in_spec)\n") if placeholders else ""
+        lines, result = body.rstrip().rsplit("return ", 1)
+        made.src = (f"\n\n\ndef forward({', '.join([root_module, *self.names])}):\n{unpack}{lines}return "
+                    f"pytree.tree_unflatten({result}, {root_module}._out_spec)\n    ")
+        return made
+
+    def process_inputs(self, *args):
+        return tree_flatten(args)[0]
+
+    def process_outputs(self, outputs):
+        return tree_unflatten(list(outputs), self.out_spec)
+
+
+class Guards(Module):
+    """Checks the inputs of a program: ``expected`` has (shape, dtype, dimensions that vary) of each tensor, and (None,
+    value, {}) of what is none; ``names`` what the program calls them."""
+
+    _is_impure = True
+
+    def __init__(self, expected, names):
+        super().__init__()
+        self.expected, self.names = expected, names
+
+    def forward(self, *leaves):
+        """RuntimeError for an input that the program was not exported for."""
+        sizes: dict = {}
+        for name, leaf, (shape, dtype, varying) in zip(self.names, leaves, self.expected):
+            if shape is None:
+                if leaf is not dtype and leaf != dtype:
+                    raise GuardFailed(f"Guard failed: {name} == {dtype!r}, but got {leaf!r}: the program was exported "
+                                      "for this value only")
+                continue
+            if not isinstance(leaf, Tensor) or leaf.dim() != len(shape) or leaf.dtype != dtype:
+                raise GuardFailed(f"Guard failed: input {name} must be a tensor of {len(shape)} dimensions and {dtype}")
+            for dim, (size, wanted) in enumerate(zip(leaf.shape, shape)):
+                self.check_size(f"{name}.size()[{dim}]", size, wanted, varying.get(dim), sizes)
+
+    def check_size(self, place, size, wanted, free, sizes):
+        if free is None:
+            if size != wanted:
+                raise GuardFailed(f"Guard failed: {place} == {wanted}, but got {size}: the program was exported for "
+                                  f"{wanted}. Name that dimension in dynamic_shapes when you export.")
+        elif not isinstance(free, Hint):
+            if size < free.min or free.max is not None and size > free.max:
+                bound = f">= {free.min}" if size < free.min else f"<= {free.max}"
+                raise GuardFailed(f"Guard failed: {place} {bound}, but got {size}: {free} allows {free.min} to "
+                                  f"{free.max}")
+            value, rest = divmod(size - free.offset, free.factor)
+            if rest:
+                raise GuardFailed(f"Guard failed: {place} == {free.__name__}, but got {size}")
+            known = sizes.setdefault(free.root.__name__, (value, place))
+            if known[0] != value:
+                raise GuardFailed(f"Guard failed: {place} == {known[0] * free.factor + free.offset}, but got {size}: "
+                                  f"sizes named {free.root.__name__!r} differ, {known[1]} is another")
+
+
+def refusing(name):
+    def refuse(self, mode: bool = True):
+        raise NotImplementedError(
+            f"Calling {name}() is not supported: an exported program has fixed whether it trains. Export the module "
+            "again.")
+
+    refuse.__name__ = name
+    return refuse
+
+
+class ExportedModule(GraphModule):
+    """What ``ExportedProgram.module()`` gives: called like the original, with the same state."""
+
+    train, eval = refusing("train"), refusing("eval")

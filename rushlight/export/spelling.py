@@ -1,0 +1,186 @@
+"""How a program is written down for export: each call as PyTorch's operator of ``aten`` has it."""
+from __future__ import annotations
+
+from .._src.capture.backends import Users
+from .._src.capture.unbacked import ITEM, PICK, SIZE, Reading, between
+from .._src.core.expr import Expr
+from .._src.core.interpret import active
+from .._src.core.devices import meta as meta_device
+from .._src.core.meta import Meta
+from .._src.core.op import OPS, body_of
+from .._src.core.tensor import empty_of
+from .._src.graph import graph as house
+from .._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from .._ops import aten_call, ops
+from ..fx import GraphModule
+from ..fx.convert import View, users_target
+from ..library.conventions import meaning
+
+FAR = 2 ** 63 - 1  # where a slice without an end ends
+
+
+def indexed(input, index):
+    """Integers, slices and new dimensions, one after another."""
+    out, dim = input, 0
+    for entry in index:
+        if entry is None:
+            out, dim = OPS["unsqueeze"](out, dim), dim + 1
+        elif isinstance(entry, tuple):
+            if entry[1:] != (None, None, None):
+                before = (("slice", None, None, None),) * dim
+                after = (("slice", None, None, None),) * (out.dim() - dim - 1)
+                out = recorded_slice(out, (*before, entry, *after))
+            dim += 1
+        else:
+            out = OPS["select"](out, dim, entry)
+    return OPS["alias"](out) if out is input else out
+
+
+def recorded_slice(input, index):
+    recorder = active()[-1]
+    return recorder.record(OPS["index_basic"], (recorder.entered(input), index), {})
+
+
+SPELLED = {"index_basic": indexed}
+
+
+def spelled(recorder, op, args, kwargs):
+    """A call under export: an operator that PyTorch has is recorded as it is, what it has not as simpler ones.
+    NotImplemented where nothing is said."""
+    if op.name in SPELLED:
+        return SPELLED[op.name](*args, **kwargs)
+    public = OPS.get(op.name) is op and not op.name.rpartition(".")[2].startswith("_") and "prims." not in op.name
+    if meaning(op, args, kwargs) is not None:
+        return whole(recorder, op, args, kwargs) if op.traits.get("composite") else NotImplemented
+    if public and op.kind is None and op.traits.get("into") is None and "library" not in op.traits:
+        return body_of(op, args)(*args, **kwargs)
+    return NotImplemented
+
+
+def whole(recorder, op, args, kwargs):
+    """A composite as one node: what its body records is what the node gives, and is recorded no more."""
+    args, kwargs = tuple(map(recorder.entered, args)), {k: recorder.entered(v) for k, v in kwargs.items()}
+    before, above = len(recorder.nodes), recorder.spelled
+    recorder.spelled = None
+    try:
+        result = body_of(op, args)(*args, **kwargs)
+    finally:
+        recorder.spelled = above
+    parts = recorder.nodes[before:]
+    if any(map(between, parts)):
+        return result  # data decide sizes: Python reads them between programs
+    del recorder.nodes[before:]
+    inside, several = set(parts), isinstance(result, (tuple, list))
+    results = list(result) if several else [result]
+    node = recorder.node(op, recorder.lowered(args), tuple(r._meta for r in results) if several else results[0]._meta)
+    node.params.update((k, recorder.lowered(v)) for k, v in kwargs.items())
+    written = [t for n in parts for t in recorder.targets.get(n, ()) if recorder.root(t) not in inside]
+    recorder.writers.difference_update(inside)
+    if written:
+        recorder.writers.add(node)
+        recorder.targets[node] = written
+    made = [r if written and r.node not in inside else shown(recorder, node, k if several else None, r, inside)
+            for k, r in enumerate(results)]
+    return type(result)(made) if several else made[0]
+
+
+def shown(recorder, node, k, result, inside):
+    """The k-th result of a node that stands for what another node gave."""
+    base = result.node
+    while base in inside and base in recorder.bases:
+        base = recorder.bases[base]
+    if k is not None:
+        node = house.Node(recorder.name("t"), PICK, (node, k), {}, result._meta, where=node.where)
+        recorder.nodes.append(node)
+    if base not in inside:
+        recorder.bases[node] = base
+    return recorder.fake(node, result._meta, result._needs_grad, result.inputs)
+
+
+class AtenView(View):
+    """Writes a captured program with overloads of ``torch.ops.aten``, and values as FakeTensors."""
+
+    def __init__(self, captured):
+        self.mode = FakeTensorMode(allow_non_fake_inputs=True)
+        super().__init__(captured, {})
+
+    def node(self, node):
+        op = node.op
+        if isinstance(op, Reading) or op.name in ("prims.item",):
+            return super().node(node)
+        if op.name == "index_basic":
+            made = self.slice(node)
+        else:
+            target, args, kwargs = self.call(op, node)
+            made = self.graph.call_function(target, self.value(tuple(args)),
+                                            {k: self.value(v) for k, v in kwargs.items()},
+                                            name=getattr(target, "_opname", None))
+        self.made[node] = made
+        self.note(made, node)
+
+    def call(self, op, node):
+        """(target, args, kwargs) of one node."""
+        where, _, last = op.name.rpartition(".")
+        known = OPS[last] if where == "prims" and op.kind.name == "elementwise" and last in OPS else op
+        found = aten_call(known, tuple(node.args), dict(node.params))
+        if found is not None:
+            return found
+        return users_target(op, (*node.args, *node.params.values())), node.args, node.params
+
+    def slice(self, node):
+        """The one slice of an index."""
+        input, index = node.args
+        dim, (_, start, end, step) = next((k, e) for k, e in enumerate(index) if e[1:] != (None, None, None))
+        args = [input, dim, 0 if start is None else start, FAR if end is None else end, 1 if step is None else step]
+        if args[-1] == 1:
+            args.pop()
+        return self.graph.call_function(ops.aten.slice.Tensor, self.value(tuple(args)), name="slice")
+
+    def reading(self, node):
+        if node.op is ITEM:
+            made = self.graph.call_function(ops.aten.item.default, self.value(node.args), name="item")
+        elif node.op is SIZE:
+            made = self.graph.call_function(ops.aten.sym_size.int, self.value(node.args), name="sym_size_int")
+        else:
+            return super().reading(node)
+        self.sizes[node.name] = made
+        return made
+
+    def placeholder(self, node):
+        super().placeholder(node)
+        if self.is_number(node):
+            self.made[node].meta["val"] = next((s for s in self.expressions if s.arg[0] == node.name), None)
+
+    def computed(self, e):
+        made = super().computed(e)
+        if hasattr(made, "meta"):
+            made.meta["val"] = e
+        return made
+
+    def note(self, made, node):
+        super().note(made, node)
+        if "val" in made.meta:
+            made.meta["val"] = self.fake(node.meta)
+            made.meta.pop("example_value", None)
+        if node.op is not None and made.op == "call_function" and not isinstance(node.op, Reading):
+            made.meta["source_fn_stack"] = [(made.name, node.op)]
+
+    def fake(self, meta):
+        """Values as tensors without data, on the device that they would lie on."""
+        if isinstance(meta, tuple):
+            return tuple(map(self.fake, meta))
+        if not isinstance(meta, Meta):
+            return meta
+        varies = any(isinstance(s, Expr) for s in (*meta.shape, *meta.strides))
+        bare = Meta(tuple(meta.shape), meta.strides, meta.dtype, meta_device)
+        made = FakeTensor(self.mode, empty_of(Meta.of((0,), meta.dtype, meta_device)) if varies else empty_of(bare), meta.device)
+        made._meta, made.itemsize = bare, bare.itemsize
+        return made
+
+
+class Exported(Users):
+    """The backend of an export: ``keep(module, inputs)`` gets the graph in operators of ``aten``."""
+
+    def __call__(self, module, example_inputs, **options):
+        view = AtenView(module.graph)
+        return self.function(GraphModule(view.modules, view.graph), example_inputs)

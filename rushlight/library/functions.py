@@ -1,0 +1,118 @@
+"""What calls of ``torch.ops.aten`` run where PyTorch's operator is none of ours: functions of ours, by its name."""
+from __future__ import annotations
+
+from .._src.core.dtypes import bool_
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
+
+
+def slice(self, dim=0, start=None, end=None, step=1):
+    """``self[start:end:step]`` along one dimension."""
+    at = dim % self.dim()
+    every = (("slice", None, None, None),)
+    whole = ("slice", start, None if end == 2 ** 63 - 1 else end, step)
+    return OPS["index_basic"](self, (*every * at, whole, *every * (self.dim() - at - 1)))
+
+
+def slice_copy(self, dim=0, start=None, end=None, step=1):
+    return slice(self, dim, start, end, step).clone()
+
+
+def upsampled(mode):
+    """Enlarging by one mode of ``interpolate``, in both of PyTorch's forms."""
+    def run(input, output_size, *more, align_corners=None, scale_factors=None, antialias="_aa" in mode, **scales):
+        corners = more[0] if more and isinstance(more[0], bool) else align_corners
+        rest = more[1:] if more and isinstance(more[0], bool) else more
+        factors = scale_factors if scale_factors is not None else next((r for r in rest if isinstance(r, list)), None)
+        size = None if output_size is None else list(output_size)
+        return OPS["nn.functional.interpolate"](input, size, None if size is not None else list(factors),
+                                                mode.removesuffix("_aa"), corners, antialias=antialias)
+
+    return run
+
+
+def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
+    return OPS["full"]((), s, dtype=dtype, device=device)
+
+
+def _assert_async(self, assert_msg="Expected Tensor to be true"):
+    if not self.item():
+        raise RuntimeError(assert_msg)
+
+
+def _assert_scalar(self, assert_msg):
+    if not self:
+        raise RuntimeError(assert_msg)
+
+
+def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=None, layout=None):
+    """RuntimeError for a tensor with other sizes, strides, dtype or device."""
+    for what, wanted, found in (("sizes", size, list(a.shape)), ("strides", stride, list(a.stride())),
+                                ("dtype", dtype, a.dtype)):
+        if wanted is not None and (list(wanted) if isinstance(wanted, (list, tuple)) else wanted) != found:
+            raise RuntimeError(f"Tensor {what} mismatch! Expected: {wanted}, Got: {found}")
+
+
+def sym_constrain_range(size, *, min=None, max=None):
+    """RuntimeError for a number outside of [min, max]."""
+    if min is not None and size < min or max is not None and size > max:
+        raise RuntimeError(f"Invalid value range for {size} between [{min}, {max}].")
+
+
+def to(self, *args, **kwargs):
+    return Tensor.to(self, *args, **kwargs)
+
+
+def item(self):
+    return self.item()
+
+
+def is_nonzero(self):
+    return bool(self)
+
+
+def native_dropout(input, p, train):
+    """A dropout and the elements that it keeps."""
+    if not train or p == 0:
+        return input.clone(), OPS["ones_like"](input, dtype=bool_)
+    kept = OPS["rand_like"](input) >= p
+    return OPS["where"](kept, input / (1 - p) if p < 1 else input, OPS["zeros_like"](input)), kept
+
+
+def _native_batch_norm_legit(input, weight, bias, running_mean, running_var=None, training=None, momentum=None,
+                             eps=None):
+    """A batch norm, its mean and its inverse deviation; without running statistics where none are given."""
+    if isinstance(running_mean, bool):
+        running_mean, running_var, training, momentum, eps = None, None, running_mean, running_var, training
+    return OPS["native_batch_norm"](input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps):
+    return OPS["native_batch_norm"](input, weight, bias, running_mean, running_var, False, momentum, eps)
+
+
+def padded(mode):
+    return lambda self, padding: OPS["nn.functional.pad"](self, list(padding), mode)
+
+
+FUNCTIONS = {f.__name__: f for f in (
+    slice, slice_copy, scalar_tensor, _assert_async, _assert_scalar, _assert_tensor_metadata, sym_constrain_range, to,
+    item, is_nonzero, native_dropout, _native_batch_norm_legit, _native_batch_norm_legit_no_training)}
+FUNCTIONS |= {"sym_size": lambda self, dim=None: self.size() if dim is None else self.size(dim),
+              "sym_numel": lambda self: self.numel(), "sym_stride": lambda self, dim=None: self.stride()
+              if dim is None else self.stride(dim), "sym_storage_offset": lambda self: self.storage_offset(),
+              "sym_is_contiguous": lambda self: self.is_contiguous(),
+              "sym_constrain_range_for_size": sym_constrain_range, "lift_fresh_copy": lambda self: self.clone(),
+              "lift_fresh": lambda self: self, "numpy_T": lambda self: self.T, "mT": lambda self: self.mT,
+              "mH": lambda self: self.mH, "matrix_H": lambda self: self.H}
+MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "bilinear", "trilinear": "trilinear",
+         "bicubic": "bicubic", "nearest_exact": "nearest-exact", "bilinear_aa": "bilinear_aa",
+         "bicubic_aa": "bicubic_aa"}
+for _name, _dims in (("nearest", (1, 2, 3)), ("linear", (1,)), ("bilinear", (2,)), ("trilinear", (3,)),
+                     ("bicubic", (2,))):
+    FUNCTIONS |= {f"upsample_{_name}{d}d": upsampled(MODES[_name]) for d in _dims}
+FUNCTIONS |= {f"_upsample_nearest_exact{d}d": upsampled("nearest-exact") for d in (1, 2, 3)}
+FUNCTIONS |= {f"_upsample_{name}2d_aa": upsampled(f"{name}_aa") for name in ("bilinear", "bicubic")}
+FUNCTIONS |= {f"{kind}_pad{d}d": padded(mode) for kind, mode in (("reflection", "reflect"),
+                                                                ("replication", "replicate")) for d in (1, 2, 3)}
+PRIMS = {"convert_element_type": lambda a, dtype: a.to(dtype)}
