@@ -60,9 +60,9 @@ class Schema:
         self.name, self.overload_name = (f"{overload.namespace}::{overload._opname}",
                                          "" if overload._overloadname == "default" else overload._overloadname)
         self.is_mutable = bool(operator is not None and operator.traits.get("into") is not None)
-        self.known = known
-        self.arguments = known.arguments if known is not None else [] if operator is None or operator.signature is None else list(
-            operator.signature.parameters.values())
+        self.known, signature = known, None if operator is None else operator.signature
+        ours = [] if signature is None else list(signature.parameters.values())
+        self.arguments = ours if known is None else known.arguments
 
     def __str__(self):
         if self.known is not None:
@@ -317,10 +317,8 @@ def aten_call(op, args, kwargs):
     if found is None:
         return None
     name, label, args, kwargs = found
-    packet = ops.aten.packets.get(name)
-    if packet is None:
-        packet = ops.aten.packet(name, op)
-    return packet.overload(label), args, kwargs
+    packet = getattr(ops.aten, name, None)
+    return (ops.aten.packet(name, op) if packet is None else packet).overload(label), args, kwargs
 
 
 def overload_of(op, args, kwargs) -> OpOverload:

@@ -16,6 +16,7 @@ from ..fx import GraphModule
 from ..fx.convert import View, users_target
 from ..library.conventions import meaning
 
+CLAMPS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 FAR = 2 ** 63 - 1  # where a slice without an end ends
 
 
@@ -121,7 +122,9 @@ class AtenView(View):
     def call(self, op, node):
         """(target, args, kwargs) of one node."""
         where, _, last = op.name.rpartition(".")
-        known = OPS[last] if where == "prims" and op.kind.name == "elementwise" and last in OPS else op
+        known = op
+        if where == "prims" and op.kind.name == "elementwise":
+            known = OPS.get(CLAMPS.get(last, last) if type(node.args[-1]) in (int, float) else last, op)
         found = aten_call(known, tuple(node.args), dict(node.params))
         if found is not None:
             return found
@@ -173,7 +176,8 @@ class AtenView(View):
             return meta
         varies = any(isinstance(s, Expr) for s in (*meta.shape, *meta.strides))
         bare = Meta(tuple(meta.shape), meta.strides, meta.dtype, meta_device)
-        made = FakeTensor(self.mode, empty_of(Meta.of((0,), meta.dtype, meta_device)) if varies else empty_of(bare), meta.device)
+        shown = Meta.of((0,), meta.dtype, meta_device) if varies else bare
+        made = FakeTensor(self.mode, empty_of(shown), meta.device)
         made._meta, made.itemsize = bare, bare.itemsize
         return made
 

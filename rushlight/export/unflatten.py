@@ -40,11 +40,12 @@ class UnflattenedModule(GraphModule):
 
     def __call__(self, *args, **kwargs):
         adapter = self.flat_args_adapter
-        if adapter is not None:
-            leaves, spec = tree_flatten((args, kwargs))
-            if spec != self._in_spec:
-                leaves = adapter.adapt(target_spec=self._in_spec, input_spec=spec, input_args=leaves)
-                args, kwargs = tree_unflatten(list(leaves), self._in_spec)
+        leaves, spec = tree_flatten((args, kwargs))
+        if adapter is not None and spec != self._in_spec:
+            leaves = adapter.adapt(target_spec=self._in_spec, input_spec=spec, input_args=leaves)
+            args, kwargs = tree_unflatten(list(leaves), self._in_spec)
+        if adapter is not None or spec == self._in_spec:
+            self.guards[0](*leaves)
         return super().__call__(*args, **kwargs)
 
 
@@ -87,15 +88,13 @@ class Parts:
         graph, values, parts = Graph(), {}, dict(self.state)
         for node in self.inputs:
             values[node] = graph.placeholder(node.target)
-        if values:
-            graph.call_module("_guards_fn", tuple(values.values()))
-            parts["_guards_fn"] = Guards(self.program.expected, [node.name for node in values.values()])
         self.write(graph, nodes, (), values, parts, {r for r in results if hasattr(r, "op")})
         graph.output(tuple(self.value(graph, r, (), values, parts) if hasattr(r, "op") else r for r in results))
         program = self.program
         graph.set_codegen(Nested(program.parameter_names, len(program.example_inputs[1]), program.in_spec,
                                  program.out_spec))
         made = UnflattenedModule(parts, graph, "UnflattenedModule")
+        made.guards = (Guards(program.expected, [node.name for node in graph.find_nodes(op="placeholder")]),)
         for path, value in self.state.items():
             assign(value, made, path)
         return made

@@ -177,7 +177,7 @@ def by_name(op, args, kwargs, form):
                 yield got[0], name, label, overload, got[1]
 
 
-def steps(op, args, kwargs):
+def steps(op, args, kwargs, form):
     """``arange`` by as many numbers as it needs."""
     found = arguments(op, args, kwargs)
     start, end, step = found.pop("start"), found.pop("end"), found.pop("step")
@@ -194,7 +194,8 @@ def meaning(op, args, kwargs):
     form = form_of(op)
     if form is None or op.signature is None:
         return None
-    ways = steps(op, args, kwargs) if op.name == "arange" else list((by_position if is_wrapper(op) else by_name)(op, args, kwargs, form))
+    find = steps if op.name == "arange" else by_position if is_wrapper(op) else by_name
+    ways = list(find(op, args, kwargs, form))
     if not ways:
         return None
     _, name, label, overload, values = min(ways, key=lambda way: way[0])

@@ -76,6 +76,8 @@ def test_inputs_are_checked(case):
     with pytest.raises(RuntimeError, match="torch.float32"):
         module(x.double(), more)
     with pytest.raises(ValueError, match="nested as"):
+        module(x, x)
+    with pytest.raises(TypeError, match="more"):
         module(x)
     with pytest.raises(NotImplementedError):
         module.train()
@@ -194,7 +196,7 @@ def test_a_size_that_cannot_vary():
         export(model, (torch.ones(3, 4),), dynamic_shapes=({1: Dim("width")},))
     program = export(model, (torch.ones(3, 4),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
     assert program.module()(torch.ones(5, 4)).shape == (5, 2)
-    with pytest.raises(AssertionError, match="size 5 in dimension 1"):
+    with pytest.raises(AssertionError, match=r"size\(\)\[1\] == 4, but got 5"):
         program.module()(torch.ones(3, 5))
 
 
@@ -266,7 +268,7 @@ def test_sizes_that_follow_from_others(function, x, y):
         with pytest.raises(RuntimeError, match="differ|is not"):
             program.module()(torch.randn(8, 2), torch.randn(11))
     elif isinstance(x[0].root, Dim) and x[0].factor == 2:
-        with pytest.raises(RuntimeError, match="which is not 2.half"):
+        with pytest.raises(RuntimeError, match="== 2.half, but got 7"):
             program.module()(torch.randn(7, 2), torch.randn(9))
 
 

@@ -15,7 +15,7 @@ def apart(module):
         if node.op != "call_function" or node.target is not require:
             continue
         told, error = node.args
-        if getattr(told, "op", None) == "call_method" and told.target == "item":
+        if getattr(getattr(told, "target", None), "_opname", getattr(told, "target", None)) == "item":
             conditions.append(told.args[0])
             errors.append(error)
             graph.erase_node(node)

@@ -1,0 +1,72 @@
+"""The graphs of exported programs: overloads of torch.ops.aten, names of placeholders, what nodes know."""
+import rushlight as torch
+from rushlight import nn
+from rushlight._subclasses.fake_tensor import FakeTensor
+from rushlight.export import export
+
+aten = torch.ops.aten
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.act = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU()
+        self.pool, self.out = nn.MaxPool2d(2), nn.Linear(16, 2)
+
+    def forward(self, x):
+        y = self.pool(self.act(self.norm(self.conv(x))))
+        return nn.functional.softmax(self.out(y.flatten(1)), -1) + x[0, 0, 1:3, 0].sum()
+
+
+def calls(graph):
+    return [n for n in graph.nodes if n.op == "call_function"]
+
+
+def test_nodes_are_overloads_with_pytorchs_arguments():
+    program = export(Net().eval(), (torch.randn(1, 3, 4, 4),))
+    nodes = calls(program.graph)
+    assert [n.target for n in nodes] == [
+        aten.conv2d.default, aten.batch_norm.default, aten.relu.default, aten.max_pool2d.default,
+        aten.flatten.using_ints, aten.linear.default, aten.softmax.int, aten.select.int, aten.select.int,
+        aten.slice.Tensor, aten.select.int, aten.sum.default, aten.add.Tensor]
+    conv, norm, pool = nodes[0], nodes[1], nodes[3]
+    assert conv.args[3:] == ([1, 1], [1, 1]) and pool.args[1:] == ([2, 2], [2, 2])
+    assert [a.name for a in norm.args[1:5]] == ["p_norm_weight", "p_norm_bias", "b_norm_running_mean",
+                                                "b_norm_running_var"] and norm.args[5:] == (False, 0.1, 1e-5, True)
+    assert nodes[9].args[1:] == (0, 1, 3) and [n.name for n in nodes[7:9]] == ["select", "select_1"]
+
+
+def test_nodes_know_their_values_and_modules():
+    net, x = Net().eval(), torch.randn(1, 3, 4, 4)
+    program = export(net, (x,))
+    conv = calls(program.graph)[0]
+    assert type(conv.meta["val"]) is FakeTensor and tuple(conv.meta["val"].shape) == (1, 4, 4, 4)
+    assert list(conv.meta["nn_module_stack"].values())[-1][0] == "conv"
+    assert conv.meta["source_fn_stack"] == [("conv", nn.Conv2d)] and "test_aten.py" in conv.meta["stack_trace"]
+    assert torch.equal(program.module()(x), net(x))
+
+
+def test_a_schema_is_pytorchs():
+    schema = aten.add.Tensor._schema
+    assert str(schema) == "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+    assert [(a.name, a.kwarg_only, a.has_default_value()) for a in schema.arguments] == [
+        ("self", False, False), ("other", False, False), ("alpha", True, True)]
+    assert "dim_IntList" in aten.sum.overloads()
+
+
+def test_an_overload_takes_pytorchs_arguments():
+    x, weight = torch.randn(2, 3), torch.randn(4, 3)
+    one = torch.ones(3)
+    assert torch.equal(aten.batch_norm.default(x, one, one, one, one, False, 0.1, 1e-5, True),
+                       nn.functional.batch_norm(x, one, one, one, one, False, 0.1, 1e-5))
+    assert torch.equal(aten.embedding.default(weight, torch.tensor([1, 0])), weight[[1, 0]])
+    assert torch.equal(aten.slice.Tensor(weight, 0, 1, 2 ** 63 - 1), weight[1:])
+    assert torch.equal(aten.mse_loss.default(x, x + 1, 2), nn.functional.mse_loss(x, x + 1, reduction="sum"))
+
+
+def test_a_prepared_graph_keeps_its_arguments_and_checks():
+    import copy
+    net, x = Net().eval(), torch.randn(1, 3, 4, 4)
+    module = export(net, (x,)).module()
+    again = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    assert torch.equal(again(x), net(x))
