@@ -1,6 +1,8 @@
 """How a program is written down for export: each call as PyTorch's operator of ``aten`` has it."""
 from __future__ import annotations
 
+import linecache
+
 from .._src.capture.backends import Users
 from .._src.capture.unbacked import ITEM, PICK, SIZE, Reading, between
 from .._src.core.expr import Expr
@@ -11,7 +13,7 @@ from .._src.core.op import OPS, body_of
 from .._src.core.tensor import empty_of
 from .._src.graph import graph as house
 from .._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from .._ops import aten_call, ops
+from .._ops import LIBRARIES, aten_call, ops
 from ..fx import GraphModule
 from ..fx.convert import View, users_target
 from ..library.conventions import meaning
@@ -50,7 +52,8 @@ def spelled(recorder, op, args, kwargs):
     NotImplemented where nothing is said."""
     if op.name in SPELLED:
         return SPELLED[op.name](*args, **kwargs)
-    public = OPS.get(op.name) is op and not op.name.rpartition(".")[2].startswith("_") and "prims." not in op.name
+    where, _, last = op.name.rpartition(".")
+    public = OPS.get(op.name) is op and not last.startswith("_") and where not in ("prims", *LIBRARIES)
     if meaning(op, args, kwargs) is not None:
         return whole(recorder, op, args, kwargs) if op.traits.get("composite") else NotImplemented
     if public and op.kind is None and op.traits.get("into") is None and "library" not in op.traits:
@@ -162,6 +165,10 @@ class AtenView(View):
 
     def note(self, made, node):
         super().note(made, node)
+        if getattr(node.where, "frames", ()):
+            made.meta["stack_trace"] = "".join(
+                f'  File "{file}", line {line}, in {name}\n    {linecache.getline(file, line).strip()}\n'
+                for file, line, name in node.where.frames)
         if "val" in made.meta:
             made.meta["val"] = self.fake(node.meta)
             made.meta.pop("example_value", None)

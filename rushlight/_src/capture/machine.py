@@ -50,11 +50,12 @@ DEPTH = 120  # frames that one segment may stack up
 
 
 class Where(tuple):
-    """A place in the program, (file, line), with the calls of modules that it lies in."""
+    """A place in the program, (file, line), with the calls of modules that it lies in, and the frames around it:
+    (file, line, function), outermost first."""
 
-    def __new__(cls, place, modules):
+    def __new__(cls, place, modules, frames=()):
         made = super().__new__(cls, place)
-        made.modules = modules
+        made.modules, made.frames = modules, frames
         return made
 
 
@@ -97,8 +98,13 @@ class Machine:
         for frame in reversed(self.frames):
             if frame.now is not None and not frame.code.co_filename.startswith(HERE):
                 place = frame.code.co_filename, frame.now.line
-                return Where(place, self.modules_now()) if self.entry.owner.exporting else place
+                return Where(place, self.modules_now(), self.frames_now()) if self.entry.owner.exporting else place
         return (self.frames[0].code.co_filename, self.frames[0].code.co_firstlineno) if self.frames else ("?", 0)
+
+    def frames_now(self) -> tuple:
+        """(file, line, function) of each frame of the program, outermost first."""
+        return tuple((f.code.co_filename, f.now.line, f.code.co_name) for f in self.frames
+                     if f.now is not None and not f.code.co_filename.startswith(HERE))
 
     def modules_now(self) -> tuple:
         """(number of the call, module) for each call of a module that is running, outermost first."""
