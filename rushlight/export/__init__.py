@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import operator
 
 from .._src.capture.errors import ConstraintViolationError, UserError
@@ -79,7 +80,8 @@ def for_signature(mod, args, kwargs, dynamic_shapes):
 
 
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-              ast.Mod: operator.mod, ast.Div: operator.truediv}
+              ast.Mod: operator.mod, ast.Div: operator.truediv, ast.Pow: operator.pow}
+FUNCTIONS = {math.sqrt: (operator.pow, 0.5), float: (operator.mul, 1.0)}  # of a size, as arithmetic
 
 
 def is_layer(kind) -> bool:
@@ -232,6 +234,11 @@ class Exporting:
                                       (self.size(made, tree.left, nodes), self.size(made, tree.right, nodes)))
         if isinstance(tree, ast.UnaryOp) and type(tree.op) is ast.USub:
             return made.call_function(operator.neg, (self.size(made, tree.operand, nodes),))
+        if isinstance(tree, ast.Call) and len(tree.args) == 1 and not tree.keywords:
+            function = self.found.owner_of(tree.func)
+            known = next((told for one, told in FUNCTIONS.items() if one is function), None)
+            if known is not None:
+                return made.call_function(known[0], (self.size(made, tree.args[0], nodes), known[1]))
         if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Attribute) and tree.value.attr == "shape":
             found = nodes.get(id(self.found.owner_of(tree.value.value)))
             if found is not None:

@@ -1,5 +1,6 @@
 """Packages whose sizes vary: equal to the eager model at every size within the bounds, refused outside."""
 import itertools
+import math
 import random
 import shutil
 import subprocess
@@ -48,6 +49,14 @@ class Counting(nn.Module):
         return x * b, x / (3 * s - b), x.sum(0) * (1 / b), x * (s * 2.0) + 0.5 * b, (x * b).softmax(-1)
 
 
+class Rooting(nn.Module):
+    """Powers of sizes, and sizes as floats."""
+
+    def forward(self, x):
+        b, s = x.shape
+        return x * s ** 0.5, x / math.sqrt(b * s), x * (b * 2) ** -0.5, x + b ** 2, x * 2.0 ** s, x - float(b) / s
+
+
 B, S = Dim("b", min=1, max=20), Dim("s", min=1, max=40)
 CASES = {
     "linear": (lambda: nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4), nn.Softmax(-1)),
@@ -58,6 +67,7 @@ CASES = {
     "lstm": (lambda: nn.LSTM(8, 16, batch_first=True), lambda b, s: (torch.randn(b, 7, 8),), ({0: B},)),
     "derived": (Doubled, lambda b, s: (torch.randn(b, 5), torch.randn(2 * b, 3)), ({0: B}, {0: 2 * B})),
     "counting": (Counting, lambda b, s: (torch.randn(b, s),), ({0: B, 1: S},)),
+    "rooting": (Rooting, lambda b, s: (torch.randn(b, s),), ({0: B, 1: S},)),
     "unbounded": (lambda: nn.Linear(9, 5), lambda b, s: (torch.randn(b, 9),), ({0: Dim("b", min=2)},)),
 }
 

@@ -68,6 +68,14 @@ class Expr(Node):
     def __rtruediv__(self, other):
         return real("/", other, self) if self.dtype is None else apply("div", other, self)
 
+    def __pow__(self, other):
+        if type(other) is int and 0 <= other <= 16:
+            return math.prod([self] * other)
+        return real("**", self, other) if self.dtype is None else apply("pow", self, other)
+
+    def __rpow__(self, other):
+        return real("**", other, self) if self.dtype is None else apply("pow", other, self)
+
     def __floordiv__(self, other):
         return floor_divide(self, other)
 

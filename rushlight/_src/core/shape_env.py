@@ -90,7 +90,8 @@ def guess(e):
     return evaluate(e, ShapeEnv.current().hints) if isinstance(e, Node) else e
 
 
-REAL = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+REAL = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+        "**": operator.pow}
 
 
 def real(symbol: str, a, b):
