@@ -89,25 +89,40 @@ def test_blocks_belong_to_streams(silent):
     assert rl.empty(1 << 16, dtype=rl.uint8, device="cuda").data_ptr() == address
 
 
+def memory_of_the_host() -> int:
+    """Bytes of the process that lie in memory."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) << 12
+
+
 @pytest.mark.parametrize("steps", [100, pytest.param(10_000, marks=pytest.mark.long)])
 def test_no_leak(silent, steps):
-    """Many steps take the memory of some, and free what they took."""
+    """Many steps of training take the memory of some, on the device and on the host, and free what they took."""
     provider, library = silent
-    x = rl.ones(64, 64, device="cuda", requires_grad=True)
+    model = rl.nn.Sequential(rl.nn.Linear(16, 32), rl.nn.GELU(), rl.nn.Dropout(0.1), rl.nn.Linear(32, 4)).to("cuda")
+    optimizer = rl.optim.AdamW(model.parameters())
+    x, side = rl.ones(8, 16).pin_memory(), rl.cuda.Stream()
 
     def step():
-        (x * 2 + 1).sum().backward()
-        x.grad = None
+        with side:
+            there = x.to("cuda", non_blocking=True)
+        rl.cuda.current_stream().wait_stream(side)
+        there.record_stream(rl.cuda.current_stream())
+        optimizer.zero_grad()
+        model(there).square().mean().backward()
+        optimizer.step()
 
-    for _ in range(3):
+    for _ in range(50):
         step()
     gc.collect()
+    host = memory_of_the_host()
     blocks, before = library[BLOCKS], provider.statistics(0)
     for _ in range(steps):
         step()
     gc.collect()
     assert library[BLOCKS] == blocks and provider.statistics(0)["allocated"] == before["allocated"]
     assert provider.statistics(0)["reserved"] == before["reserved"]
+    assert memory_of_the_host() - host < (8 << 20)
 
 
 def test_memory_is_given_back(silent):
