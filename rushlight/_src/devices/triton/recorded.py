@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import weakref
 
-from ...core.native import Plan, Storage, Tensor, mine
-from ...core.native.memory import load_i64, store_i64
+from ...core.native import UNCOUNTED, Plan, Storage, Tensor, mine
+from ...core.native.memory import store_i64
 from ...core.native.objects import wrap
 from ...core.tensor import empty_of
 from ..shared.host import span
@@ -33,29 +33,26 @@ def address_of(tensor: Tensor) -> int:
 
 
 class Held:
-    """Keeps the memory of a result; a recording asks whether it lives."""
+    """Keeps the memory of results; a recording asks whether it lives."""
 
-    __slots__ = ("storage", "__weakref__")
+    __slots__ = ("storages", "__weakref__")
 
-    def __init__(self, storage: Storage):
-        self.storage = storage
+    def __init__(self, storages: list):
+        self.storages = storages
 
 
 class Instance:
-    """One recording: addresses of its inputs (``static``: whether they are copies of its own), its results' storages,
-    its numbers, and what of the results somebody has."""
+    """One recording.  ``fixed``: words of a call that it was made for, by their places; ``copied``: (place of a word,
+    address, bytes) of inputs that are brought to memory of its own; ``results``: (storage, meta)."""
 
-    def __init__(self, recording: Recording, inputs: list, static: list, results: list, numbers: list, keep):
-        self.recording, self.inputs, self.static, self.results, self.keep = recording, inputs, static, results, keep
-        self.numbers, self.lent = numbers, []
+    def __init__(self, recording: Recording, fixed: dict, copied: list, results: list, keep):
+        self.recording, self.copied, self.results, self.keep = recording, copied, results, keep
+        self.places, self.fixed = tuple(fixed), tuple(fixed.values())
+        self.lent = lambda: None
 
-    def suits(self, tensors, numbers) -> bool:
-        return self.numbers == numbers and all(static or address_of(x) == place for (_, x), place, static
-                                               in zip(tensors, self.inputs, self.static))
-
-    @property
-    def free(self) -> bool:
-        return all(one() is None for one in self.lent)
+    def suits(self, words: list) -> bool:
+        """Whether it does what a call with these words asks for, and nobody has its results."""
+        return tuple(map(words.__getitem__, self.places)) == self.fixed and self.lent() is None
 
 
 class RecordedProgram:
@@ -63,7 +60,7 @@ class RecordedProgram:
 
     def __init__(self, board, program):
         self.board, self.program, self.instances, self.pool, self.stream = board, program, [], None, None
-        self.places: dict = {}  # by value: the address of its tensor in all calls so far; None where it varies
+        self.known: dict = {}  # by the place of a word: its value in all calls so far; None where it varies
         self.refused = 0  # calls that no recording suits
 
     def run(self, plan: Plan, args, values: int, used: int):
@@ -71,84 +68,67 @@ class RecordedProgram:
         board = self.board
         if board.recording is not None:
             return None
-        tensors, numbers = self.taken_apart(plan, args, values, used)
-        if tensors is None:
-            return None
         stream = board.stream
         if self.stream is None:
             self.stream = stream
         if stream != self.stream:  # recordings share memory for temporaries: they run one after another
             return None
-        first = not self.places
-        for k, x in tensors:
-            self.places[k] = address_of(x) if self.places.get(k, address_of(x)) == address_of(x) else None
+        words = (ctypes.c_int64 * used).from_address(values)[:] if used else []
+        for one in self.instances:
+            if one.suits(words):
+                return self.replayed(plan, one, words)
+        tensors = self.tensors(args, words)
+        if tensors is None or any(x.device is not plan.place for x in tensors.values()):
+            return None
+        first = not self.known and used
+        self.known = {k: word if self.known.get(k, word) == word else None for k, word in enumerate(words)}
         if first:  # what varies is not known yet
             return None
-        found = next((one for one in self.instances if one.suits(tensors, numbers) and one.free), None)
-        if found is None:
-            if len(self.instances) >= MOST:
-                self.refused += 1
-                return None
-            found = self.record(plan, tensors, numbers, used)
-            self.instances.append(found)
-        return self.replayed(plan, found, tensors)
+        if len(self.instances) >= MOST:
+            self.refused += 1
+            return None
+        self.instances.append(self.record(plan, tensors, words))
+        return self.replayed(plan, self.instances[-1], words)
 
-    def taken_apart(self, plan, args, values: int, used: int):
-        """([(which value, tensor)], [(which value, number)]) of a call; (None, None) where a tensor lies elsewhere."""
-        tensors, numbers, at = [], [], iter(range(used))
-        given = [x for x in flat(args) if isinstance(x, Tensor)]
-        rest = iter(given)
-        waiting = next(rest, None)
-        for k in at:
-            word = load_i64(values, k)
+    def tensors(self, args, words: list):
+        """The tensors of a call by the place of their word; None where they are not among the words."""
+        rest = (x for x in flat(args) if isinstance(x, Tensor))
+        found, waiting = {}, next(rest, None)
+        for k, word in enumerate(words):
             if waiting is not None and word == address_of(waiting):
-                if waiting.device is not plan.place:
-                    return None, None
-                tensors.append((k, waiting))
+                found[k] = waiting
                 waiting = next(rest, None)
-            else:
-                numbers.append((k, word))
-        return (tensors, numbers) if waiting is None else (None, None)
+        return found if waiting is None else None
 
-    def record(self, plan, tensors, numbers, used: int) -> Instance:
-        """A recording for arguments such as these."""
-        board, inputs, static, keep = self.board, [], [], []
+    def record(self, plan, tensors: dict, words: list) -> Instance:
+        """A recording for a call such as this: tensors that lie elsewhere each time are copied."""
+        board, used = self.board, len(words)
         self.pool = self.pool or Pool(board)
         outer = board.queue
         if board.recorder is None:
             board.recorder = board.driver.made("stream", 1, 0)
+        written = {k for number, k in enumerate(tensors) if number in plan.written}
         board.enter_queue(board.queue_of(board.recorder))
         recording = Recording(board, self.pool)
         recording.begin("thread_local")
         try:
-            count = used + len(plan.outputs) + len(plan.temporaries) + 4
-            words = (ctypes.c_int64 * count)()
-            values = ctypes.addressof(words)
-            for k, word in numbers:
-                words[k] = word
-            for number, (k, x) in enumerate(tensors):
-                copied = number not in plan.written and self.places[k] is None
-                if copied:
+            given = (ctypes.c_int64 * (used + len(plan.outputs) + len(plan.temporaries) + 4))(*words)
+            copied, keep = [], []
+            for k, x in tensors.items():
+                if self.known[k] is None and k not in written:
                     low, high = span(x._meta)
-                    storage = board.storage(high - low)
-                    keep.append(storage)
-                    words[k] = storage.address - low
-                else:
-                    words[k] = address_of(x)
-                inputs.append(words[k])
-                static.append(copied)
+                    keep.append(board.storage(high - low))
+                    given[k] = keep[-1].address - low
+                    copied.append((k, low, keep[-1].address, high - low))
             results = [empty_of(meta)._storage for meta in plan.outputs]
-            at = used
-            for storage in results:
-                words[at] = storage.address
-                at += 1
             rooms = [board.storage(nbytes) for nbytes in plan.temporaries]
-            for storage in rooms:
-                words[at] = storage.address
-                at += 1
+            for at, storage in enumerate((*results, *rooms), used):
+                given[at] = storage.address
+            at = used + len(results) + len(rooms)
             if plan.random:
-                words[at], words[at + 1] = recording.random.reserve(plan.random)
+                given[at], given[at + 1] = recording.random.reserve(plan.random)
                 at += 2
+            values = ctypes.addressof(given)
             store_i64(values, at, values + 8 * (at + 1))
             self.program.run(board, values)
             del rooms
@@ -157,23 +137,23 @@ class RecordedProgram:
                 recording.end()
             finally:
                 board.enter_queue(outer)
-        return Instance(recording, inputs, static, results, numbers, keep)
+        own = {k for k, *_ in copied}
+        fixed = {k: word for k, word in enumerate(words) if k not in own}
+        return Instance(recording, fixed, copied, list(zip(results, plan.outputs)), keep)
 
-    def replayed(self, plan, one: Instance, tensors) -> tuple:
+    def replayed(self, plan, one: Instance, words: list) -> tuple:
         """Copies what lies elsewhere, runs a recording, and lends its results."""
-        board = self.board
-        for (_, x), place, static in zip(tensors, one.inputs, one.static):
-            if static:
-                low, high = span(x._meta)
-                board.copy(place + low, address_of(x) + low, high - low)
+        for k, low, address, nbytes in one.copied:
+            self.board.copy(address, words[k] + low, nbytes)
         seed, first = one.recording.replay()
         if plan.random:
             mine.seed, mine.drawn = seed, first
-        made, one.lent = [], []
-        for storage, meta in zip(one.results, plan.outputs):
-            held = Held(storage)
+        held, made = Held([storage for storage, _ in one.results]), []
+        for storage, meta in one.results:
             lent = Storage()
             lent.address, lent.nbytes, lent.owner = storage.address, storage.nbytes, held
-            one.lent.append(weakref.ref(held))
+            if mine.inference:
+                lent.version = UNCOUNTED
             made.append(wrap(lent, 0, meta, meta.itemsize))
+        one.lent = weakref.ref(held)
         return tuple(made)

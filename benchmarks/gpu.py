@@ -1,0 +1,344 @@
+"""What a GPU does: kernels, calls, cold starts and whole models, beside PyTorch's eager mode and torch.compile.
+
+    python -m benchmarks.gpu                                   all parts, each at most 8 minutes
+    python -m benchmarks.gpu --parts kernels,calls
+    python -m benchmarks.gpu --parts models --cases nanogpt,resnet50 --precisions bfloat16 --modes training
+    python -m benchmarks.gpu --dry                             on a library that stands in for the driver: nothing is computed
+
+Figures of all systems are taken in turns in one process a case, with equal weights and inputs, and written to ``--out``
+as soon as they are there: a run that was cut goes on where it was (``--again`` takes all anew).  A part ends when its
+time is up, and says what is open.  Times are milliseconds (the best of some rounds, each waited for); calls are
+microseconds of the host.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+from .models.cases import CASES
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PARTS = ("kernels", "calls", "start", "models")
+MODELS = [name for name in CASES if name != "vit"]  # "vit-train" is the same model
+MODES = ("inference", "training")
+DECODING = "gpt2-decode"  # is not trained
+OURS, THEIRS = ("rushlight", "rushlight.compile", "rushlight.graphs"), ("torch", "torch.compile")
+PRECISIONS = ("float32", "bfloat16", "float16")  # the first: by units for products (TF32)
+GOALS = {"product 8192 bfloat16": "600 TFLOP/s", "attention": "0.7 of PyTorch's", "copies": "0.9 of 4.3 TB/s",
+         "start": "a quarter of torch.compile's", "calls": "3 us", "models": "1.0 of torch.compile, 0.7 of eager"}
+
+
+class Sheet:
+    """Figures by name, on disk; ``until``: when the part's time is up."""
+
+    def __init__(self, path: pathlib.Path, again: bool):
+        self.path, self.until = path, math.inf
+        self.rows = json.loads(path.read_text()) if path.exists() and not again else {}
+        self.open: list = []
+
+    def wants(self, name: str) -> bool:
+        """Whether a figure is not there, and there is time for it."""
+        if name in self.rows:
+            return False
+        if time.monotonic() > self.until:
+            self.open.append(name)
+            return False
+        return True
+
+    def add(self, name: str, figures: dict):
+        self.rows[name] = figures
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(self.rows, indent=1) + "\n")
+        print(f"{name:44} " + "  ".join(f"{system} {value:.4g}" if isinstance(value, float) else f"{system} {value}"
+                                        for system, value in figures.items()), flush=True)
+
+
+def stand_in(folder):
+    """A driver's library of which everything is noted, and nothing computed."""
+    import pytest
+
+    from tests.gpu.recorded import provided
+    return provided(pytest.MonkeyPatch(), pathlib.Path(folder), computes=False)
+
+
+def libraries(options) -> dict:
+    """The libraries by name; PyTorch's only where it has a GPU."""
+    found = {"rushlight": importlib.import_module("rushlight")}
+    if options.dry:
+        options.held = tempfile.TemporaryDirectory()
+        stand_in(options.held.name)
+    else:
+        torch = importlib.import_module("torch")
+        if torch.cuda.is_available():
+            found["torch"] = torch
+    if not found["rushlight"].cuda.is_available():
+        raise SystemExit("there is no GPU here: --dry runs without one")
+    for library in found.values():
+        library.set_float32_matmul_precision("high")
+        library.set_default_device("cuda")
+    return found
+
+
+def in_turns(found: dict, runs: dict, rounds=5, seconds=0.2) -> dict:
+    """Milliseconds of each run, the best of some rounds in turns; ``runs``: (library's name, function) by system."""
+    counts, best = {}, {}
+    for name, (library, run) in runs.items():
+        for _ in range(2):
+            run()
+        found[library].cuda.synchronize()
+        start = time.perf_counter()
+        run()
+        found[library].cuda.synchronize()
+        counts[name] = max(1, min(200, int(seconds / rounds / max(time.perf_counter() - start, 1e-6))))
+    for _ in range(rounds):
+        for name, (library, run) in runs.items():
+            start = time.perf_counter()
+            for _ in range(counts[name]):
+                run()
+            found[library].cuda.synchronize()
+            spent = (time.perf_counter() - start) / counts[name] * 1e3
+            best[name] = min(best.get(name, math.inf), spent)
+    return best
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+def product(library, size: int, dtype: str):
+    a, b = (library.randn(size, size, device="cuda", dtype=getattr(library, dtype)) for _ in range(2))
+    return lambda: a @ b
+
+
+def attention(library, small: bool, backward: bool):
+    shape = (1, 2, 64, 32) if small else (4, 32, 4096, 128)
+    q, k, v = (library.randn(*shape, device="cuda", dtype=library.bfloat16).requires_grad_(backward) for _ in range(3))
+    g = library.randn(*shape, device="cuda", dtype=library.bfloat16)
+
+    def run():
+        y = library.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        if backward:
+            library.autograd.grad(y, (q, k, v), g)
+
+    return run
+
+
+def bound(library, name: str, count: int):
+    """(a run, bytes that it moves) of a kernel that only memory bounds."""
+    x = library.randn(count // 1024, 1024, device="cuda")
+    y = library.empty_like(x)
+    F = library.nn.functional
+    runs = {"copy": (lambda: y.copy_(x), 2), "add": (lambda: library.add(x, x, out=y), 2),
+            "gelu": (lambda: F.gelu(x), 2), "softmax": (lambda: F.softmax(x, 1), 2),
+            "layer_norm": (lambda: F.layer_norm(x, (1024,)), 2), "sum": (lambda: x.sum(), 1)}
+    run, times = runs[name]
+    return run, times * x.numel() * 4
+
+
+def kernels(found: dict, sheet: Sheet, options):
+    """Products in TFLOP/s, memory-bound kernels in GB/s, attention in milliseconds."""
+    size = 256 if options.dry else 8192
+    for dtype in ("bfloat16", "float16", "float32"):
+        name = f"product {size} {dtype}"
+        if sheet.wants(name):
+            times = in_turns(found, {system: (system, product(library, size, dtype))
+                                     for system, library in found.items()})
+            sheet.add(name, {system: 2 * size ** 3 / ms / 1e9 for system, ms in times.items()})
+    for backward in (False, True):
+        name = "attention " + ("forward and backward" if backward else "forward")
+        if sheet.wants(name):
+            sheet.add(name, in_turns(found, {system: (system, attention(library, options.dry, backward))
+                                             for system, library in found.items()}))
+    for name in ("copy", "add", "gelu", "softmax", "layer_norm", "sum"):
+        if sheet.wants(f"{name}, GB/s"):
+            made = {system: bound(library, name, 1 << 16 if options.dry else 1 << 28)
+                    for system, library in found.items()}
+            times = in_turns(found, {system: (system, run) for system, (run, _) in made.items()})
+            sheet.add(f"{name}, GB/s", {system: made[system][1] / ms / 1e6 for system, ms in times.items()})
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+def operators(library) -> dict:
+    x, F = library.ones(16, 16, device="cuda"), library.nn.functional
+    w = library.ones(16, 16, device="cuda", requires_grad=True)
+    return {"add": lambda: x + x, "mul_": lambda: x.mul_(1.0), "matmul": lambda: x @ x, "sum": lambda: x.sum(),
+            "softmax": lambda: F.softmax(x, 1), "linear": lambda: F.linear(x, x), "gelu": lambda: F.gelu(x),
+            "mul with gradient": lambda: w * 2, "view": lambda: x[1:], "empty": lambda: library.empty_like(x)}
+
+
+def calls(found: dict, sheet: Sheet, options, count=400):
+    """Microseconds of the host for an operator of small tensors: the device is not waited for."""
+    tables = {system: operators(library) for system, library in found.items()}
+    for name in tables["rushlight"]:
+        if not sheet.wants(f"call {name}, us"):
+            continue
+        best: dict = {}
+        for _ in range(12):
+            for system, table in tables.items():
+                run = table[name]
+                start = time.perf_counter()
+                for _ in range(count):
+                    run()
+                best[system] = min(best.get(system, math.inf), (time.perf_counter() - start) / count * 1e6)
+                found[system].cuda.synchronize()
+        sheet.add(f"call {name}, us", best)
+
+
+# --- cold starts ------------------------------------------------------------------------------------------------------
+def child(options, *more, folder=None) -> dict:
+    """What a process of its own prints as its last line; a reason where it fails."""
+    command = [sys.executable, "-m", "benchmarks.gpu", *more, *["--dry"] * options.dry]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+    if folder:
+        environment |= {"RUSHLIGHT_CACHE": f"{folder}/rushlight", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
+                        "TRITON_CACHE_DIR": f"{folder}/triton"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    if done.returncode:
+        return {"failed": " ".join(done.stderr.split())[-300:]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def start(found: dict, sheet: Sheet, options):
+    """Seconds from the start of a process to the end of its first step of training, with empty caches and with full
+    ones."""
+    for case in options.cases or ("nanogpt",):
+        if not sheet.wants(f"start {case}, s"):
+            continue
+        figures = {}
+        for system in ("rushlight.compile", *["torch.compile"] * ("torch" in found)):
+            with tempfile.TemporaryDirectory() as folder:
+                for state in ("cold", "warm"):
+                    began = time.monotonic()
+                    told = child(options, "--first", case, "--system", system, folder=folder)
+                    figures[f"{system} {state}"] = told.get("failed", time.monotonic() - began)
+        sheet.add(f"start {case}, s", figures)
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+def size_of(functional, output):
+    """A loss for models that have none of their own."""
+    return (output[0] if isinstance(output, tuple) else output).float().square().mean()
+
+
+class Stepper:
+    """``step()`` does one step of a case on the GPU, without waiting for it."""
+
+    def __init__(self, found: dict, case: str, system: str, precision: str, small: bool, training: bool):
+        name, _, compiled = system.partition(".")
+        self.library, self.case = found[name], CASES[case]
+        self.training, self.model = training, self.case.model(self.library, small).train(training).to("cuda")
+        inputs, targets = self.case.data(self.library, small)
+        self.inputs, self.targets = [x.to("cuda") for x in inputs], [x.to("cuda") for x in targets]
+        mode = {"mode": "reduce-overhead"} if compiled == "graphs" else {}
+        self.forward = self.library.compile(self.model, **mode) if compiled else self.model
+        self.precision = None if precision == "float32" else getattr(self.library, precision)
+
+    def step(self):
+        library = self.library
+        if not self.training:
+            with library.no_grad(), self.lowered():
+                return self.forward(*self.inputs)
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        with self.lowered():
+            output = self.forward(*self.inputs)
+            loss = (self.case.loss or size_of)(library.nn.functional, output, *self.targets)
+        loss.backward()
+        return loss
+
+    def lowered(self):
+        return self.library.autocast("cuda", dtype=self.precision, enabled=self.precision is not None)
+
+
+def compared(options) -> dict:
+    """Milliseconds of a step of a case, by system; what fails says why."""
+    found, runs, wrong = libraries(options), {}, {}
+    for system in (*OURS, *THEIRS):
+        library = system.partition(".")[0]
+        if library not in found:
+            continue
+        try:
+            stepper = Stepper(found, options.case, system, options.precision, options.dry,
+                              options.mode == "training")
+            for _ in range(3):
+                stepper.step()
+            found[library].cuda.synchronize()
+            runs[system] = library, stepper.step
+        except Exception as reason:  # noqa: BLE001 - the table names it
+            wrong[system] = f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
+    return in_turns(found, runs, seconds=1.0) | wrong
+
+
+def models(found: dict, sheet: Sheet, options):
+    """Steps of models, each in a process of its own."""
+    for precision in options.precisions:
+        for mode, case in itertools.product(options.modes, options.cases or MODELS):
+            name = f"{case} {mode} {precision}, ms"
+            if not (case == DECODING and mode == "training") and sheet.wants(name):
+                sheet.add(name, child(options, "--case", case, "--precision", precision, "--mode", mode))
+
+
+def means(sheet: Sheet) -> dict:
+    """Geometric means of ours over theirs, of the models that both ran."""
+    found = {}
+    for ours in OURS:
+        for theirs in THEIRS:
+            rows = [row[ours] / row[theirs] for name, row in sheet.rows.items() if name.endswith(", ms")
+                    and isinstance(row.get(ours), float) and isinstance(row.get(theirs), float)]
+            if rows:
+                found[f"{ours} / {theirs}"] = math.exp(sum(map(math.log, rows)) / len(rows))
+    return found
+
+
+def parsed():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, choice in (("parts", ",".join(PARTS)), ("cases", ""), ("precisions", ",".join(PRECISIONS)),
+                         ("modes", ",".join(MODES))):
+        parser.add_argument(f"--{name}", default=choice,
+                            type=lambda text: [one for one in text.split(",") if one])
+    parser.add_argument("--minutes", type=float, default=8, help="of each part")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results" / "gpu.json")
+    parser.add_argument("--again", action="store_true", help="take all figures anew")
+    parser.add_argument("--dry", action="store_true", help="without a GPU: small sizes on a library that stands in")
+    for name in ("case", "precision", "mode", "first", "system"):
+        parser.add_argument(f"--{name}", help=argparse.SUPPRESS)  # of the processes that this starts
+    options = parser.parse_args()
+    for name in ("parts", "precisions", "modes"):
+        if isinstance(getattr(options, name), str):
+            setattr(options, name, getattr(options, name).split(","))
+    return options
+
+
+def main():
+    options = parsed()
+    if options.case:
+        print(json.dumps(compared(options)))
+        return
+    found = libraries(options)
+    if options.first:
+        stepper = Stepper(found, options.first, options.system, "float32", options.dry, True)
+        stepper.step()
+        stepper.library.cuda.synchronize()
+        print(json.dumps({}))
+        return
+    sheet = Sheet(options.out, options.again)
+    library = found["rushlight"]
+    sheet.add("device", {"name": library.cuda.get_device_name(), "dry": options.dry,
+                         "torch": getattr(found.get("torch"), "__version__", "")})
+    for part in options.parts:
+        sheet.until = time.monotonic() + 60 * options.minutes
+        {"kernels": kernels, "calls": calls, "start": start, "models": models}[part](found, sheet, options)
+    sheet.add("geometric means", means(sheet))
+    sheet.add("goals", GOALS)
+    if sheet.open:
+        print(f"open, for want of time: {', '.join(sheet.open)}")
+
+
+if __name__ == "__main__":
+    main()
