@@ -12,7 +12,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.mark.long
 def test_it_runs_dry(tmp_path):
     out = tmp_path / "gpu.json"
-    done = subprocess.run([sys.executable, "-m", "benchmarks.gpu", "--dry", "--parts", "kernels,calls,models", "--cases",
+    done = subprocess.run([sys.executable, "-m", "benchmarks.gpu", "--dry", "--parts", "kernels,calls,models",
+                           "--cases",
                            "nanogpt", "--precisions", "bfloat16", "--modes", "training", "--out", str(out)], cwd=ROOT,
                           capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
