@@ -58,3 +58,13 @@ def test_functions_of_scores_in_double_precision():
         torch.testing.assert_close(out, expected, rtol=1e-7, atol=1e-7)
         found, wanted = (torch.autograd.grad(y.square().sum(), (q, k, v)) for y in (out, expected))
         torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-7)
+
+
+def test_float64_is_computed_where_the_fused_kernel_alone_is_allowed():
+    q = torch.rand(1, 2, 8, 4, dtype=torch.float64, requires_grad=True)
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
+        found = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+    with sdpa_kernel([SDPBackend.MATH]):
+        torch.testing.assert_close(found, F.scaled_dot_product_attention(q, q, q, is_causal=True))
+    found.sum().backward()
+    assert q.grad is not None

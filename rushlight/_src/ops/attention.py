@@ -5,7 +5,7 @@ import math
 import threading
 
 from ..core import interpret
-from ..core.dtypes import bool_, float32, int32, int64
+from ..core.dtypes import bool_, float32, float64, int32, int64
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.later import entered
@@ -113,6 +113,9 @@ def checked_kernel(*arguments):
             return kernel, "; ".join(f"{name}: {why}" for name, why in refused.items())
         refused[kernel] = reason
     reasons = "; ".join(f"{name}: {why}" for name, why in refused.items())
+    query = arguments[0]
+    if "FLASH_ATTENTION" in refused and query.dtype is float64 and query.device.provider.on_host:
+        return "MATH", reasons  # in that precision the formula is the kernel
     raise RuntimeError(
         "No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: "
         f"{reasons or 'there are none'}.")
