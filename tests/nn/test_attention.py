@@ -186,7 +186,7 @@ def test_kernels_are_chosen_by_input_and_by_the_user():
     with sdpa_kernel(SDPBackend.MATH):
         np.testing.assert_allclose(F.scaled_dot_product_attention(q, k, v).numpy(), plain.numpy(), atol=1e-5)
     q, k, v = (x.double() for x in (q, k, v))
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION), pytest.raises(RuntimeError, match="No available kernel.*float64"):
+    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION), pytest.raises(RuntimeError, match="No available kernel.*float64"):
         F.scaled_dot_product_attention(q, k, v)
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
         assert F.scaled_dot_product_attention(q, k, v).shape == q.shape

@@ -1,5 +1,5 @@
-"""Checks of what sparse tensors are made of: what PyTorch refuses is refused, and so are dense dimensions of other sizes
-than those of the values, which its check passes by."""
+"""Checks of what sparse tensors are made of: what PyTorch refuses is refused, and so are dense dimensions of other
+sizes than those of the values, which its check passes by."""
 import itertools
 
 import pytest

@@ -326,7 +326,7 @@ def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, d
 def flex(query, key, value, blocks, captured, causal, scale, mods):
     """Attention whose scores a user's functions change: its result, and the logarithm of each row's total."""
     return attend(AttentionOperands(query, key, value, blocks=blocks, captured=tuple(captured)),
-                  AttentionSpec(causal, scale, mods))
+                  AttentionSpec(causal, scale, mods.at((*query.shape[:3], key.shape[2]), captured)))
 
 
 @op(method=False, name="_attention_part")

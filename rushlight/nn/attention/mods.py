@@ -2,7 +2,10 @@
 NumPy."""
 from __future__ import annotations
 
+import copy
+import operator
 import weakref
+from itertools import chain
 
 from ...autograd import enable_grad
 from ..._src.aot.joint import differentiate
@@ -11,10 +14,12 @@ from ..._src.compiler.kernel import Buffer
 from ..._src.devices.shared.attention import GRADIENT, SCORE, Modification, spot
 from ..._src.core import expr
 from ..._src.core.dtypes import bool_, float32, int64
+from ..._src.core.expr import Expr
 from ..._src.core.meta import Meta, row_major
 from ..._src.core.op import OPS
 from ..._src.core.tensor import Tensor
 from ..._src.graph.graph import Graph, splice
+from ..._src.graph.settling import settled_graph
 from ..._src.transforms.trace import Trace, Traced
 
 WHERE = ("b", "h", "q_idx", "kv_idx")
@@ -71,6 +76,12 @@ class ScalarGraph:
         self.slope = None if slope is None else splice(Graph([gradient.node, *inputs], trace.nodes,
                                                              [slope.node]).prune())
 
+    def settled(self, sizes: dict) -> "ScalarGraph":
+        """The same for these sizes."""
+        made = copy.copy(self)
+        made.graph, made.slope = settled_graph(self.graph, sizes), self.slope and settled_graph(self.slope, sizes)
+        return made
+
     def expr(self, graph, leaves, buffers):
         """The Expr of a graph of this function."""
         reader = Reader(graph)
@@ -104,7 +115,8 @@ class Mods:
     _made: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
     def __init__(self, score, mask, captured, extents, block, dtype):
-        self.score, self.mask, self.extents, self.block = score, mask, extents, block
+        self.score, self.mask, self.extents, self.block, self.dtype = score, mask, extents, block, dtype
+        self.shapes, self.settled = [tuple(t.shape) for t in captured], {}
         self.names = tuple(f"outside_{k}" for k in range(len(captured)))
         self.causal, self.refusal = False, None
         self.numpy_graphs: dict = {}
@@ -117,7 +129,7 @@ class Mods:
     @classmethod
     def of(cls, score_mod, mask_mod, extents, block=(128, 128), dtype=float32):
         """The Mods of two functions (None: nothing) of scores of a dtype, and the tensors that they read."""
-        captured: list = []
+        captured, block = [], tuple(map(operator.index, block))  # kernels are for blocks of one size
         score = score_mod and ScalarGraph(score_mod, ("score", *WHERE), captured, dtype)
         mask = mask_mod and ScalarGraph(mask_mod, WHERE, captured, bool_)
         key = "\n".join(str(g) for g in (score and score.graph, mask and mask.graph, extents, block, dtype))
@@ -125,6 +137,20 @@ class Mods:
         if found is None:
             found = cls._made[key] = cls(score, mask, captured, extents, block, dtype)
         return found, captured
+
+    def at(self, extents, captured) -> "Mods":
+        """The same for scores of these extents, which may have been symbols when the functions were written down."""
+        if all(a is b or type(a) is type(b) is int and a == b for a, b in zip(extents, self.extents)):
+            return self
+        extents = tuple(map(operator.index, extents))
+        shapes = tuple(tuple(map(operator.index, t.shape)) for t in captured)
+        if (extents, shapes) not in self.settled:
+            sizes = {symbol: size for symbol, size in zip(chain(self.extents, *self.shapes), chain(extents, *shapes))
+                     if isinstance(symbol, Expr)}
+            self.settled[extents, shapes] = Mods(self.score and self.score.settled(sizes), self.mask
+                                                 and self.mask.settled(sizes), captured, extents, self.block,
+                                                 self.dtype)
+        return self.settled[extents, shapes]
 
     def lower(self, captured) -> Modification:
         """The functions as Exprs."""

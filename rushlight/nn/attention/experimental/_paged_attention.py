@@ -54,10 +54,11 @@ class PagedAttention:
 
     def assign(self, batch_idx, input_pos, k_val, v_val, k_cache, v_cache) -> None:
         """Writes keys [b, h, s, e] and values [b, h, s, v] of the examples ``batch_idx`` [b] at their places
-        ``input_pos`` [b, s] into the caches [1, h, places, e] and [1, h, places, v]."""
+        ``input_pos`` [b, s], or [s] for all of them, into the caches [1, h, places, e] and [1, h, places, v]."""
         if k_val.requires_grad:
             raise RuntimeError("val must not require gradient")
         batch, heads, length, _ = k_val.shape
+        input_pos = input_pos if input_pos.dim() == 2 else input_pos.expand(batch, -1)
         for what, have, want in (("batch size", batch_idx.shape[0], batch),
                                  ("number of heads", k_cache.shape[1], heads),
                                  ("length", input_pos.shape[1], length),
