@@ -5,13 +5,14 @@ import warnings
 
 PRECISIONS = ("highest", "high", "medium")
 precision = "highest"
+tf32_of_convolutions = True
 interop_threads = 1
 warn_always = False
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allows products of float32 to be computed less exactly: "highest", "high" or "medium".  Ours keep float32
-    throughout, whatever is allowed.
+    """Allows products of float32 to be computed less exactly: "highest", "high" or "medium".  On GPUs all but
+    "highest" allow tf32, whose factors have 11 digits; the processor's products keep float32, whatever is allowed.
 
     >>> import rushlight as torch
     >>> torch.set_float32_matmul_precision("high")
@@ -22,7 +23,28 @@ def set_float32_matmul_precision(precision: str) -> None:
     if precision not in PRECISIONS:
         warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium': the call has no effect", stacklevel=2)
         return
+    changed = precision != globals()["precision"]
     globals()["precision"] = precision
+    if changed:
+        forget_plans()
+
+
+def allow_tf32_of_convolutions(allowed: bool):
+    """Whether convolutions of float32 may be computed by tf32, on GPUs."""
+    global tf32_of_convolutions
+    changed, tf32_of_convolutions = tf32_of_convolutions != bool(allowed), bool(allowed)
+    if changed:
+        forget_plans()
+
+
+def allows_tf32(library: str) -> bool:
+    """Whether products ("matmul"), or convolutions ("cudnn"), of float32 may be computed by tf32."""
+    return precision != "highest" if library == "matmul" else tf32_of_convolutions
+
+
+def surroundings() -> tuple:
+    """What of these switches decides how plans come out."""
+    return precision, tf32_of_convolutions
 
 
 def get_float32_matmul_precision() -> str:

@@ -1,17 +1,29 @@
 """Switches of CUDA libraries, which are not used, and of the kernels of attention."""
 from __future__ import annotations
 
+from .._src import switches
 from .._src.ops.attention import kernels
 
 
 class Precision:
-    """Switches that are kept, and change nothing."""
+    """How exact products are, on GPUs.
 
-    allow_tf32 = False
+    ``allow_tf32`` is another name for ``set_float32_matmul_precision("high")``.  Sums of float16 and bfloat16, and of
+    parts of a product's depth, are float32 whatever the others allow.
+    """
+
     allow_fp16_reduced_precision_reduction = True
     allow_bf16_reduced_precision_reduction = True
     allow_fp16_accumulation = False
     fp32_precision = "none"
+
+    @property
+    def allow_tf32(self) -> bool:
+        return switches.allows_tf32("matmul")
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed):
+        switches.set_float32_matmul_precision("high" if allowed else "highest")
 
 
 class Plans(list):

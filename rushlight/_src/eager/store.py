@@ -17,6 +17,7 @@ import logging
 import zlib
 from pathlib import Path
 
+from .. import switches
 from ..compiler.launch import starts
 from ..compiler.target import processor
 from ..core import cache, devices, dtypes
@@ -53,7 +54,7 @@ def surroundings() -> str:
     """What decides how a plan comes out, apart from the call."""
     chosen = settings.kernels, settings.max_autotune, settings.regions
     return (f"{sources()} {processor().fingerprint()} {chosen} {dtypes.Defaults.floating} {devices.preferred()} "
-            f"{attention.kernels.allowed}")
+            f"{attention.kernels.allowed} {switches.surroundings()}")
 
 
 def entry(op: Op, key):

@@ -99,8 +99,9 @@ class Products:
     def __init__(self):
         self.module = functools.lru_cache(maxsize=None)(self.written)
 
-    def plan(self, shape, left, right, epilogue, operands, sizes, batch, numbers) -> Contraction:
-        """One launch over the tiles of a result of ``sizes``: rows, columns, depth."""
+    def plan(self, shape, left, right, epilogue, operands, sizes, batch, numbers, spans) -> Contraction:
+        """One launch over the tiles of a result of ``sizes``: rows, columns, depth.  ``spans()``: the elements that
+        each operand of the problem reaches over."""
         tile = self.tile(left, *sizes[:2])
         beside = *(o.name for o in epilogue.operands), *(s.name for s in epilogue.further)
         units = batch * self.units(tile, *sizes[:2])
@@ -111,15 +112,18 @@ class Products:
         """A product of strided matrices."""
         left, right = a_from or named(p.dtype), b_from or named(p.b_dtype or p.dtype)
         epilogue = completed(epilogue, p.out_dtype or p.dtype)
-        batch, numbers, operands = (*(1,) * (3 - len(p.batch)), *p.batch), [], []
+        batch, numbers, operands, reached = (*(1,) * (3 - len(p.batch)), *p.batch), [], [], {}
+        shapes = {"a": (*batch, p.rows, p.depth), "b": (*batch, p.depth, p.columns)}
         for name, given, parts, own in (("a", a_from, p.a_parts, p.a), ("b", b_from, p.b_parts, p.b)):
             strides = [part[:-1] for part in parts] if given else [own]
             operands += [f"{name}{k}" for k in range(len(strides))] if given else [name]
             for one in strides:
-                numbers += [*(0,) * (3 - len(p.batch)), *one]
+                full = *(0,) * (3 - len(p.batch)), *one
+                reached[operands[len(numbers) // len(full)]] = span(full, shapes[name])
+                numbers += full
         counts = (len(a_from.leaves) if a_from else 1), (len(b_from.leaves) if b_from else 1)
         return self.plan(("matrices", *counts), left, right, epilogue, (*operands, "c"), (p.rows, p.columns, p.depth),
-                         prod(batch), (*batch, *numbers))
+                         prod(batch), (*batch, *numbers), lambda: {**reached, "c": prod(batch) * p.rows * p.columns})
 
     def plan_forward(self, c, epilogue=None) -> Contraction:
         """y from x and the weights."""
@@ -140,9 +144,15 @@ class Products:
         image, weight = named(c.dtype), named(c.b_dtype or c.dtype)
         left, right = (image, image) if direction == "weight" else (weight, image)
         found = completed(epilogue, c.out_dtype or c.dtype)
+
+        def spans() -> dict:
+            shapes = {"x": (c.batch, c.in_channels, *c.size), "y": (c.batch, c.out_channels, *c.out),
+                      "weight": (c.out_channels, ins, *c.kernel)}
+            strides = {"x": c.x, "y": c.y, "weight": c.w}
+            return {name: span(strides[name] or row_major(shape), shape) for name, shape in shapes.items()}
+
         return self.plan(("images", direction, bool(c.border)), left, right, found, operands, sizes[direction],
-                         c.groups,
-                         image_numbers(c, ins, outs))
+                         c.groups, image_numbers(c, ins, outs), spans)
 
 
 def completed(epilogue, out: str) -> Epilogue:
@@ -167,6 +177,16 @@ def image_numbers(c, ins: int, outs: int) -> tuple:
              *image(c.y, (c.batch, c.out_channels, *c.out)), *weights)
     assert len(found) == len(IMAGE_NAMES) - 3
     return found
+
+
+def span(strides, shape) -> int:
+    """How many elements strided memory reaches over.
+
+    Example:
+        >>> span((8, 1), (3, 4))
+        20
+    """
+    return 1 + sum((size - 1) * stride for stride, size in zip(strides, shape))
 
 
 def row_major(shape) -> tuple:

@@ -8,13 +8,11 @@ from ...core.shape_env import guess
 from ..cpu.claims.attention import ATTENTION
 from ..shared.products import claims
 from .templates.attention import Attentions
-from .templates.tiled import Templates
+from .templates.products import Templates
 
 
-def claimed(attentions: Attentions) -> dict:
+def claimed(templates: Templates, attentions: Attentions) -> dict:
     """By the primitive: its Claim."""
-    templates = Templates()
-
     def packings(node, number: int) -> int:
         """How often a product reads each element of an operand."""
         rows, columns = map(guess, node.shape[-2:])

@@ -73,3 +73,16 @@ def float32_by(architectures: str) -> str:
     if names and all(name.startswith("sm_") for name in names):
         return "tf32x3"
     return "bf16x6" if names and all(name.startswith(("gfx11", "gfx12")) for name in names) else "ieee"
+
+
+def tf32_by(architectures: str) -> str:
+    """How float32 is multiplied where tf32 is allowed: as three products of bfloat16 where there is no tf32.
+
+    Example:
+        >>> tf32_by("sm_80"), tf32_by("gfx1201"), tf32_by("")
+        ('tf32', 'bf16x3', 'ieee')
+    """
+    names = architectures.split()
+    if names and all(name.startswith("sm_") or name == "gfx942" for name in names):
+        return "tf32"
+    return "bf16x3" if names and all(name.startswith(("gfx11", "gfx12", "gfx950")) for name in names) else "ieee"

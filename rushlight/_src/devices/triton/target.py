@@ -7,6 +7,7 @@ from ..shared.target import TextTarget
 from .claims import claimed
 from .step import Module, TritonKernel, modules
 from .templates.attention import Attentions
+from .templates.products import Templates
 
 
 class Blocks(TextTarget):
@@ -16,8 +17,8 @@ class Blocks(TextTarget):
     language, modules, module = "triton", modules, Module
 
     def __init__(self, kind="cuda", architecture=""):
-        self.architecture, self.attentions = architecture, Attentions(architecture)
-        super().__init__(kind, claimed(self.attentions))
+        self.architecture, self.attentions = architecture, Attentions(kind, architecture)
+        super().__init__(kind, claimed(Templates(kind, architecture), self.attentions))
 
     def step(self, kernel: Kernel, scalars: dict):
         return TritonKernel(kernel, scalars)

@@ -6,11 +6,14 @@ import functools
 import hashlib
 import struct
 
+from .... import switches
 from ....ops import dropping
 from ...shared.attention import Attention
-from ...shared.products import CompiledKernel, Contraction
-from ..rates import float32_by, shared_of
-from ..step import modules
+from ...shared.products import CompiledKernel, Contraction, span
+from ..costs import Work, filled, seconds
+from ..rates import float32_by, known, shared_of, tf32_by
+from ..step import modules, power_above
+from ..tuning import Choice, tuned
 from .flash import Blocks, Form, Forward, power_of_two
 from .flash_backward import KeyGradient, QueryGradient
 
@@ -71,8 +74,9 @@ def module_of(kernel, form: Form, blocks: Blocks) -> int:
 class Attentions:
     """Plans of attention for GPUs of these architectures."""
 
-    def __init__(self, architectures=""):
-        self.shared, self.precision = shared_of(architectures), float32_by(architectures)
+    def __init__(self, kind="cuda", architectures=""):
+        self.kind, self.architectures = kind, architectures
+        self.gpu, self.shared = known(architectures), shared_of(architectures)
 
     def refusal(self, dtype: str, size, value_size) -> str | None:
         """Why there is no kernel for heads of these sizes; None where there is one."""
@@ -85,31 +89,80 @@ class Attentions:
     def form(self, p: Attention) -> Form:
         block = p.block if p.spec.mods is not None and p.spec.mods.mask is not None else ()
         return Form(p.dtype, p.size, p.value_size, p.spec.causal, bool(p.spec.longest), p.spec.drop > 0, p.mask,
-                    p.spec.mods, block, self.precision if p.dtype == "float32" else "ieee")
+                    p.spec.mods, block, self.precision() if p.dtype == "float32" else "ieee")
 
-    def chosen(self, kernel, p: Attention) -> Blocks:
-        """The first blocks that fit."""
-        form, found = self.form(p), choices(kernel, self.form(p), *p.most)
-        return next((one for one in found if shared_memory(kernel, form, one) <= self.shared), found[-1])
+    def precision(self) -> str:
+        """How float32 is multiplied, in Triton's words."""
+        return (tf32_by if switches.allows_tf32("matmul") else float32_by)(self.architectures)
+
+    def fitting(self, kernel, p: Attention) -> list:
+        """Blocks that fit, by the model of cost; the smallest where none seems to."""
+        form = self.form(p)
+        listed = choices(kernel, form, *p.most)
+        found = [one for one in listed if shared_memory(kernel, form, one) <= self.shared] or listed[-1:]
+        return sorted(found, key=lambda blocks: self.estimate(kernel, form, p, blocks))
+
+    def units(self, kernel, p: Attention, blocks: Blocks) -> int:
+        """The programs of a launch."""
+        if kernel.turned:
+            return p.batch * (p.heads // p.sharing) * -(-p.most[1] // blocks.keys)
+        return p.batch * p.heads * -(-p.most[0] // blocks.queries)
+
+    def estimate(self, kernel, form: Form, p: Attention, blocks: Blocks) -> float:
+        """The seconds of a launch by the model of cost."""
+        element, units = (4 if form.dtype == "float32" else 2), self.units(kernel, p, blocks)
+        head, products = p.size + p.value_size, {"Forward": 2, "QueryGradient": 3, "KeyGradient": 4}[kernel.__name__]
+        scores = p.batch * p.heads * p.most[0] * p.most[1] * (0.5 if p.spec.causal else 1.0)
+        passing = scores / (blocks.keys if kernel.turned else blocks.queries)
+        threads = blocks.warps * self.gpu.warp
+        kept = (blocks.keys if kernel.turned else blocks.queries) * head + blocks.queries * blocks.keys
+        kind = "half" if element == 2 else "tf32" if form.precision == "tf32" else "float32"
+        return seconds(self.gpu, Work(
+            units, scores * products * head / max(units, 1), passing * head * element / max(units, 1),
+            element * p.batch * head * (p.heads * p.queries + 2 * p.heads // p.sharing * p.keys), threads,
+            40 + kept // threads, shared_memory(kernel, form, blocks), kind, filled(blocks.queries, blocks.keys)))
 
     # --- plans --------------------------------------------------
     def plan_forward(self, p: Attention) -> Contraction:
         """The result, and the logarithm of each row's total."""
         if not p.batch * p.heads * p.queries * p.value_size:
             return Contraction(())
-        blocks = self.chosen(Forward, p)
-        units = p.batch * p.heads * -(-p.most[0] // blocks.queries)
-        return Contraction((self.call(Forward, p, blocks, units),))
+        return self.plan(p, (Forward,), {})
 
     def plan_backward(self, p: Attention) -> Contraction:
         """The gradients of queries, keys and values."""
-        shared = p.heads // p.sharing
-        if not p.batch * shared * (p.queries + p.keys) * (p.size + p.value_size):
+        if not p.batch * (p.heads // p.sharing) * (p.queries + p.keys) * (p.size + p.value_size):
             return Contraction(())
-        first, second = self.chosen(QueryGradient, p), self.chosen(KeyGradient, p)
-        steps = (self.call(QueryGradient, p, first, p.batch * p.heads * -(-p.most[0] // first.queries)),
-                 self.call(KeyGradient, p, second, p.batch * shared * -(-p.most[1] // second.keys)))
-        return Contraction(steps, {"delta": 4 * (1 if p.spec.longest else p.batch) * p.heads * p.queries})
+        return self.plan(p, (QueryGradient, KeyGradient),
+                         {"delta": 4 * (1 if p.spec.longest else p.batch) * p.heads * p.queries})
+
+    def plan(self, p: Attention, kernels: tuple, temporaries: dict) -> Contraction:
+        """Launches of these kernels one after another: as chosen by the model of cost, or measured.  What depends on
+        data, as maps of blocks and sequences' ends do, is not measured."""
+        listed, form = [self.fitting(kernel, p) for kernel in kernels], self.form(p)
+        pairs = [tuple(own[min(k, len(own) - 1)] for own in listed) for k in range(max(map(len, listed)))]
+        found = []
+        for blocks in pairs[:1] if form.block or form.ragged or form.mods is not None else pairs:
+            estimate = sum(self.estimate(kernel, form, p, one) for kernel, one in zip(kernels, blocks))
+            found.append(Choice(str([tuple(one) for one in blocks]), estimate,
+                                functools.partial(self.planned, p, kernels, blocks, temporaries)))
+        sizes = [power_above(size) for size in (p.batch, p.heads, p.sharing, *p.most)]
+        return tuned(self.kind, f"attention {[kernel.__name__ for kernel in kernels]} {form.key} {sizes}", found,
+                     lambda: self.bytes_of(p))
+
+    def planned(self, p: Attention, kernels: tuple, blocks: tuple, temporaries: dict) -> Contraction:
+        steps = (self.call(kernel, p, one, self.units(kernel, p, one)) for kernel, one in zip(kernels, blocks))
+        return Contraction(tuple(steps), temporaries)
+
+    def bytes_of(self, p: Attention) -> dict:
+        """The most bytes that each operand reaches over."""
+        rows = {"q": (p.heads, p.queries, p.size), "k": (p.heads // p.sharing, p.keys, p.size),
+                "v": (p.heads // p.sharing, p.keys, p.value_size)}
+        rows |= {"out": (p.heads, p.queries, p.value_size), "mask": (p.heads, p.queries, p.keys)}
+        rows |= {"grad": rows["out"]} | {f"grad_{name}": rows[name] for name in "qkv"}
+        strides = {name: p.mask_strides if name == "mask" else getattr(p, name) for name in rows}
+        return {name: 4 * span(strides[name], (p.batch, *shape)) for name, shape in rows.items()} | {
+            "lse": 4 * p.batch * p.heads * p.queries, "seed": 8, "place": 8}
 
     def call(self, kernel, p: Attention, blocks: Blocks, units: int) -> CompiledKernel:
         """The launch of a kernel."""

@@ -5,61 +5,63 @@ A program of the grid computes a tile of the result.  Sums of halves are float32
 
 from __future__ import annotations
 
-import hashlib
 from typing import NamedTuple
 
 from ....compiler.kernel import Buffer
 from ....compiler.target import leaf
 from ....core import dtypes
 from ....core.dtypes import float64, int32
-from ...shared.products import Products, Prologue
-from ...shared.shapes import SHAPES
+from ...shared.products import Prologue
 from ..scalars import MEMORY, TYPES
-from ..step import Module, modules
+from ..step import Module
 from .template import Template
 
 
 class Tile(NamedTuple):
-    """Rows, columns and depth of what a program works on at a time, its warps, and how many loads are under way."""
+    """Rows, columns and depth of what a program works on at a time, its warps, and how many loads are under way.
+
+    ``splits``: parts of the depth, which programs of their own compute and another launch adds up.  ``persistent``:
+    whether a program computes tile after tile, of which as many programs as the GPU holds share all.
+    """
 
     rows: int
     columns: int
     depth: int
     warps: int = 4
     stages: int = 2
+    splits: int = 1
+    persistent: bool = False
 
 
-# by the bytes of an element: (least rows, least columns, tile), the first that a result is large enough for
-TILES = {
-    1: ((128, 128, Tile(128, 128, 64, 8)), (64, 64, Tile(64, 64, 64)), (0, 0, Tile(16, 32, 64))),
-    2: ((128, 128, Tile(128, 128, 64, 8)), (64, 64, Tile(64, 64, 64)), (17, 0, Tile(32, 64, 64)),
-        (0, 0, Tile(16, 64, 64))),
-    4: ((64, 64, Tile(64, 64, 32)), (17, 0, Tile(32, 32, 32)), (0, 0, Tile(16, 64, 32))),
-    8: ((0, 0, Tile(16, 16, 16)),),
-}
+TOGETHER = 8  # rows of tiles that are computed beside each other, which read the same columns
+JOINED = 32, 64  # of what a program adds up of parts
 
 
 class Tiled(Template):
     """Writes one module.
 
+    ``role``: "whole"; "part" where a launch computes parts of the depth; "join", which adds these up.
+
     ``left`` and ``right``: the dtype of an operand, or its Prologue; ``shape``: a Shape.  Buffers in order: what the
     left operand is read from, then the right one, the result, and what the epilogue reads and writes.
     """
 
-    shape, constants = "[BM, BN]", ("BM", "BN", "BK")
+    shape, constants = "[BM, BN]", ("BM", "BN", "BK", "SPLITS")
 
-    def __init__(self, shape, left, right, epilogue, tile: Tile):
+    def __init__(self, shape, left, right, epilogue, tile: Tile, role="whole", precision="ieee"):
         self.lies, self.tile, self.epilogue, self.given = shape, tile, epilogue, (left, right)
         self.sides = [self.parts_of(name, given) for name, given in (("a", left), ("b", right))]
         self.out, self.beside = Buffer("out", epilogue.out), [Buffer(o.name, o.dtype) for o in epilogue.operands]
         self.further = [Buffer(s.name, s.dtype) for s in epilogue.further]
-        super().__init__([*self.sides[0], *self.sides[1], self.out, *self.beside, *self.further],
-                         [self.out, *self.further], sizes=shape.names)
-        self.wide |= {"row", "column", "ka", "kb", "place"}
-        self.operand = self.dtype_of(left)
+        self.operand, self.role, self.precision = self.dtype_of(left), role, precision
         self.sum = (int32 if not self.operand.is_floating_point else dtypes.float32 if self.operand.is_half
                     else self.operand)
-        self.kind = TYPES[self.sum.name]
+        self.kind, self.parts = TYPES[self.sum.name], Buffer("parts", self.sum)
+        read = [self.parts] if role == "join" else [*self.sides[0], *self.sides[1]]
+        made = [self.parts] if role == "part" else [self.out, *self.further]
+        super().__init__([*read, *([self.parts] if role == "part" else [self.out, *self.beside, *self.further])], made,
+                         sizes=(*shape.names, "total"))
+        self.wide |= {"row", "column", "ka", "kb", "place"}
 
     def dtype_of(self, given):
         return given.value.dtype if isinstance(given, Prologue) else given
@@ -73,24 +75,54 @@ class Tiled(Template):
     def module(self, name: str) -> Module:
         """The module, and what its launches give."""
         self.called()
-        for line in ("program = tl.program_id(0).to(units.dtype)",
-                     "zero = units * 0",
-                     "across = (columns + BN - 1) // BN",
-                     "tiles = (rows + BM - 1) // BM * across",
-                     "batch = program // tiles",
-                     "row = program % tiles // across * BM + tl.arange(0, BM)[:, None]",
-                     "column = program % tiles % across * BN + tl.arange(0, BN)[None, :]",
-                     "zeros = (row + column) * 0"):
-            self.line(line)
+        self.lines("zero = units * 0",
+                   "across = (columns + BN - 1) // BN",
+                   "down = (rows + BM - 1) // BM",
+                   "tiles = down * across")
+        if self.tile.persistent and self.role == "whole":
+            self.block("for one in range(tl.program_id(0), total, tl.num_programs(0))",
+                       lambda: self.computed_tile("one + zero"))
+        else:
+            self.computed_tile("tl.program_id(0).to(units.dtype)")
+        tile, blocks = self.tile, JOINED if self.role == "join" else self.tile[:2]
+        constants = (("BM", blocks[0]), ("BN", blocks[1]), ("BK", tile.depth), ("SPLITS", tile.splits))
+        return self.made(name, constants, tile.warps, tile.stages)
+
+    def computed_tile(self, program: str):
+        """One tile of the result, or a part of it.  Tiles go by groups of rows, so that what they read is in the second
+        cache."""
+        self.lines(f"program = {program}",
+                   *(("part = program % SPLITS", "program = program // SPLITS") if self.role == "part" else ()),
+                   "batch = program // tiles",
+                   "inner = program % tiles",
+                   f"group = inner // (across * {TOGETHER}) * {TOGETHER}",
+                   f"high = tl.minimum(down - group, {TOGETHER})",
+                   f"row = (group + inner % (across * {TOGETHER}) % high) * BM + tl.arange(0, BM)[:, None]",
+                   f"column = inner % (across * {TOGETHER}) // high * BN + tl.arange(0, BN)[None, :]",
+                   "zeros = (row + column) * 0")
         self.lies.begin(self)
         self.lies.column(self)
         self.line(f"sums = tl.zeros([BM, BN], {self.kind})")
-        self.block("for k0 in range(0, depth, BK)", self.slice)
-        self.scopes[0].mask = self.let("(row < rows) & (column < columns)")
+        self.inside = self.let("(row < rows) & (column < columns)")
+        if self.role == "join":
+            self.block("for part in range(0, SPLITS)", lambda: self.line(
+                f"sums = sums + tl.load({self.part_at()}, mask={self.inside}, other=0)"))
+        elif self.role == "part":
+            self.lines("deep = ((depth + SPLITS - 1) // SPLITS + BK - 1) // BK * BK",
+                       "deepest = tl.minimum((part + 1) * deep, depth)")
+            self.block("for k0 in range(part * deep, deepest, BK)", self.slice)
+        else:
+            self.block("for k0 in range(0, depth, BK)", self.slice)
+        self.scopes[-1].mask = self.inside
         self.wide.add("sums")
-        self.store_all()
-        tile = self.tile
-        return self.made(name, (("BM", tile.rows), ("BN", tile.columns), ("BK", tile.depth)), tile.warps, tile.stages)
+        if self.role == "part":
+            self.line(f"tl.store({self.part_at()}, sums, mask={self.inside})")
+        else:
+            self.store_all()
+
+    def part_at(self) -> str:
+        """The places of sums of a part."""
+        return f"{self.names[self.parts]} + ((batch * SPLITS + part) * rows + row) * columns + column"
 
     def slice(self):
         """A slice of both operands, and what it adds."""
@@ -104,7 +136,8 @@ class Tiled(Template):
         if self.operand is float64:  # not what units for products compute
             self.line(f"sums = sums + tl.sum({left}[:, :, None] * {right}[None, :, :], 1)")
         else:
-            exact = ', input_precision="ieee"' if self.sum.is_floating_point else f", out_dtype={self.kind}"
+            exact = (f', input_precision="{self.precision}"' if self.sum.is_floating_point
+                     else f", out_dtype={self.kind}")
             self.line(f"sums = tl.dot({left}, {right}, sums{exact})")
 
     def gathered(self, side: int, places: list, inside: str) -> str:
@@ -127,7 +160,7 @@ class Tiled(Template):
 
     def store_all(self):
         """The result, and what is stored beside it."""
-        epilogue, mask = self.epilogue, self.scopes[0].mask
+        epilogue, mask = self.epilogue, self.inside
         place, along = self.lies.result(self)
         self.line(f"place = {place}")
         if epilogue.value is None:
@@ -153,19 +186,3 @@ class Tiled(Template):
         kind = MEMORY[buffer.dtype.name]
         text = text if kind == self.type(buffer.dtype) else f"{text}.to({kind})"
         self.line(f"tl.store({self.names[buffer]} + place, {text}, mask={mask})")
-
-
-class Templates(Products):
-    """Plans of products for GPUs."""
-
-    def tile(self, left, rows: int, columns: int) -> Tile:
-        dtype = left.value.dtype if isinstance(left, Prologue) else left
-        return next(tile for least, few, tile in TILES[dtype.itemsize] if rows >= least and columns >= few)
-
-    def units(self, tile, rows: int, columns: int) -> int:
-        return -(-rows // tile.rows) * -(-columns // tile.columns)
-
-    def written(self, shape, left, right, epilogue, tile) -> int:
-        kind, *given = shape
-        name = "p" + hashlib.sha256(repr((shape, left, right, epilogue, tile)).encode()).hexdigest()[:12]
-        return modules.number(Tiled(SHAPES[kind](*given), left, right, epilogue, tile).module(name))

@@ -1,0 +1,140 @@
+"""Which tiles products and convolutions take: by the model of cost, or as measured under ``max_autotune``."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+
+from .... import switches
+from ....core.dtypes import float32
+from ...shared.products import CompiledKernel, Contraction, Products, Prologue
+from ...shared.shapes import SHAPES
+from ..costs import Work, filled, seconds
+from ..rates import known, shared_of, tf32_by
+from ..step import modules, power_above
+from ..tuning import Choice, tuned
+from .tiled import JOINED, Tile, Tiled
+
+# by the bytes of an element: what a program may compute at a time
+TILES = {
+    1: ((128, 256, 64, 8, 3), (128, 128, 64, 8, 3), (64, 128, 64, 4, 3), (64, 64, 64, 4, 2), (16, 64, 64, 4, 2),
+        (16, 32, 64, 4, 2)),
+    2: ((128, 256, 64, 8, 3), (128, 128, 64, 8, 3), (128, 128, 32, 8, 2), (128, 64, 32, 4, 3), (64, 128, 32, 4, 3),
+        (64, 64, 64, 4, 2), (32, 64, 64, 4, 2), (16, 64, 64, 4, 2), (16, 32, 64, 2, 2)),
+    4: ((128, 128, 32, 8, 2), (64, 64, 32, 4, 2), (64, 32, 32, 4, 2), (32, 64, 32, 4, 2), (32, 32, 32, 4, 2),
+        (16, 64, 32, 4, 2)),
+    8: ((16, 16, 16, 4, 2),),
+}
+EXACT = 64 * 64  # most elements of a tile of float32 whose products are not left to units for products
+SPLITS = 1, 2, 4, 8, 16
+DEEP = 512  # the least depth of a part
+
+
+def dtype_of(given):
+    return given.value.dtype if isinstance(given, Prologue) else given
+
+
+class Templates(Products):
+    """Plans of products for GPUs of a type and these architectures."""
+
+    def __init__(self, kind="cuda", architectures=""):
+        super().__init__()
+        self.kind, self.architectures = kind, architectures
+        self.gpu, self.shared = known(architectures), shared_of(architectures)
+
+    # --- choices --------------------------------------------------
+    def precision(self, shape, left) -> str:
+        """How float32 is multiplied, in Triton's words."""
+        allowed = switches.allows_tf32("cudnn" if shape[0] == "images" else "matmul")
+        return tf32_by(self.architectures) if allowed and dtype_of(left) is float32 else "ieee"
+
+    def tile(self, left, rows: int, columns: int) -> Tile:
+        """What is likely chosen for a result."""
+        return self.tiles(("matrices",), left, rows, columns, 1024, 1)[0]
+
+    def tiles(self, shape, left, rows: int, columns: int, depth: int, batch: int) -> list:
+        """What may be chosen, the best by the model of cost first."""
+        element, exact = dtype_of(left).itemsize, self.precision(shape, left) == "ieee"
+        found = []
+        for given in TILES[element]:
+            tile = Tile(*given)
+            if self.shared_memory(tile, element) > self.shared or element == 4 and exact and tile[0] * tile[1] > EXACT:
+                continue
+            found += [tile._replace(splits=splits) for splits in SPLITS if splits == 1 or depth >= splits * DEEP]
+            if self.units(tile, rows, columns) * batch > 2 * self.gpu.units:
+                found.append(tile._replace(persistent=True))
+        found = found or [Tile(16, 16, 16)]
+        return sorted(found, key=lambda tile: self.estimate(shape, left, tile, rows, columns, depth, batch))
+
+    def shared_memory(self, tile: Tile, element: int) -> int:
+        """Bytes that a program's threads share."""
+        return tile.stages * (tile.rows + tile.columns) * tile.depth * element
+
+    def estimate(self, shape, left, tile: Tile, rows: int, columns: int, depth: int, batch: int) -> float:
+        """The seconds of a choice by the model of cost."""
+        dtype, units = dtype_of(left), batch * self.units(tile, rows, columns)
+        kind = {1: "int8", 2: "half", 8: "float64"}.get(
+            dtype.itemsize, "float32" if self.precision(shape, left) == "ieee" else "tf32")
+        deep = -(-depth // tile.splits)
+        results = rows * columns * batch * (4 if tile.splits > 1 else dtype.itemsize)
+        moved = batch * depth * (rows + columns) * dtype.itemsize
+        work = Work(units * tile.splits, 2.0 * tile.rows * tile.columns * -(-deep // tile.depth) * tile.depth,
+                    (tile.rows + tile.columns) * deep * dtype.itemsize, moved + results * tile.splits,
+                    tile.warps * self.gpu.warp, 64 + tile.rows * tile.columns // (tile.warps * self.gpu.warp),
+                    self.shared_memory(tile, dtype.itemsize), kind, filled(tile.rows, tile.columns))
+        found = seconds(self.gpu, work)
+        if tile.splits > 1:
+            joined = self.units(Tile(*JOINED, 1), rows, columns) * batch
+            found += seconds(self.gpu, Work(joined, 0, 4 * JOINED[0] * JOINED[1] * (tile.splits + 1),
+                                            results * (tile.splits + 1), 128, 40, 0))
+        return found
+
+    def units(self, tile, rows: int, columns: int) -> int:
+        return -(-rows // tile.rows) * -(-columns // tile.columns)
+
+    # --- plans --------------------------------------------------
+    def plan(self, shape, left, right, epilogue, operands, sizes, batch, numbers, spans) -> Contraction:
+        listed = self.tiles(shape, left, *sizes, batch)
+        given = shape, left, right, epilogue, operands, sizes, batch, numbers
+        choices = [Choice(str(tuple(tile)), self.estimate(shape, left, tile, *sizes, batch),
+                          functools.partial(self.planned, tile, *given)) for tile in listed]
+        precision = self.precision(shape, left)
+        name = (f"{' '.join(map(str, shape))} {dtype_of(left).name} {dtype_of(right).name} {epilogue.out.name} "
+                f"{precision} {[power_above(size) for size in (*sizes, batch)]}")
+
+        def bytes_of() -> dict:
+            results = {operands[-1]: epilogue.out.itemsize}
+            reached, most = spans(), sizes[0] * sizes[1] * batch
+            beside = {o.name: (o.dtype.itemsize * most) for o in (*epilogue.operands, *epilogue.further)}
+            return {name: 8 * count if name not in results else results[name] * count
+                    for name, count in reached.items()} | beside
+
+        return tuned(self.kind, name, choices, bytes_of)
+
+    def planned(self, tile, shape, left, right, epilogue, operands, sizes, batch, numbers) -> Contraction:
+        """The launches of a choice."""
+        beside = *(o.name for o in epilogue.operands), *(s.name for s in epilogue.further)
+        total = batch * self.units(tile, *sizes[:2])
+        given = (*sizes, *numbers, total)
+        if tile.splits == 1:
+            units = min(total, self.held(tile, left)) if tile.persistent else total
+            kernel = self.module(shape, left, right, epilogue, tile, "whole", self.precision(shape, left))
+            return Contraction((CompiledKernel(kernel, units, (*operands, *beside), given),))
+        part, join = (self.module(shape, left, right, epilogue, tile, role, self.precision(shape, left))
+                      for role in ("part", "join"))
+        adding = batch * self.units(Tile(*JOINED, 1), *sizes[:2])
+        steps = (CompiledKernel(part, total * tile.splits, (*operands[:-1], "parts"), given),
+                 CompiledKernel(join, adding, ("parts", operands[-1], *beside), given))
+        wide = 8 if dtype_of(left).itemsize == 8 else 4
+        return Contraction(steps, {"parts": wide * tile.splits * batch * sizes[0] * sizes[1]})
+
+    def held(self, tile: Tile, left) -> int:
+        """How many programs the GPU has at once."""
+        taken = self.shared_memory(tile, dtype_of(left).itemsize)
+        return self.gpu.units * max(1, min(2, (self.gpu.shared_unit << 10) // max(taken, 1)))
+
+    def written(self, shape, left, right, epilogue, tile, role="whole", precision="ieee") -> int:
+        kind, *given = shape
+        key = repr((shape, left, right, epilogue, tile, role, precision))
+        text = Tiled(SHAPES[kind](*given), left, right, epilogue, tile, role, precision)
+        return modules.number(text.module("p" + hashlib.sha256(key.encode()).hexdigest()[:12]))

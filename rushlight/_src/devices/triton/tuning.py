@@ -1,0 +1,172 @@
+"""Choices of templates that are measured on the device, under ``max_autotune``, and remembered on disk.
+
+Choices come in the order of the model of cost.  Those whose machine code a GPU cannot hold, or that keeps values in
+memory for want of registers, are left out before anything runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import struct
+from typing import Callable, NamedTuple
+
+from ...compiler.launch import encode
+from ...core import cache
+from ...core.devices import device
+from ...core.log import logger
+from ...core.settings import settings
+from .programs import DecodedLaunch
+from .rates import shared_of
+
+log = logger("autotune")
+MOST = 8  # choices that are measured
+WORST = 4.0  # times the best estimate beyond which nothing is measured
+REPEATS = 3  # of which the least counts
+SECONDS = 0.02  # that a measurement takes, about
+MOST_REGISTERS = 255  # of a thread: what needs more keeps values in memory
+REGISTERS_OF_CUBIN = b"\x04\x2f\x08\x00"  # before the number of a function, and its registers
+REGISTERS_OF_HSACO = b"\xab.vgpr_count"
+SPILLED_OF_HSACO = b"\xb1.vgpr_spill_count"
+
+
+class Choice(NamedTuple):
+    """What may be chosen: its name, the seconds that the model of cost says, and what makes the plan."""
+
+    name: str
+    estimate: float
+    plan: Callable
+
+
+def registers(code: bytes) -> tuple:
+    """(registers of a thread, those kept in memory) of machine code; 0 where it does not say."""
+    at = code.find(REGISTERS_OF_CUBIN)
+    if code[:4] == b"\x7fELF" and at >= 0:
+        return struct.unpack_from("<I", code, at + 8)[0], 0
+    return packed_after(code, REGISTERS_OF_HSACO), packed_after(code, SPILLED_OF_HSACO)
+
+
+def packed_after(code: bytes, name: bytes) -> int:
+    """The whole number that MessagePack has after a name."""
+    at = code.find(name) + len(name)
+    if at < len(name):
+        return 0
+    first = code[at]
+    return first if first < 128 else int.from_bytes(code[at + 1:at + 1 + {0xcc: 1, 0xcd: 2, 0xce: 4}[first]], "big")
+
+
+def unfit(made, architecture: str) -> str:
+    """Why machine code is not measured; empty: it is."""
+    if made.shared > shared_of(architecture):
+        return f"{made.shared} bytes of shared memory"
+    used, spilled = registers(made.code)
+    if spilled:
+        return f"{spilled} registers are kept in memory"
+    return f"{used} registers of a thread" if used >= MOST_REGISTERS else ""
+
+
+class Bench:
+    """Runs plans on one GPU, on memory of their own, and measures them by events.
+
+    ``sizes``: the bytes of each operand by name.
+    """
+
+    def __init__(self, provider, index: int, sizes: dict):
+        self.board, self.streams, self.sizes = provider.board(index), provider.streams(index), sizes
+        self.held = {}
+
+    def address(self, name: str, nbytes: int) -> int:
+        """Memory of a name, which plans of the same problem share."""
+        if name not in self.held:
+            self.held[name] = self.board.storage(max(nbytes, 8))
+            self.board.driver.call("fill", self.held[name].address, 0, max(nbytes, 8), self.board.stream)
+        return self.held[name].address
+
+    def prepared(self, plan) -> tuple:
+        """(the launches of a plan, the words that they find values by)."""
+        sizes = {**self.sizes, **{f"temporary {name}": n for name, n in plan.temporaries.items()}}
+        names: dict = {}
+
+        def place(name, offset):
+            full = f"temporary {name}" if name in plan.temporaries else name
+            return names.setdefault(full, len(names)), offset
+
+        launches = [step.launch(place) for step in plan.steps]
+        places = [self.address(name, sizes.get(name, 8)) for name in names]
+        return launches, (ctypes.c_int64 * max(len(places), 1))(*places)
+
+    def wrong(self, plan) -> str:
+        """Why a plan is not measured; empty: it is."""
+        launches, values = self.prepared(plan)
+        for launch in launches:
+            try:  # what the compiler, or the GPU, cannot do
+                DecodedLaunch(self.board, launch, 0).words(self.board, ctypes.addressof(values), False)
+            except RuntimeError as reason:
+                return str(reason)
+            made = next(made for (number, _), (_, made) in self.board.kernels.items() if number == launch.kernel)
+            reason = unfit(made, self.board.architecture)
+            if reason:
+                return reason
+        return ""
+
+    def seconds(self, plan) -> float:
+        """The time of one run: the least of some."""
+        launches, values = self.prepared(plan)
+        words = encode(launches)
+        code = (ctypes.c_int64 * len(words))(*words)
+
+        def timed(count: int) -> float:
+            first = self.streams.mark(self.streams.current())
+            for _ in range(count):
+                self.board.run(ctypes.addressof(code), ctypes.addressof(values))
+            last = self.streams.mark(self.streams.current())
+            self.streams.reach(last)
+            return self.streams.elapsed(first, last) / 1e3 / count
+
+        timed(1)  # what is done once
+        count = max(1, min(100, int(SECONDS / REPEATS / max(timed(1), 1e-6))))
+        return min(timed(count) for _ in range(REPEATS))
+
+
+def tuned(kind: str, name: str, choices: list, sizes: Callable):
+    """The plan of the fastest choice.  ``name``: of the class of problems; ``sizes()``: the bytes of each operand.
+
+    Without ``max_autotune`` that is the one that the model of cost says, or what was measured before.
+    """
+    choices = sorted(choices, key=lambda choice: choice.estimate)
+    provider = device(kind).provider if settings.max_autotune else None
+    if provider is None or len(choices) == 1 or not provider.count():
+        return choices[0].plan()
+    index = provider.current()
+    key = f"{provider.board(index).architecture} {provider.properties(index).name} {name}"
+    stored = cache.get("autotune", key)
+    if stored is not None:
+        wanted = json.loads(stored)
+        found = next((choice for choice in choices if choice.name == wanted), choices[0])
+        log.debug("%s: %s, as measured before", name, found.name)
+        return found.plan()
+    found, plan = searched(name, choices, Bench(provider, index, sizes()))
+    cache.put("autotune", key, json.dumps(found).encode())
+    return plan
+
+
+def searched(name: str, choices: list, bench: Bench) -> tuple:
+    """(the name of the fastest choice, its plan)."""
+    best, lines, measured = None, [], 0
+    for choice in choices:
+        if measured == MOST or choice.estimate > WORST * choices[0].estimate and best is not None:
+            lines.append(f"{choice.name}: not measured, {choice.estimate * 1e6:.1f} us are expected")
+            continue
+        plan = choice.plan()
+        reason = bench.wrong(plan)
+        if reason:
+            lines.append(f"{choice.name}: {reason}")
+            continue
+        taken, measured = bench.seconds(plan), measured + 1
+        lines.append(f"{choice.name}: {taken * 1e6:.1f} us, {choice.estimate * 1e6:.1f} were expected")
+        if best is None or taken < best[0]:
+            best = taken, choice.name, plan
+    if best is None:
+        raise RuntimeError(f"{name}: no choice fits the device:\n  " + "\n  ".join(lines))
+    log.debug("%s: %s\n  %s", name, best[1], "\n  ".join(lines))
+    return best[1:]
