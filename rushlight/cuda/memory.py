@@ -5,6 +5,7 @@ Where there is no GPU, figures are 0 and tables are empty.
 from __future__ import annotations
 
 import collections
+import contextlib
 import pickle
 
 from .._src.compat.absent import absent
@@ -14,13 +15,47 @@ from .places import index_of, provider_of
 
 WHY = "blocks of memory come from the driver alone"
 globals().update(absent("torch.cuda.memory", WHY,
-                        "CUDAPluggableAllocator MemPool use_mem_pool change_current_allocator",
+                        "CUDAPluggableAllocator change_current_allocator",
                         NoDeviceError))
 __all__ = ["CUDAPluggableAllocator", "MemPool", "empty_cache", "get_per_process_memory_fraction",
            "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated",
            "memory_cached", "memory_reserved", "memory_snapshot", "memory_stats", "memory_stats_as_nested_dict",
            "memory_summary", "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
            "reset_peak_memory_stats", "set_per_process_memory_fraction", "use_mem_pool"]
+
+
+class MemPool:
+    """Memory of its own on the current GPU, for what is made within ``use_mem_pool``.  It goes back to the driver with
+    the pool, once no tensor lies in it."""
+
+    def __init__(self, allocator=None, use_on_oom=False, no_split=False):
+        from .._src.devices.triton.graphs import Pool
+        if allocator is not None or use_on_oom:
+            raise NotImplementedError("a pool has the driver's memory, and its blocks are its own")
+        provider = provider_of()
+        self._pool = Pool(provider.board(provider.current()))
+
+    @property
+    def id(self) -> tuple:
+        """Its name in ``memory_snapshot``."""
+        return self._pool.name
+
+    def snapshot(self, include_traces=False) -> list:
+        """Its segments with their blocks."""
+        return [one for one in memory_snapshot() if one["segment_pool_id"] == self.id]
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool, device=None):
+    """A block in which the thread's tensors lie in a pool's memory, on whatever stream."""
+    board, found = provider_of().board(index_of(device)), pool._pool
+    if found.board is not board:
+        raise RuntimeError(f"the pool belongs to GPU {found.board.index}, not to {board.index}")
+    before = board.pooled(found.queues)
+    try:
+        yield
+    finally:
+        board.pooled(before)
 
 
 def mem_get_info(device=None) -> tuple:

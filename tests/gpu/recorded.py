@@ -4,8 +4,12 @@ from __future__ import annotations
 import collections
 import ctypes
 import functools
+import sys
+
+import pytest
 
 from rushlight._src.core.devices import Registry
+from rushlight._src.devices.cpu.llvm.features import host
 from rushlight._src.devices.triton import board as boards
 from rushlight._src.devices.triton.binaries import Binary
 from rushlight._src.devices.triton.driver import NVIDIA, Driver
@@ -88,6 +92,8 @@ class Named:
 
 def provided(monkeypatch, folder, computes=True, **given):
     """(the provider "cuda" over a library of its own, the library)."""
+    if sys.platform != "linux" or not host().is_x86:
+        pytest.skip("the stand-in for a driver's library is a shared object for Linux on x86-64")
     names = Named()
     library = Recorded(folder, run=names.run if computes else None, **given)
     monkeypatch.setattr(boards, "binary", names.binary)

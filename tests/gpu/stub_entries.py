@@ -183,6 +183,7 @@ def goes_on(e, stream):
 
 @writes("cuStreamQuery")
 def stream_done(e, number, stream):
+    refused(e)
     where = e.run("stream_of", stream)
     waited(e, where)
     goes_on(e, where)
@@ -235,6 +236,7 @@ def event_wait(e, number, event):
 
 @writes("cuEventQuery")
 def event_done(e, number, event):
+    refused(e)
     e.stop(e.some(e.get(event, RECORDED)), UNSUPPORTED)
     at, wanted = e.get(event, WHERE), e.get(event, VERSION)
     e.stop(e.f.compare(">=", e.get(event, DONE), wanted), 0)

@@ -68,12 +68,16 @@ def test_several_streams_in_a_graph(late):
         y = x + 1
         side.wait_stream(rl.cuda.current_stream())
         with side:
-            z = y * 2
+            z = (y * 2 + 1) - 1
         rl.cuda.current_stream().wait_stream(side)
         w = z + y
     x.fill_(3.0)
+    rl.cuda.synchronize()
+    with side:  # blocks of this stream that the graph wrote to are not given to others
+        held = [x + k for k in range(8)]
     graph.replay()
-    assert w.tolist() == [12.0] * 6
+    rl.cuda.synchronize()
+    assert w.tolist() == [12.0] * 6 and [h.tolist() for h in held] == [[3.0 + k] * 6 for k in range(8)]
 
 
 def test_what_a_graph_refuses(late):
@@ -95,6 +99,22 @@ def test_what_a_graph_refuses(late):
     with pytest.raises(RuntimeError, match="Unknown capture error mode"):
         with rl.cuda.graph(rl.cuda.CUDAGraph(), capture_error_mode="any"):
             pass
+
+
+def test_what_is_freed_while_a_graph_is_recorded(late):
+    """No driver may be asked meanwhile whether copies and other streams are done."""
+    side, x = rl.cuda.Stream(), rl.arange(6.0).to("cuda")
+    computed(x)
+    used, host = rl.ones(6, device="cuda"), rl.ones(6).pin_memory()
+    used.record_stream(side)
+    x.copy_(host, non_blocking=True)
+    graph = rl.cuda.CUDAGraph()
+    with rl.cuda.graph(graph):
+        del used, host
+        y = computed(x)
+        rl.ones(4).pin_memory()
+    graph.replay()
+    assert y.tolist() == [4.0] * 6
 
 
 def test_memory_of_graphs(late):

@@ -64,6 +64,7 @@ def test_pinned_memory_waits_for_its_copies(late):
     host = rl.full((64,), 5.0).pin_memory()
     address = host.data_ptr()
     assert host.is_pinned()
+    library.state[LAZY] = 2
     x.copy_(host, non_blocking=True)
     del host
     other = rl.full((64,), 6.0).pin_memory()
@@ -176,6 +177,29 @@ def test_copies_between_devices(late):
     z = rl.full((64,), 3.0).to("cuda:1")
     y.copy_(z)
     assert y.tolist() == [3.0] * 64
+
+
+def test_a_pool(silent):
+    rl.empty(1, device="cuda")
+    pool = rl.cuda.MemPool()
+    with rl.cuda.use_mem_pool(pool):
+        x = rl.ones(64, device="cuda") + 1
+        with rl.cuda.Stream():
+            y = x * 2
+    z = x + 1
+    names = {}
+    for one in rl.cuda.memory_snapshot():
+        names |= dict.fromkeys((b["address"] for b in one["blocks"]), one["segment_pool_id"])
+    assert names[x.data_ptr()] == names[y.data_ptr()] == pool.id != names[z.data_ptr()]
+    assert len(pool.snapshot()) == 2
+    held = rl.cuda.memory_reserved()
+    del x, y
+    gc.collect()
+    rl.cuda.empty_cache()
+    assert rl.cuda.memory_reserved() == held  # it is the pool's
+    del pool
+    gc.collect()
+    assert rl.cuda.memory_reserved() < held
 
 
 def test_memory_is_given_back_by_segments(silent):

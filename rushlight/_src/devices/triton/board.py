@@ -80,6 +80,17 @@ class Board:
         """What the thread's stream is being recorded as; None where it is not."""
         return getattr(self.own_thread, "recording", None)
 
+    def pooled(self, pool):
+        """The thread's blocks come from the queues of a pool from here on, whatever its stream; None: from its own.
+        What it was before."""
+        before, self.own_thread.pool = getattr(self.own_thread, "pool", None), pool
+        self.enter_stream(self.stream)
+        return before
+
+    def enter_stream(self, stream: int):
+        """The calling thread's work is for this stream."""
+        self.enter_queue(self.queue_of(stream, getattr(self.own_thread, "pool", None)))
+
     @property
     def stream(self) -> int:
         """The calling thread's stream; 0: the first."""

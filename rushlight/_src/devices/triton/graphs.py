@@ -83,11 +83,11 @@ class Recording:
                                "to replay them on the default stream.)")
         board.driver.use(board.index)
         board.check()
-        self.outer, stream = board.queue, board.stream
+        self.stream = stream = board.stream
         board.driver.call("capture", stream, MODES[mode])
         board.recordings += 1
         board.own_thread.recording = self
-        board.enter_queue(board.queue_of(stream, self.pool.queues))
+        self.outer = board.pooled(self.pool.queues)
         mine.queue = None  # launches come through Python
 
     def end(self):
@@ -95,9 +95,9 @@ class Recording:
         board = self.board
         board.own_thread.recording = None
         board.recordings -= 1
-        board.enter_queue(self.outer)
+        board.pooled(self.outer)
         out = ctypes.c_void_p()
-        status = board.driver.entries["captured"](self.outer.stream, ctypes.byref(out))
+        status = board.driver.entries["captured"](self.stream, ctypes.byref(out))
         if status:
             board.driver.failed(board.driver.vendor.names["captured"], status)
         self.graph = out.value or 0

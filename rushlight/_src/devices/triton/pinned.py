@@ -44,20 +44,24 @@ class PinnedBlocks:
 
     def give(self, address: int, size: int):
         with self.lock:
-            marks = [Mark(board, stream) for (_, stream), board in self.used.items()]
-            if marks:
-                self.waiting.append((marks, address, size))
+            if self.used:
+                self.waiting.append(([], tuple(self.used.items()), address, size))
+                self.returned()
             else:
                 self.free.setdefault(size, []).append(address)
 
     def returned(self):
         """Takes back blocks whose copies are done."""
+        if any(board.recordings for board in self.used.values()):  # nothing may be asked while a stream is recorded
+            return
         rest = []
-        for marks, address, size in self.waiting:
+        for marks, used, address, size in self.waiting:
+            if not marks:
+                marks.extend(Mark(board, stream) for (_, stream), board in used)
             if all(mark.passed() for mark in marks):
                 self.free.setdefault(size, []).append(address)
             else:
-                rest.append((marks, address, size))
+                rest.append((marks, used, address, size))
         self.waiting = rest
         if not rest and all(board.driver.done("stream_done", stream) for (_, stream), board in self.used.items()):
             self.used.clear()  # nothing is on its way

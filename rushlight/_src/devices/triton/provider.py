@@ -34,7 +34,7 @@ class Queue(Streams):
         return self.board.stream
 
     def enter(self, stream):
-        self.board.enter_queue(self.board.queue_of(stream))
+        self.board.enter_stream(stream)
 
     def done(self, stream):
         self.driver.use(self.board.index)

@@ -104,11 +104,11 @@ class RecordedProgram:
         """A recording for a call such as this: tensors that lie elsewhere each time are copied."""
         board, used = self.board, len(words)
         self.pool = self.pool or Pool(board)
-        outer = board.queue
+        outer = board.stream
         if board.recorder is None:
             board.recorder = board.driver.made("stream", 1, 0)
         written = {k for number, k in enumerate(tensors) if number in plan.written}
-        board.enter_queue(board.queue_of(board.recorder))
+        board.enter_stream(board.recorder)
         recording = Recording(board, self.pool)
         recording.begin("thread_local")
         try:
@@ -136,7 +136,7 @@ class RecordedProgram:
             try:
                 recording.end()
             finally:
-                board.enter_queue(outer)
+                board.enter_stream(outer)
         own = {k for k, *_ in copied}
         fixed = {k: word for k, word in enumerate(words) if k not in own}
         return Instance(recording, fixed, copied, list(zip(results, plan.outputs)), keep)
