@@ -30,7 +30,7 @@ class Recorded:
     ``run(name, programs, arguments)`` does a launch, else it is only noted."""
 
     def __init__(self, folder, devices=2, lazy=False, run=None, limit=1 << 34):
-        path = folder / "libcuda.so.1"
+        path = folder / "libcuda-stand-in.so.1"
         path.write_bytes(image())
         self.library = ctypes.CDLL(str(path))
         self.library.stub_state.restype = ctypes.POINTER(ctypes.c_int64)

@@ -180,3 +180,9 @@ else:
 assert "triton" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
+
+
+def test_the_stand_in_is_found_by_no_one_else(silent):
+    """What is loaded for one test is not a driver for others."""
+    from rushlight._src.devices.triton import driver
+    assert driver.opened(driver.NVIDIA) is None or driver.opened(driver.NVIDIA).name(0) != "a stub"
