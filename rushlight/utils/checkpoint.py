@@ -344,3 +344,40 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
     shared = Selective(policy)
     return selective_mode(shared, False), selective_mode(shared, True)
+
+
+# --- names that libraries build their own checkpointing with ----------------------------------------------------------
+class CheckpointFunction(Function):
+    """The Function of checkpoints with reentrance: ``apply(function, preserve_rng_state, *args)``."""
+
+    forward, backward = staticmethod(Reentrant.forward), staticmethod(Reentrant.backward)
+
+
+def detach_variable(inputs) -> tuple:
+    """The tensors of a tuple cut off from their history, that want gradients as before; other things as they are.
+    RuntimeError for what is no tuple."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple(one.detach().requires_grad_(one.requires_grad) if isinstance(one, Tensor) else one for one in inputs)
+
+
+def check_backward_validity(inputs):
+    """Warns where no tensor wants a gradient: then none comes out of a checkpoint with reentrance."""
+    if not any(one.requires_grad for one in inputs if isinstance(one, Tensor)):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+class DefaultDeviceType:
+    """The type of devices whose random numbers checkpoints keep where no argument tells it."""
+
+    chosen = "cpu"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda"):
+        """Sets it."""
+        DefaultDeviceType.chosen = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """What it is: "cpu" where nothing was set."""
+        return DefaultDeviceType.chosen

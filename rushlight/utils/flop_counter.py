@@ -11,7 +11,12 @@ from .._src.core.watching import Watching
 from .._src.graph.graph import Graph, Node, splice
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-__all__ = ["FlopCounterMode"]
+from .flop_formulas import (addmm_flop, baddbmm_flop, bmm_flop, conv_backward_flop, conv_flop,  # noqa: F401
+                            conv_flop_count, convert_num_with_suffix, convert_to_percent_str, flop_registry, get_shape,
+                            get_suffix_str, mm_flop, normalize_tuple, register_flop_formula, sdpa_backward_flop,
+                            sdpa_backward_flop_count, sdpa_flop, sdpa_flop_count, shape_wrapper, suffixes)
+
+__all__ = ["FlopCounterMode", "register_flop_formula"]
 
 
 def node_flops(node: Node) -> int:
@@ -122,12 +127,20 @@ class FlopCounterMode(Watching):
         result = run()
         if op.traits.get("composite"):
             return result
-        count = self.custom[op](*args, **kwargs, out_val=result) if op in self.custom else flops_of(op, args, kwargs)
+        formula = self.formula(op)
+        count = flops_of(op, args, kwargs) if formula is None else formula(*args, **kwargs, out_val=result)
         if count:
             key = overload_of(op, args, kwargs).overloadpacket if OPS.get(op.name) is op else op.name
             for name in dict.fromkeys(["Global", *self.path]):
                 self.flop_counts[name][key] += count
         return result
+
+    def formula(self, op):
+        """What a program gave for an operator, None where it gave nothing."""
+        for given, count in (*self.custom.items(), *flop_registry.items()):
+            if given is op or getattr(given, "op", None) is op or getattr(given, "_qualified_op_name", 0) == op.name:
+                return count
+        return None
 
     def get_total_flops(self) -> int:
         return sum(self.flop_counts["Global"].values())
