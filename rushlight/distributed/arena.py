@@ -23,7 +23,7 @@ from .stores import DistBackendError
 
 NAP = 0.05  # seconds after which a waiting rank looks whether the others live
 ALONE = 16384  # bytes up to which every rank reduces for itself
-INLINE = 16384  # bytes for each rank up to which an all_to_all goes through slots
+INLINE = 65536  # bytes for each rank up to which an all_to_all goes through slots
 SPINS, FEW_SPINS, YIELDS = 4000, 40, 400
 copy = ctypes.memmove
 
