@@ -1,6 +1,8 @@
 """What carries messages, by name."""
 from __future__ import annotations
 
+import ctypes
+
 from .arena import ArenaEngine
 from .engine import Engine
 from .memory import arena_for
@@ -16,8 +18,8 @@ def local_engine(store, rank: int, size: int, timeout: float) -> Engine:
 
 
 class FakeEngine(Engine):
-    """Nobody is asked: each rank gets what it gives, as if all others gave the same shapes and nothing arrived ("fake",
-    for plans of large groups)."""
+    """Nobody is asked ("fake", for plans of large groups): where parts of other ranks would arrive, this one's do;
+    reductions, messages and what a root would send leave memory as it is."""
 
     def __init__(self, store, rank, size, timeout):
         self.rank, self.size, self.timeout = rank, size, timeout
@@ -25,8 +27,26 @@ class FakeEngine(Engine):
     def nothing(self, *given):
         return 0
 
-    all_reduce = reduce = broadcast = all_gather = gather = scatter = reduce_scatter = all_to_all = nothing
-    barrier = send = receive = close = abort = nothing
+    all_reduce = reduce_chain = reduce = broadcast = barrier = send = receive = close = abort = nothing
+
+    def all_gather(self, targets, memory):
+        for target in targets:
+            ctypes.memmove(target.address, memory.address, min(target.nbytes, memory.nbytes))
+
+    def gather(self, targets, memory, root):
+        if targets is not None:
+            self.all_gather(targets, memory)
+
+    def scatter(self, target, sources, root):
+        if sources is not None:
+            self.all_gather([target], sources[self.rank])
+
+    def reduce_scatter(self, target, sources, kind, scale):
+        self.all_gather([target], sources[self.rank])
+
+    def all_to_all(self, targets, sources):
+        for target, source in zip(targets, sources):
+            self.all_gather([target], source)
 
 
 # name of a backend -> function (store, rank, size, seconds) that gives its engine

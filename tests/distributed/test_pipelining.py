@@ -79,7 +79,7 @@ def in_stages(rank, name, ranks, count, steps):
 
 @pytest.mark.parametrize("name, ranks, count", (
     ("GPipe", 2, 2), ("1F1B", 3, 3), ("LoopedBFS", 2, 4), ("Interleaved1F1B", 2, 4), ("InterleavedZeroBubble", 2, 4),
-    ("ZBVZeroBubble", 2, 4)))
+    ("ZBVZeroBubble", 2, 4), ("DualPipeV", 2, 4)))
 def test_losses_are_those_of_one_process(name, ranks, count):
     """Over 50 steps, to 1e-5."""
     expected = alone(count, 50)
@@ -95,7 +95,35 @@ def test_orders_do_everything_once():
                 assert len(set(found)) == len(found) == 2 * batches * (3 if halves else 2)
         found = [a for rank in range(ranks) for a in orders.back_and_forth(rank, ranks, batches)]
         assert len(set(found)) == len(found) == 2 * ranks * batches * 3
+        for more in range(2):
+            lists = [orders.both_ways(rank, ranks, batches + more) for rank in range(ranks)]
+            assert finished(lists, 2 * ranks, batches + more)
     assert str(orders.one_forward_one_backward(0, 2, 3)) == "[0F0, 0F1, 0B0, 0F2, 0B1, 0B2]"
+
+
+def finished(lists, stages, batches) -> bool:
+    """Whether ranks that follow these lists never wait for one another without end, and do everything once."""
+    done, rest = set(), [list(actions) for actions in lists]
+
+    def ready(action):
+        kind, stage, batch = action
+        if kind == "W":
+            return ("I", stage, batch) in done
+        if kind == "F":
+            return not stage or ("F", stage - 1, batch) in done
+        return ("F", stage, batch) in done and (stage == stages - 1 or ("I", stage + 1, batch) in done)
+
+    moved = True
+    while moved:
+        moved = False
+        for actions in rest:
+            while actions and ready(actions[0]):
+                kind, stage, batch = actions.pop(0)
+                new = {(k, stage, batch) for k in ("IW" if kind == "B" else kind)}
+                assert not new & done
+                done |= new
+                moved = True
+    return done == {(kind, stage, batch) for kind in "FIW" for stage in range(stages) for batch in range(batches)}
 
 
 class Cut(nn.Module):
@@ -163,6 +191,9 @@ def test_what_is_refused():
             pipelining.ScheduleGPipe(pipelining.PipelineStage(nn.Identity(), 1 - rank, 2, "cpu"), 2)
         with pytest.raises(ValueError, match="2 stages"):
             pipelining.ScheduleZBVZeroBubble([pipelining.PipelineStage(nn.Identity(), rank, 2, "cpu")], 2)
+        with pytest.raises(ValueError, match="microbatches"):
+            pipelining.ScheduleDualPipeV([pipelining.PipelineStage(nn.Identity(), k, 4, "cpu") for k in (rank, 3 - rank)],
+                                         2)
     threads.run(2, member, timeout=PATIENCE)
     with pytest.raises(ValueError, match="Unknown schedule"):
         get_schedule_class("nothing")

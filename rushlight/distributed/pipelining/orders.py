@@ -115,6 +115,42 @@ def back_and_forth(rank: int, ranks: int, batches: int) -> list[Action]:
     return orders[rank]
 
 
+def both_ways(rank: int, ranks: int, batches: int) -> list[Action]:
+    """Two stages of a rank, one on the way out (0) and one on the way back (1), as DualPipeV has them: small batches
+    fill the pipe, then forward of one stage and backward of the other go in turns, and at the end weights fill what
+    would be waited for.  There are at least ``2 * ranks`` small batches."""
+    stages, found, counts, waiting = (rank, 2 * ranks - 1 - rank), [], {}, []
+
+    def act(kind, way):
+        batch = counts.setdefault((kind == "F", way), 0)
+        counts[kind == "F", way] = batch + 1
+        found.append(Action(kind, stages[way], batch))
+        if kind == "I":
+            waiting.append(Action("W", stages[way], batch))
+
+    def weights():
+        found.extend(waiting[:1])
+        del waiting[:1]
+
+    rest = ranks - rank - 1
+    for _ in range(2 * rest):
+        act("F", 0)
+    for _ in range(rank + 1):
+        act("F", 0), act("F", 1)
+    for _ in range(rest):
+        act("I", 1), weights(), act("F", 1)
+    for _ in range(batches - 2 * ranks + rank + 1):
+        act("F", 0), act("B", 1), act("F", 1), act("B", 0)
+    for _ in range(rest):
+        act("B", 1), act("F", 1), act("B", 0)
+    for k in range(rank + 1):
+        first, second = (2 * k > rank, 2 * k >= rank) if rank % 2 == 0 else (2 * k > rank,) * 2
+        act("I" if first else "B", 1), act("I" if second else "B", 0)
+    for _ in range(rest):
+        weights(), act("I", 0)
+    return found + waiting
+
+
 def needs(kind, stage, batch, last) -> list[Action]:
     """What must be done before an action."""
     if kind == "F":

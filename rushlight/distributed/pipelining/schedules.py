@@ -7,7 +7,8 @@ from . import orders
 from .microbatch import merge_chunks, split_args_kwargs_into_chunks
 
 __all__ = ["get_schedule_class", "PipelineScheduleSingle", "PipelineScheduleMulti", "Schedule1F1B", "ScheduleGPipe",
-           "ScheduleInterleaved1F1B", "ScheduleLoopedBFS", "ScheduleInterleavedZeroBubble", "ScheduleZBVZeroBubble"]
+           "ScheduleInterleaved1F1B", "ScheduleLoopedBFS", "ScheduleInterleavedZeroBubble", "ScheduleZBVZeroBubble",
+           "ScheduleDualPipeV"]
 
 
 class _PipelineSchedule:
@@ -215,6 +216,27 @@ class ScheduleZBVZeroBubble(_Interleaved):
 
     def actions(self):
         return orders.back_and_forth(self.rank, self.pp_group_size, self._n_microbatches)
+
+
+class ScheduleDualPipeV(PipelineScheduleMulti):
+    """Two stages a process, one on the way out and one on the way back, of which one goes forward and the other
+    backward in turns.  ValueError for fewer small batches than stages."""
+
+    place = staticmethod(orders.in_a_v)
+
+    def __init__(self, stages, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
+                 output_merge_spec=None, scale_grads: bool = True, backward_requires_autograd: bool = True,
+                 defer_pp_recv: bool = False):
+        super().__init__(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
+                         scale_grads=scale_grads)
+        if len(self._stages) != 2:
+            raise ValueError(f"DualPipeV requires exactly 2 stages per rank, but got {len(self._stages)}.")
+        if n_microbatches < self._num_stages:
+            raise ValueError("DualPipeV requires at least as many microbatches as stages, but got "
+                             f"{n_microbatches} microbatches and {self._num_stages} stages.")
+
+    def actions(self):
+        return orders.both_ways(self.rank, self.pp_group_size, self._n_microbatches)
 
 
 def get_schedule_class(schedule_name: str):

@@ -1,8 +1,11 @@
 """Tensors over several processes."""
 from __future__ import annotations
 
+import inspect
+
 import rushlight as torch
 
+from ..._src.core.advice import warn
 from ..._src.core.meta import Meta
 from ..._src.core.native import Tensor
 from ..._src.core.op import OPS
@@ -304,12 +307,16 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
         return tensor
     if not tensor.is_leaf:
         raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
+    if placements is not None and len(placements) != mesh.ndim:
+        raise ValueError(
+            "`placements` must have the same length as `device_mesh.ndim`! Found placements length: "
+            f"{len(placements)}, and device_mesh.ndim: {mesh.ndim}.")
     placements = checked(placements, mesh, tensor.dim())
     local, whole = tensor.detach(), (Replicate(),) * mesh.ndim
     if mesh.get_coordinate() is None:
         made = DTensor.wrapped(local.new_empty(0), mesh, placements, tensor._meta)
     else:
-        if src_data_rank is not None:
+        if src_data_rank is not None and not tensor.is_meta:
             for k in range(mesh.ndim):
                 local = transport.sent(local, mesh.get_group(k), src_data_rank)
         made = DTensor.wrapped(redistributed(local, tuple(tensor.shape), mesh, whole, placements,
@@ -337,11 +344,23 @@ def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None
             if buffer is not None and not isinstance(buffer, DTensor):
                 submodule._buffers[key] = distribute_tensor(buffer, mesh, whole)
     if input_fn is not None:
-        module.register_forward_pre_hook(lambda mod, inputs: input_fn(mod, inputs, mesh))
+        begin = taking_module(input_fn, "input_fn", "inputs")
+        module.register_forward_pre_hook(lambda mod, inputs: begin(mod, inputs, mesh))
     if output_fn is not None:
-        module.register_forward_hook(lambda mod, inputs, outputs: output_fn(mod, outputs, mesh))
+        end = taking_module(output_fn, "output_fn", "outputs")
+        module.register_forward_hook(lambda mod, inputs, outputs: end(mod, outputs, mesh))
     module._distribute_module_applied = True
     return module
+
+
+def taking_module(function, name: str, values: str):
+    """A function of (module, values, mesh) for one of these or of (values, mesh), which is an older form: FutureWarning
+    for it."""
+    if len(inspect.signature(function).parameters) != 2:
+        return function
+    warn(f"Deprecating {name} that takes two arguments ({values}, device_mesh), please use {name} that takes in "
+         f"(module, {values}, device_mesh) instead!", FutureWarning)
+    return lambda module, given, mesh: function(given, mesh)
 
 
 def made(name):
@@ -352,6 +371,8 @@ def made(name):
         whole = (Replicate(),) * mesh.ndim
         placements = checked(placements, mesh, len(sizes))
         meta = Meta.of(sizes, dtype or torch.get_default_dtype())
+        if mesh.get_coordinate() is None:  # a process beside the grid has nothing of it
+            return DTensor.wrapped(torch.empty(0, dtype=dtype), mesh, placements, meta).requires_grad_(requires_grad)
         lengths = box(sizes, placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
         if name in ("rand", "randn"):
             with _dispatch.Drawing(mesh):

@@ -215,6 +215,8 @@ def fresh(op, args, kwargs):
                      **{**kwargs, "device": "meta", "requires_grad": False} if "requires_grad" in kwargs
                      else {**kwargs, "device": "meta"})
     placements = parts_of(model) if tuple(sample.shape) == tuple(model.shape) else (Replicate(),) * mesh.ndim
+    if mesh.get_coordinate() is None:
+        return DTensor.wrapped(torch.empty(0, dtype=sample.dtype), mesh, placements, sample._meta)
     lengths = box(tuple(sample.shape), placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
     known = {k: v for k, v in kwargs.items() if k not in ("device", "requires_grad", "memory_format", "pin_memory",
                                                           "layout")}
@@ -277,21 +279,30 @@ def values_of(given, masks, mesh):
             else (v, whole if isinstance(v, Tensor) else None) for v in flat_values(given, masks)]
 
 
+def coordinate_in(mesh) -> tuple:
+    """Where this process is in a grid; for one beside it, which has nothing, the first place: its tensors tell shapes
+    and placements alone."""
+    return tuple(mesh.get_coordinate() or (0,) * mesh.ndim)
+
+
 def computed(op, args, kwargs, mesh):
     """What an operator gives: by its program, or on whole tensors where it has none."""
     DTensor = kind()
     names = tuple(kwargs) or None
     given = (*args, *kwargs.values()) if kwargs else tuple(args)
     masks = calls_mask(op, names, len(args))
-    values, key = values_of(given, masks, mesh), [op, names, mesh, mesh.get_local_rank() if mesh.ndim == 1
-                                                  else tuple(mesh.get_coordinate()), mine.autocast]
+    beside = mesh.get_coordinate() is None
+    values, key = values_of(given, masks, mesh), [op, names, mesh, coordinate_in(mesh), mine.autocast]
     describe(given, masks, [], key)
     key = (*map(frozen, key), tuple(p for _, p in values))
     program = found_program(key, op, given, names, masks, values, mesh)
     if program is None:
         return on_whole(op, args, kwargs, mesh)
-    stream = Drawing(mesh).reserve(program.drawn) if program.drawn else ()
-    local = program.run([*(v for v, _ in values), *stream], mesh, op.name)
+    if beside:
+        local = [torch.empty(0, dtype=v.meta.dtype) for v in program.outputs]
+    else:
+        stream = Drawing(mesh).reserve(program.drawn) if program.drawn else ()
+        local = program.run([*(v for v, _ in values), *stream], mesh, op.name)
     results = [DTensor.wrapped(t, mesh, v.placements, v.meta) for t, v in zip(local, program.outputs)]
     if program.writes:
         written = flat_values(given, masks)
@@ -328,7 +339,7 @@ def found_program(key, op, given, names, masks, values, mesh):
         made = None, None
     else:
         planner = Planner(graph, [p for _, p in values] + [None] * (len(graph.inputs) - len(values)), mesh.shape,
-                          tuple(mesh.get_coordinate()), op.name).plan()
+                          coordinate_in(mesh), op.name).plan()
         from ..._src.core.runtime import holds
         made = holds(conditions.text) if conditions.tests else None, ShardedProgram(planner, result, writes, drawn)
     if key is not None:
@@ -341,6 +352,8 @@ def found_program(key, op, given, names, masks, values, mesh):
 def on_whole(op, args, kwargs, mesh):
     """An operator that reads elements: each process runs it on whole tensors, for the same results."""
     DTensor = kind()
+    if mesh.get_coordinate() is None:
+        raise NotImplementedError(f"{op.name}: a process beside the grid cannot know what elements decide")
     COUNTS[f"whole: {op.name}"] += 1
     log.info("%s runs on whole tensors: it has no program of primitives", op.name)
     whole = (Replicate(),) * mesh.ndim

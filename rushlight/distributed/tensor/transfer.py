@@ -108,7 +108,10 @@ def cost(shape, source, target, sizes) -> float:
 
 
 def redistributed(local, shape, mesh, source, target, why: str = ""):
-    """The part of a tensor of ``shape`` that this process has by ``target``, from that which it has by ``source``."""
+    """The part of a tensor of ``shape`` that this process has by ``target``, from that which it has by ``source``; a
+    process beside the grid has nothing of it."""
+    if mesh.get_coordinate() is None:
+        return local
     sizes, coordinate = mesh.shape, tuple(mesh.get_coordinate())
     for k, before, after, now in route(tuple(shape), tuple(source), tuple(target), sizes):
         then = tuple(after if n == k else p for n, p in enumerate(now))

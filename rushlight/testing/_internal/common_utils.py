@@ -12,6 +12,7 @@ import random
 import socket
 import sys
 import tempfile
+import time
 import unittest
 import warnings
 
@@ -62,7 +63,7 @@ class TestCase(unittest.TestCase):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        cls.__test__ = True
+        cls.__test__ = vars(cls).get("__test__", True)
 
     def setUp(self):
         set_rng_seed()
@@ -79,7 +80,13 @@ class TestCase(unittest.TestCase):
             assert_close(x, y, atol=atol, rtol=rtol, equal_nan=equal_nan, check_dtype=exact_dtype,
                          check_device=exact_device, check_layout=exact_layout, check_stride=exact_stride)
         except TypeError:  # of no kind that is close to anything
-            super().assertEqual(x, y, None if callable(msg) else msg)
+            if all(isinstance(v, (list, tuple)) for v in (x, y)) and len(x) == len(y):
+                for one, other in zip(x, y):
+                    self.assertEqual(one, other, msg, atol=atol, rtol=rtol, equal_nan=equal_nan,
+                                     exact_dtype=exact_dtype, exact_device=exact_device, exact_layout=exact_layout,
+                                     exact_stride=exact_stride)
+            else:
+                super().assertEqual(x, y, None if callable(msg) else msg)
         except AssertionError as error:
             text = str(error)
             raise self.failureException(msg(text) if callable(msg) else f"{text}\n{msg}" if msg else text) from None
@@ -192,6 +199,33 @@ skipIfNoSciPy = skip_where(not TEST_SCIPY, "test requires SciPy, but SciPy not f
 skipIfTorchDynamo = skipIfTorchInductor = skipIfRocm = skipIfMPS = skip_where(False, "")
 skipIfXpu = skipIfHpu = skipIfCrossRef = skipIfWindows = skip_where(False, "")
 skipCUDAMemoryLeakCheckIf = skipIfSlowGradcheckEnv = skip_where(False, "")
+
+
+def skip_but_pass_in_sandcastle(reason: str):
+    """Skips a test."""
+    return unittest.skip(reason)
+
+
+def skip_but_pass_in_sandcastle_if(condition, reason: str):
+    """Skips a test where the condition holds."""
+    return unittest.skipIf(bool(condition), reason)
+
+
+def retry_on_connect_failures(func=None, connect_errors=("Address already in use",)):
+    """A function that is called again, up to ten times, while it raises RuntimeError with one of these texts."""
+    if func is None:
+        return functools.partial(retry_on_connect_failures, connect_errors=connect_errors)
+
+    @functools.wraps(func)
+    def call(*args, **kwargs):
+        for left in reversed(range(10)):
+            try:
+                return func(*args, **kwargs)
+            except RuntimeError as error:
+                if not left or not any(text in str(error) for text in connect_errors):
+                    raise
+                time.sleep(random.random())
+    return call
 
 
 def unchanged(function=None, *args, **kwargs):

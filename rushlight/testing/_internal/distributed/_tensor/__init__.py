@@ -1,0 +1,1 @@
+"""What tests of tensors over several processes use."""

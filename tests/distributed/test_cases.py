@@ -1,0 +1,198 @@
+"""Test cases that run in every rank: what passes, what fails, what is skipped, and what is left behind."""
+from __future__ import annotations
+
+import os
+import unittest
+
+import pytest
+
+import rushlight as torch
+from rushlight import distributed as dist
+from rushlight.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, zeros
+from rushlight.testing._internal import common_distributed as cases
+from rushlight.testing._internal.distributed._tensor import common_dtensor
+from rushlight.testing._internal.distributed.fake_pg import FakeProcessGroup, FakeStore
+
+
+def total(self):
+    x = torch.tensor([self.rank + 1.0])
+    dist.all_reduce(x)
+    self.assertEqual(x, torch.tensor([sum(range(1, self.world_size + 1)) + 0.0]))
+
+
+class Processes(cases.MultiProcessTestCase):
+    """Not collected: ``outcomes`` runs it."""
+
+    __test__ = False
+    world_size = 2
+
+    def setUp(self):
+        super().setUp()
+        self._spawn_processes()
+
+    def form(self):
+        dist.init_process_group("gloo", init_method=f"file://{self.file_name}", rank=self.rank, world_size=2)
+
+    def test_passes(self):
+        self.form()
+        total(self)
+
+    def test_one_fails_while_the_other_waits(self):
+        self.form()
+        if self.rank == 1:
+            raise KeyError("rank 1")
+        dist.barrier()
+
+    def test_is_skipped(self):
+        raise unittest.SkipTest("no such machine")
+
+    @cases.skip_if_lt_x_gpu(2)
+    def test_wants_gpus(self):
+        raise AssertionError
+
+    def test_ends(self):
+        os._exit(3)
+
+
+class Together(common_dtensor.DTensorContinuousTestBase):
+    __test__ = False
+    world_size = 2
+
+    @common_dtensor.with_comms
+    def test_first(self):
+        total(self)
+        mesh = self.build_device_mesh()
+        self._test_op(mesh, torch.add, torch.ones(2, 4), torch.ones(2, 4))
+
+    def test_second_skips(self):
+        self.skipTest("not now")
+
+    def test_third_fails(self):
+        self.assertEqual(self.rank, 0)
+
+    def test_was_not_run(self):
+        total(self)
+
+
+class Threads(cases.MultiThreadedTestCase):
+    __test__ = False
+    world_size = 3
+
+    def setUp(self):
+        super().setUp()
+        self._spawn_threads()
+
+    def perThreadSetUp(self):
+        self.mine = dist.get_rank()
+
+    def test_passes(self):
+        self.assertEqual(self.mine, self.rank)
+        total(self)
+        self.assertEqualOnRank(self.rank, 1, rank=1)
+
+    def test_one_fails(self):
+        if self.rank == 2:
+            raise KeyError("rank 2")
+        dist.barrier()
+
+
+def outcomes(case) -> dict:
+    """Name of a test -> "passed", or why it was not."""
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(case)
+    names = [test._testMethodName for test in suite]
+    result = unittest.TestResult()
+    suite.run(result)
+    found = dict.fromkeys(names, "passed")
+    found |= {test._testMethodName: text for test, text in (*result.failures, *result.errors)}
+    return found | {test._testMethodName: f"skipped: {reason}" for test, reason in result.skipped}
+
+
+def test_processes():
+    found = outcomes(Processes)
+    assert found["test_passes"] == "passed"
+    assert "Process 1 exited" in found["test_one_fails_while_the_other_waits"]
+    assert "KeyError: 'rank 1'" in found["test_one_fails_while_the_other_waits"]
+    assert found["test_is_skipped"] == "skipped: no such machine"
+    assert found["test_wants_gpus"].startswith("skipped: Need at least 2") or torch.cuda.device_count() > 1
+    assert "Expected exit code 0 but got 3" in found["test_ends"]
+
+
+def test_processes_of_a_class():
+    found = outcomes(Together)
+    assert found["test_first"] == "passed" and found["test_second_skips"] == "skipped: not now"
+    assert "Exception in worker process 1" in found["test_third_fails"]
+    assert found["test_was_not_run"].startswith("skipped: Previous test failed")
+    assert Together.workers is None
+
+
+def test_threads():
+    found = outcomes(Threads)
+    assert found["test_passes"] == "passed" and "rank" in found["test_one_fails"]
+
+
+def test_combinations():
+    seen = []
+    cases.run_subtests(unittest.TestCase(), {"a": [1, 2], "b": "xy"}, lambda **given: seen.append(tuple(given.values())))
+    assert seen == [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
+
+
+def test_sequences_of_objects_are_equal_element_by_element():
+    case = cases.TestCase()
+    case.assertEqual((Shard(0), Replicate()), [Shard(0), Replicate()])
+    for other in ([Shard(1), Replicate()], [Shard(0)]):
+        with pytest.raises(AssertionError):
+            case.assertEqual((Shard(0), Replicate()), other)
+
+
+def alone(rank: int, size: int):
+    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=size)
+
+
+def test_one_rank_of_many():
+    """What arrives of others is what this rank has; shapes and placements are those of the large world."""
+    alone(5, 8)
+    try:
+        x = torch.arange(8.0)
+        parts = [torch.zeros(8) for _ in range(8)]
+        dist.all_gather(parts, x)
+        assert all(torch.equal(part, x) for part in parts)
+        out = torch.zeros(1)
+        dist.reduce_scatter_tensor(out, x)
+        assert out.item() == 5.0
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2, 4))
+        found = distribute_tensor(torch.ones(4, 8), mesh, [Shard(0), Shard(1)])
+        assert found.to_local().shape == (2, 2) and (found + 1).placements == (Shard(0), Shard(1))
+    finally:
+        dist.destroy_process_group()
+    group = FakeProcessGroup(1, 4)
+    assert (group.rank(), group.size()) == (1, 4)
+
+
+def test_a_process_beside_the_grid():
+    """It has nothing of tensors, and knows how they lie."""
+    alone(3, 4)
+    try:
+        mesh = dist.DeviceMesh("cpu", [0, 1])
+        made = zeros(4, 3, device_mesh=mesh, placements=[Shard(0)])
+        given = distribute_tensor(torch.ones(4, 3), mesh, [Shard(0)])
+        for found in (made, given, made + given, torch.zeros_like(given), given.redistribute(mesh, [Replicate()])):
+            assert isinstance(found, DTensor) and found.shape == (4, 3) and found.to_local().numel() == 0
+        assert (made + given).placements == (Shard(0),)
+    finally:
+        dist.destroy_process_group()
+
+
+def test_a_module_is_split_by_functions_of_two_arguments():
+    alone(0, 1)
+    try:
+        mesh = dist.device_mesh.init_device_mesh("cpu", (1,))
+        with pytest.warns(FutureWarning, match="Deprecating"):
+            module = dist.tensor.distribute_module(
+                torch.nn.Linear(3, 2), mesh, input_fn=lambda inputs, mesh: DTensor.from_local(inputs[0], mesh, [Shard(0)]),
+                output_fn=lambda outputs, mesh: outputs.to_local())
+        assert not isinstance(module(torch.ones(4, 3)), DTensor)
+        with pytest.raises(ValueError, match="must have the same length"):
+            distribute_tensor(torch.ones(3), mesh, [Shard(0), Shard(0)])
+        assert distribute_tensor(torch.ones(3, device="meta"), mesh, [Shard(0)]).is_meta
+    finally:
+        dist.destroy_process_group()
