@@ -117,7 +117,7 @@ class Pickler(pickle._Pickler):
             return (GlobalName("torch._utils", "_rebuild_parameter_with_state"),
                     (*parts, state)) if state else (GlobalName("torch._utils", "_rebuild_parameter"), parts)
         users = not kind.__module__.startswith("rushlight")
-        if users and kind.__reduce_ex__ is not Tensor.__reduce_ex__:
+        if (users or getattr(obj, "_wraps", False)) and kind.__reduce_ex__ is not Tensor.__reduce_ex__:
             return obj.__reduce_ex__(2)
         function, parts = self.wrapper(obj) if users and "_wraps" in vars(obj) else self.parts(obj)
         if users or state:

@@ -123,7 +123,9 @@ def with_state(made: Tensor, state):
 def attributes(tensor: Tensor):
     """The attributes that a user gave a tensor; a pair of them and the values of ``__slots__``, where its class has
     some."""
-    found = {name: value for name, value in vars(tensor).items() if name not in OWN and name != "_wraps"}
+    own = getattr(type(tensor), "__parts__", ())  # what the class keeps there for itself
+    found = {name: value for name, value in vars(tensor).items()
+             if name not in OWN and name != "_wraps" and name not in own}
     slots = slots_of(tensor)
     return (found, slots) if slots else found
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .counting import counted_as
 from .engine import Region
 from .membership import _resolve_process_group
 from .regions import REAL
@@ -79,6 +80,8 @@ def reduce(group, array, root):
     return made, run
 
 
+COUNTED = {"all_reduce": "all_reduce", "all_gather": "all_gather_into_tensor", "reduce_scatter": "reduce_scatter_tensor",
+           "all_to_all": "all_to_all_single", "broadcast": "broadcast", "reduce": "reduce"}
 KINDS = {"all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": reduce_scatter, "all_to_all": all_to_all,
          "broadcast": broadcast, "reduce": reduce}
 
@@ -91,5 +94,6 @@ def carry(what: str, array, group_name: str, *given):
            and isinstance(size, int)):
         raise RuntimeError(f"{what}: the group {group_name!r} has {group.size()} processes, not {given[-1]}")
     made, run = KINDS[what](group, source, *given)
-    group.exchange(run, [], False)
+    with counted_as(f"_c10d_functional.{COUNTED[what]}"):
+        group.exchange(run, [], False)
     return made

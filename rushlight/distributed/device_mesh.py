@@ -6,6 +6,7 @@ import threading
 
 from .._src.core.devices import is_host
 from . import membership
+from .worlds import here
 
 __all__ = ["init_device_mesh", "DeviceMesh"]
 
@@ -46,6 +47,9 @@ class DeviceMesh:
     def __init__(self, device_type: str, mesh=None, *, mesh_dim_names=None, _init_backend=True, _groups=None,
                  _root=None):
         import rushlight as torch
+        if ":" in device_type:
+            raise RuntimeError(f"Device type with index is not supported but got {device_type}. If you maintained a "
+                               "'torch.device' object, it's recommended to pass in 'device.type'.")
         if not is_host(device_type):
             raise RuntimeError(f"a mesh of {device_type!r} devices: there is the cpu alone")
         if not membership.is_initialized():
@@ -64,7 +68,7 @@ class DeviceMesh:
                 f"a mesh of the ranks {self._ranks}: each of them once, and below the world's size, which is {world}")
         rank = membership.get_rank()
         self._coordinate = coordinate_of(self._ranks.index(rank), self._sizes) if rank in self._ranks else None
-        self._root, self._flat, self._slices = _root, {}, {}
+        self._root, self._flat, self._flat_dims, self._slices = _root, {}, {}, {}
         self._identity = device_type, self._sizes, tuple(self._ranks), self.mesh_dim_names
         self._hash = hash(self._identity)
         self._groups = list(_groups) if _groups is not None else self._made_groups() if _init_backend else []
@@ -156,23 +160,37 @@ class DeviceMesh:
             return self
         if names in self._slices:
             return self._slices[names]
-        if len(names) == 1 and names[0] in self._root_mesh()._flat and names[0] not in (self.mesh_dim_names or ()):
-            return self._root_mesh()._flat[names[0]]
-        dims = [self.place(name) for name in names]
+        if not self.mesh_dim_names:
+            raise RuntimeError("Cannot slice a DeviceMesh without mesh_dim_names!")
+        root = self._root_mesh()
+        rows = {name: dims for name, dims in root._flat_dims.items() if name not in self.mesh_dim_names}
+        unknown = [name for name in names if name not in self.mesh_dim_names and name not in rows]
+        if unknown:
+            raise KeyError(f"Invalid mesh_dim_names {names} specified. Valid mesh_dim_names are "
+                           f"{[*self.mesh_dim_names, *rows]}.")
+        if len(names) == 1 and names[0] in rows:
+            return root._flat[names[0]]
+        if any(name in rows for name in names):
+            self = root
+        found = self._slices[names] = self._slice(names, rows)
+        return found
+
+    def _slice(self, names: tuple, rows: dict) -> DeviceMesh:
+        """The grid along dimensions and along ``rows``, which are several dimensions as one."""
+        parts = [rows.get(name) or (self.place(name),) for name in names]
+        dims = [dim for part in parts for dim in part]
         if dims != sorted(set(dims)):
-            raise KeyError(
-                f"Invalid mesh_dim_names {names} specified: dimensions are named in the order of the mesh, "
-                f"{self.mesh_dim_names}, each once")
-        sizes, own = [self._sizes[d] for d in dims], list(self._coordinate or [0] * self.ndim)
-        ranks = []
+            raise KeyError(f"Invalid mesh_dim_names {names} specified. Mesh dim indices should be in ascending order.")
+        sizes, own, ranks = [self._sizes[d] for d in dims], list(self._coordinate or [0] * self.ndim), []
         for k in range(math.prod(sizes)):
             for dim, at in zip(dims, coordinate_of(k, sizes)):
                 own[dim] = at
             ranks.append(self._ranks[sum(at * math.prod(self._sizes[d + 1:]) for d, at in enumerate(own))])
-        found = type(self)(self.device_type, nested(ranks, sizes), mesh_dim_names=names,
-                           _groups=[self._groups[d] for d in dims] if self._groups else [], _root=self._root_mesh())
-        self._slices[names] = found
-        return found
+        groups = [self._flat[name].get_group() if name in rows else self._groups[self.place(name)]
+                  for name in names] if self._groups else []
+        shape = [math.prod(self._sizes[d] for d in part) for part in parts]
+        return type(self)(self.device_type, nested(ranks, shape), mesh_dim_names=names, _groups=groups,
+                          _root=self._root_mesh())
 
     def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
         """The grid as a row.  All processes of the mesh it was sliced from call it."""
@@ -186,6 +204,8 @@ class DeviceMesh:
             for row in root._parts(self.mesh_dim_names or root.mesh_dim_names):
                 made = membership.new_group(row)
                 mine = made if membership.get_rank() in row else mine
+            root._flat_dims[name] = tuple(root.place(n) for n in self.mesh_dim_names) if self.mesh_dim_names else tuple(
+                range(root.ndim))
             root._flat[name] = type(self)(self.device_type, self._ranks, mesh_dim_names=(name,), _groups=[mine],
                                           _root=root)
         return root._flat[name]
@@ -233,8 +253,28 @@ class DeviceMesh:
     def __repr__(self):
         if self.mesh_dim_names:
             sizes = ", ".join(f"{name}={size}" for name, size in zip(self.mesh_dim_names, self._sizes))
-            return f"DeviceMesh(({sizes}), '{self.device_type}')"
-        return f"DeviceMesh({self._sizes}, '{self.device_type}')"
+            return f"DeviceMesh(({sizes}), '{self.device_type}', stride={self._strides()})"
+        return f"DeviceMesh({self._sizes}, '{self.device_type}', stride={self._strides()})"
+
+    def _strides(self) -> tuple:
+        """How far ranks lie apart along each dimension."""
+        steps = [math.prod(self._sizes[d + 1:]) for d in range(self.ndim)]
+        return tuple(self._ranks[step] - self._ranks[0] if size > 1 else step
+                     for step, size in zip(steps, self._sizes))
+
+    def __reduce__(self):
+        return restored, (self.device_type, self.mesh.tolist(), self.mesh_dim_names,
+                          [getattr(group, "group_name", None) for group in self._groups])
+
+
+def restored(device_type: str, ranks, names, groups: list) -> DeviceMesh:
+    """A grid that was pickled, with the groups that are called as its were and have its ranks; without groups where
+    there are none, until ``DeviceMesh`` makes them."""
+    found = [here().names.get(name) for name in groups]
+    made = DeviceMesh(device_type, ranks, mesh_dim_names=names, _init_backend=False)
+    there = found and made.get_coordinate() is not None and all(
+        group is not None and list(group.ranks) in made._rows(dim) for dim, group in enumerate(found))
+    return DeviceMesh(device_type, ranks, mesh_dim_names=names, _groups=found) if there else made
 
 
 def coordinate_of(place: int, sizes) -> tuple:
@@ -254,7 +294,8 @@ def init_device_mesh(device_type: str, mesh_shape: tuple, *, mesh_dim_names=None
     """The grid of this shape over all processes, in the order of ranks.  RuntimeError for names that are not as many as
     dimensions, or not different, and for a grid that has more or fewer places than there are processes."""
     if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
-        raise RuntimeError(f"Each mesh_dim_name must be unique. Found repeated mesh_dim_name in {mesh_dim_names}")
+        raise RuntimeError(f"Each mesh_dim_name must be unique. Found repeated mesh_dim_name in mesh_dim_names "
+                           f"{tuple(mesh_dim_names)}")
     if mesh_dim_names is not None and len(mesh_dim_names) != len(mesh_shape):
         raise RuntimeError(
             f"mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): {len(mesh_dim_names)} "

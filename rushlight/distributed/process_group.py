@@ -5,11 +5,13 @@ import contextlib
 import ctypes
 import datetime
 import struct
+import sys
 import threading
 
 from .._src.core.native import Tensor, counter
 from .._src.core.settings import settings
 from .chains import Chain
+from .counting import COUNTERS, count
 from .engine import Engine, Region
 from .group_calls import GroupCalls
 from .recorder import watched
@@ -117,6 +119,8 @@ class ProcessGroup(GroupCalls):
         """Has the engine do something: at once, or as a Work.  ``alike``: the tensors that have one shape in all ranks
         (None: the results); ``peer``: the other side of a message."""
         self.sequence += line is None
+        if COUNTERS:
+            count(sys._getframe(1).f_code.co_name)
         for tensor in result:
             touched(tensor)
         if self.recorded:
@@ -307,6 +311,8 @@ class ProcessGroup(GroupCalls):
             source = self.engine.receive(region(held), peer, tag)
             bring_back(tensor, held)
             return source
+        if COUNTERS:
+            count("receive_from")
         touched(tensor)
         work = Work([tensor], watched(self, run, [tensor], True, peer) if self.recorded else run)
         line = self.line_of("recv", peer)

@@ -8,7 +8,9 @@ import pytest
 
 import rushlight as torch
 from rushlight import distributed as dist
-from rushlight.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, zeros
+from rushlight.distributed import threads
+from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, zeros
+from rushlight.distributed.tensor.debug import CommDebugMode
 from rushlight.testing._internal import common_distributed as cases
 from rushlight.testing._internal.distributed._tensor import common_dtensor
 from rushlight.testing._internal.distributed.fake_pg import FakeProcessGroup, FakeStore
@@ -194,5 +196,101 @@ def test_a_module_is_split_by_functions_of_two_arguments():
         with pytest.raises(ValueError, match="must have the same length"):
             distribute_tensor(torch.ones(3), mesh, [Shard(0), Shard(0)])
         assert distribute_tensor(torch.ones(3, device="meta"), mesh, [Shard(0)]).is_meta
+    finally:
+        dist.destroy_process_group()
+
+
+def test_exchanges_are_counted():
+    """Redistributions as collectives that return what they give, others as what they are; of this world alone."""
+    def member(rank):
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+        whole = distribute_tensor(torch.ones(4, 4), mesh, [Replicate()])
+        functional, plain = torch.ops._c10d_functional, torch.ops.c10d
+        with CommDebugMode() as mode:
+            split = whole.redistribute(mesh, [Shard(0)])
+        assert mode.get_total_counts() == 0
+        with mode:
+            split.redistribute(mesh, [Shard(1)])
+            split.full_tensor()
+            DTensor.from_local(torch.ones(4), mesh, [Partial()]).redistribute(mesh, [Replicate()])
+            DTensor.from_local(torch.ones(4), mesh, [Partial()]).redistribute(mesh, [Shard(0)])
+        assert dict(mode.get_comm_counts()) == {
+            functional.all_to_all_single: 1, functional.all_gather_into_tensor: 1, functional.all_reduce: 1,
+            functional.reduce_scatter_tensor: 1}
+        with mode:
+            dist.all_reduce(torch.ones(2))
+            if rank == 0:
+                dist.send(torch.ones(1), 1)
+            else:
+                dist.recv(torch.ones(1), 0)
+            dist.nn.functional.all_reduce(torch.ones(2))
+        found = mode.get_comm_counts()
+        assert found[plain.allreduce_] == 1 and found[functional.all_reduce] == 1 and mode.get_total_counts() == 3
+        return found[plain.send], found[plain.recv_]
+    assert threads.run(2, member) == [(1, 0), (0, 1)]
+
+
+def test_grids_are_sliced_along_flattened_dimensions():
+    alone(5, 8)
+    try:
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=("a", "b", "c"))
+        flat = mesh["b", "c"]._flatten("bc")
+        assert mesh["bc"] is flat and flat.mesh.tolist() == [4, 5, 6, 7]
+        found = mesh["a", "bc"]
+        assert found.mesh.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]] and found.get_group("bc") is flat.get_group()
+        assert found.get_local_rank("bc") == 1 and repr(found) == "DeviceMesh((a=2, bc=4), 'cpu', stride=(4, 1))"
+        with pytest.raises(KeyError, match="Invalid mesh_dim_names"):
+            mesh["d"]
+        with pytest.raises(KeyError, match="ascending"):
+            mesh["bc", "a"]
+        with pytest.raises(RuntimeError, match="without mesh_dim_names"):
+            dist.device_mesh.init_device_mesh("cpu", (8,))["a"]
+    finally:
+        dist.destroy_process_group()
+
+
+def test_tensors_are_saved_with_how_they_lie(tmp_path):
+    alone(1, 4)
+    try:
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("a", "b"))
+        given = distribute_tensor(torch.arange(16.0).reshape(4, 4), mesh, [Shard(0), Replicate()])
+        given.requires_grad_()
+        path = tmp_path / "file"
+        torch.save({"w": given, "p": torch.nn.Parameter(given.detach())}, path)
+        for safe in (False, True):
+            found = torch.load(path, weights_only=safe)
+            assert found["w"].placements == given.placements and found["w"].requires_grad
+            assert torch.equal(found["w"].to_local(), given.to_local()) and found["w"].device_mesh == mesh
+            assert isinstance(found["p"], torch.nn.Parameter) and found["p"].placements == given.placements
+            assert (found["w"] + given).placements == given.placements
+            assert found["w"].device_mesh.get_group("a") is mesh.get_group("a")
+    finally:
+        dist.destroy_process_group()
+
+
+def test_one_element_is_the_same_everywhere():
+    def member(rank):
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+        given = distribute_tensor(torch.ones(4, 3), mesh, [Shard(0)])
+        with pytest.warns(UserWarning, match="numel=1"):
+            assert torch.equal((torch.tensor([2.0]) + given).full_tensor(), torch.full((4, 3), 3.0))
+        with pytest.raises(RuntimeError, match="mixed"):
+            given + torch.ones(3)
+        with pytest.raises(ValueError, match="Inconsistent tensor metadata"):
+            DTensor.from_local(torch.ones(2 + rank), mesh, [Shard(0)], run_check=True)
+        made = distribute_tensor(torch.ones(4, device="meta"), mesh, [Shard(0)])
+        return made.is_meta, (made + 1).is_meta, given.is_meta
+    assert threads.run(2, member) == [(True, True, False)] * 2
+
+
+def test_what_is_made_after_a_tensor_has_no_history():
+    alone(0, 2)
+    try:
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+        given = distribute_tensor(torch.ones(4, 4, requires_grad=True), mesh, [Shard(0)])
+        assert not torch.zeros_like(given).requires_grad and not given.new_ones(4, 4).requires_grad
+        made = given.new_empty_strided((4, 4), (4, 1), requires_grad=True)
+        made.sum().backward()
+        assert isinstance(made.grad, DTensor) and given.grad is None
     finally:
         dist.destroy_process_group()

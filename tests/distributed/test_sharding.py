@@ -50,7 +50,7 @@ def test_grids():
                 ranks(flat.get_group()), mesh["all"].size(), mesh["data", "model"] is mesh, repr(mesh))
     found = run(4, look)
     assert found[2] == ([1, 0], [0, 2], [2, 3], 1, [2, 3], [0, 1, 2, 3], 4, True,
-                        "DeviceMesh((data=2, model=2), 'cpu')")
+                        "DeviceMesh((data=2, model=2), 'cpu', stride=(2, 1))")
 
 
 # --- tensors ----------------------------------------------------------------------------------------------------------

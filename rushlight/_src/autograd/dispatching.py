@@ -24,7 +24,8 @@ def call(op: Op, args, kwargs, kinds):
         # of simpler operators, each of which is answered
         return body_of(op, args)(*args, **kwargs) if whole is None else whole.__operator__(op, args, kwargs)
     wanted = tensors_of((*args, *kwargs.values()))
-    if not (is_recording() and any(t._needs_grad for t in wanted)) or op.traits.get("detaches"):
+    apart = op.traits.get("detaches") or op.traits.get("fresh")  # results that have no history of the arguments
+    if not (is_recording() and any(t._needs_grad for t in wanted)) or apart:
         return answered(op, args, kwargs, kinds)
     refuse_leaf(op, args)
     refuse_view(op, args)

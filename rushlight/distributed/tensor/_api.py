@@ -12,8 +12,11 @@ from ..._src.core.op import OPS
 from ..._src.core.overriding import disabled
 from ..._src.core.tensor import blank
 
+from .. import collectives
+from ...serialization import add_safe_globals
 from ..checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
-from ..device_mesh import ENTERED
+from .. import device_mesh
+from ..device_mesh import ENTERED, DeviceMesh
 from . import _dispatch, transport
 from ._dtensor_spec import DTensorSpec, TensorMeta
 from .layout import box, checked
@@ -33,6 +36,7 @@ class DTensor(Tensor):
 
     __torch_function__ = classmethod(disabled)
     __within__ = _dispatch.Body
+    __parts__ = ("_local_tensor", "_spec", "_shows", "_apart")
 
     def __new__(cls, local_tensor, spec: DTensorSpec, *, requires_grad=False):
         meta = spec.tensor_meta
@@ -122,9 +126,16 @@ class DTensor(Tensor):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):
-        raise RuntimeError(
-            "a DTensor is of this process group, and cannot be pickled: save it by torch.distributed.checkpoint, or "
-            "its full_tensor()")
+        return restored, (self._local_tensor.detach(), self._spec.mesh, self._spec.placements, tuple(self.shape),
+                          tuple(self.stride()), bool(self.requires_grad))
+
+    @property
+    def is_meta(self) -> bool:
+        return self._local_tensor.is_meta
+
+    @property
+    def device(self):
+        return self._local_tensor.device
 
     def data_ptr(self):
         return self._local_tensor.data_ptr()
@@ -153,8 +164,7 @@ class DTensor(Tensor):
 
     def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None,
                      backward_dtype=None) -> DTensor:
-        """The same tensor, lying otherwise.  RuntimeError for another grid, and for placements that leave terms which
-        were whole."""
+        """The same tensor, lying otherwise.  NotImplementedError for another grid."""
         mesh = device_mesh or self._spec.mesh
         if mesh != self._spec.mesh:
             raise NotImplementedError("Cross device mesh comm not supported yet!")
@@ -210,11 +220,29 @@ def whole_gradient(placements) -> tuple:
     return tuple(Replicate() if isinstance(p, Partial) else p for p in placements)
 
 
+def restored(local, mesh, placements, shape, stride, requires_grad) -> DTensor:
+    """A DTensor that was pickled: this process has what the one had that wrote it."""
+    return DTensor.wrapped(local, mesh, placements, Meta(shape, stride, local.dtype)).requires_grad_(requires_grad)
+
+
 def current_mesh():
     """The grid of the innermost ``with`` block.  RuntimeError outside of all."""
     if not ENTERED.meshes:
         raise RuntimeError("No device mesh is currently active!")
     return ENTERED.meshes[-1]
+
+
+def same_everywhere(local, mesh, sizes: bool):
+    """ValueError where the parts of a grid's processes differ in dtype, or in sizes and strides."""
+    what = (str(local.dtype), str(local.layout), bool(local.requires_grad),
+            (tuple(local.shape), local.stride()) if sizes else None)
+    for k in range(mesh.ndim):
+        group = mesh.get_group(k)
+        told = [None] * transport.size(group)
+        collectives.all_gather_object(told, what, group=group)
+        if any(other != what for other in told):
+            raise ValueError(f"Inconsistent tensor metadata {'(including shape and stride) ' if sizes else ''}across "
+                             f"ranks: {told}")
 
 
 class FromLocal(torch.autograd.Function):
@@ -223,7 +251,9 @@ class FromLocal(torch.autograd.Function):
     @staticmethod
     def forward(ctx, local, mesh, placements, run_check, shape, stride, grad_placements):
         ctx.mesh, ctx.placements, ctx.grad_placements = mesh, placements, grad_placements
-        if run_check and mesh.get_coordinate() is not None:
+        beside = mesh.get_coordinate() is None  # nothing of it lies here
+        if run_check and not beside:
+            same_everywhere(local, mesh, shape is None)
             for k, placement in enumerate(placements):
                 if placement.is_replicate():
                     local = transport.sent(local, mesh.get_group(k))
@@ -237,6 +267,8 @@ class FromLocal(torch.autograd.Function):
                            for n, s in enumerate(strides)]
         meta = (Meta.of(tuple(sizes), local.dtype) if shape is not None and stride is None
                 else Meta(tuple(sizes), tuple(stride or strides), local.dtype))
+        if beside:
+            return DTensor.wrapped(local.new_empty(0), mesh, placements, meta)
         expected = box(tuple(sizes), placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
         if tuple(local.shape) != expected:
             raise RuntimeError(
@@ -400,3 +432,4 @@ def full(size, fill_value, *, dtype=None, requires_grad=False, device_mesh=None,
                         requires_grad=requires_grad, device_mesh=device_mesh, placements=placements)
 
 
+add_safe_globals([restored, DeviceMesh, device_mesh.restored, Partial, Replicate, Shard])

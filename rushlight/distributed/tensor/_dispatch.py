@@ -9,6 +9,7 @@ import rushlight as torch
 
 from ..._src.autograd.dispatching import ViewWrittenError, recorded
 from ..._src.autograd.reverse import describe
+from ..._src.core.advice import warn
 from ..._src.core.exchange import NoMemoryError
 from ..._src.core.interpret import Interpreter, Suspended, is_recording, recording
 from ..._src.core.native import mine
@@ -108,13 +109,20 @@ def meshes_of(tensors):
     mesh = next(t for t in tensors if isinstance(t, DTensor))._spec.mesh
     for t in tensors:
         if not isinstance(t, DTensor):
-            if not inside.depth and t.dim() and not by_the_package():
+            if inside.depth or not t.dim() or by_the_package():
+                continue
+            if t.numel() == 1:
+                warn("Found a non-scalar tensor with numel=1 and ndim!=0, we are implicitly creating a replicated DTensor "
+                     "for it. However, please consider changing it to a scalar tensor or explicitly create a DTensor "
+                     "under distributed environment.")
+            else:
                 raise RuntimeError(
                     "got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling "
                     "distributed operators! A tensor of shape "
                     f"{list(t.shape)} is none: use distribute_tensor(), or DTensor.from_local().")
         elif t._spec.mesh != mesh:
-            raise RuntimeError(f"tensors over different grids: {mesh} and {t._spec.mesh}. Move them to one first.")
+            raise RuntimeError("DTensor does not support cross-mesh operation yet! Got inputs with different meshes: "
+                               f"{mesh} and {t._spec.mesh}. Move them to one first.")
     return mesh
 
 

@@ -1,0 +1,40 @@
+"""Who counts exchanges while they are asked for (``tensor.debug.CommDebugMode``)."""
+from __future__ import annotations
+
+import contextlib
+import threading
+
+from .worlds import here
+
+COUNTERS: list = []  # (world, function of a name) of each block that counts, of all threads
+# methods of a group -> what PyTorch's operators are called
+CALLED = {"all_reduce": "c10d.allreduce_", "reduce_to": "c10d.reduce_", "broadcast_from": "c10d.broadcast_",
+          "gather_to": "c10d.allgather_", "gather_whole": "c10d._allgather_base_", "scatter_from": "c10d.scatter_",
+          "reduce_scattered": "c10d._reduce_scatter_base_", "all_to_all_of": "c10d.alltoall_",
+          "all_to_all_rows": "c10d.alltoall_base_", "meet": "c10d.barrier", "send_to": "c10d.send",
+          "receive_from": "c10d.recv_"}
+WITHIN = threading.local()  # ``named``: whether an exchange of this thread has been counted under another name
+
+
+def count(name: str):
+    """Tells those who count in this world of an exchange: by the method of a group that asks for it, or an operator's
+    name."""
+    if not getattr(WITHIN, "named", False):
+        world = here()
+        for counted, note in list(COUNTERS):
+            if counted is world:
+                note(CALLED.get(name, name))
+
+
+@contextlib.contextmanager
+def counted_as(name: str):
+    """A block whose exchanges count as one, under this name."""
+    if not COUNTERS:
+        yield
+        return
+    count(name)
+    before, WITHIN.named = getattr(WITHIN, "named", False), True
+    try:
+        yield
+    finally:
+        WITHIN.named = before
