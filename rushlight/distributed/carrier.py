@@ -80,7 +80,8 @@ def reduce(group, array, root):
     return made, run
 
 
-COUNTED = {"all_reduce": "all_reduce", "all_gather": "all_gather_into_tensor", "reduce_scatter": "reduce_scatter_tensor",
+COUNTED = {"all_reduce": "all_reduce", "all_gather": "all_gather_into_tensor",
+           "reduce_scatter": "reduce_scatter_tensor",
            "all_to_all": "all_to_all_single", "broadcast": "broadcast", "reduce": "reduce"}
 KINDS = {"all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": reduce_scatter, "all_to_all": all_to_all,
          "broadcast": broadcast, "reduce": reduce}

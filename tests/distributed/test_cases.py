@@ -134,7 +134,8 @@ def test_threads():
 
 def test_combinations():
     seen = []
-    cases.run_subtests(unittest.TestCase(), {"a": [1, 2], "b": "xy"}, lambda **given: seen.append(tuple(given.values())))
+    cases.run_subtests(unittest.TestCase(), {"a": [1, 2], "b": "xy"},
+                       lambda **given: seen.append(tuple(given.values())))
     assert seen == [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
 
 
@@ -190,7 +191,8 @@ def test_a_module_is_split_by_functions_of_two_arguments():
         mesh = dist.device_mesh.init_device_mesh("cpu", (1,))
         with pytest.warns(FutureWarning, match="Deprecating"):
             module = dist.tensor.distribute_module(
-                torch.nn.Linear(3, 2), mesh, input_fn=lambda inputs, mesh: DTensor.from_local(inputs[0], mesh, [Shard(0)]),
+                torch.nn.Linear(3, 2), mesh,
+                input_fn=lambda inputs, mesh: DTensor.from_local(inputs[0], mesh, [Shard(0)]),
                 output_fn=lambda outputs, mesh: outputs.to_local())
         assert not isinstance(module(torch.ones(4, 3)), DTensor)
         with pytest.raises(ValueError, match="must have the same length"):

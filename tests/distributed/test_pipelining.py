@@ -192,7 +192,8 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match="2 stages"):
             pipelining.ScheduleZBVZeroBubble([pipelining.PipelineStage(nn.Identity(), rank, 2, "cpu")], 2)
         with pytest.raises(ValueError, match="microbatches"):
-            pipelining.ScheduleDualPipeV([pipelining.PipelineStage(nn.Identity(), k, 4, "cpu") for k in (rank, 3 - rank)],
+            pipelining.ScheduleDualPipeV([pipelining.PipelineStage(nn.Identity(), k, 4, "cpu")
+                                          for k in (rank, 3 - rank)],
                                          2)
     threads.run(2, member, timeout=PATIENCE)
     with pytest.raises(ValueError, match="Unknown schedule"):

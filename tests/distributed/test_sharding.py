@@ -139,7 +139,7 @@ def test_what_is_refused():
         x = distribute_tensor(rl.ones(4), mesh, [Shard(0)])
         with pytest.raises(RuntimeError, match="mixed torch.Tensor and DTensor"):
             x + rl.ones(4)
-        with pytest.raises(RuntimeError, match="length"):
+        with pytest.raises(ValueError, match="length"):
             distribute_tensor(rl.ones(4), mesh, [Shard(0), Shard(0)])
         with pytest.raises(IndexError):
             distribute_tensor(rl.ones(4), mesh, [Shard(1)])

@@ -260,9 +260,11 @@ class Activated(rl.nn.Module):
 def test_operators_that_the_user_allowed(tmp_path):
     relu, gelu, file = rl.nn.functional.relu, rl.nn.functional.gelu, tmp_path / "m.pt"
     rl.save(Activated(relu), file)
+    before = rl.serialization.get_safe_globals()
     with rl.serialization.safe_globals([Activated, relu, set]):
         assert rl.load(file).activation is relu
-        assert len(rl.serialization.get_safe_globals()) == 3
+        assert len(rl.serialization.get_safe_globals()) == len(before) + 3
+    assert rl.serialization.get_safe_globals() == before
     for allowed in ([Activated], [Activated, gelu]):
         with rl.serialization.safe_globals(allowed), pytest.raises(pickle.UnpicklingError, match="relu|named"):
             rl.load(file)

@@ -112,7 +112,8 @@ def meshes_of(tensors):
             if inside.depth or not t.dim() or by_the_package():
                 continue
             if t.numel() == 1:
-                warn("Found a non-scalar tensor with numel=1 and ndim!=0, we are implicitly creating a replicated DTensor "
+                warn("Found a non-scalar tensor with numel=1 and ndim!=0, we are implicitly creating a replicated "
+                     "DTensor "
                      "for it. However, please consider changing it to a scalar tensor or explicitly create a DTensor "
                      "under distributed environment.")
             else:

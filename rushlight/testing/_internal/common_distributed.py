@@ -73,7 +73,8 @@ def skip_if_odd_worldsize(func):
 def requires_world_size(n: int):
     """A test that wants at least ``n`` ranks."""
     def decorate(function):
-        found = skipping(f"Test requires world size of at least {n}", lambda self, *_, **__: self.world_size < n)(function)
+        found = skipping(f"Test requires world size of at least {n}", lambda self, *_, **__: self.world_size
+                         < n)(function)
         found._required_world_size = n
         return found
     return decorate

@@ -139,7 +139,7 @@ class DTensorConverter:
         return self.hit > 0 and self.miss == 0
 
     def is_supported_tensor(self, t) -> bool:
-        return isinstance(t, Tensor) and not t.is_sparse and not t.is_quantized and t.device.type != "meta"
+        return isinstance(t, Tensor) and not t.is_sparse and not t.is_quantized and not t.is_meta
 
     def gen_sharding_choices_for_arg(self, arg) -> list:
         size = self.mesh.size()
