@@ -59,7 +59,8 @@ class Schema:
         self.returns = [] if known is None else known.returns
         self.name, self.overload_name = (f"{overload.namespace}::{overload._opname}",
                                          "" if overload._overloadname == "default" else overload._overloadname)
-        self.is_mutable = bool(operator is not None and operator.traits.get("into") is not None)
+        self.is_mutable = bool(operator is not None and operator.traits.get("into") is not None
+                               or known is not None and known.is_mutable)
         self.known, signature = known, None if operator is None else operator.signature
         ours = [] if signature is None else list(signature.parameters.values())
         self.arguments = ours if known is None else known.arguments
@@ -255,6 +256,11 @@ class Namespace:
         if function is not None:
             return OpOverloadPacket(self.name, name, None, function)
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")
+        if found is None and self.name == "aten" and name.endswith("_"):
+            base = OPS.get(f"nn.functional.{name[:-1]}") or operator_named(name[:-1])
+            run = room("library.conventions").inplace_form(base, name[:-1])
+            if run is not None:
+                return OpOverloadPacket(self.name, name, None, run)
         method = getattr(Tensor, OTHER_NAMES.get(name, name), None) if found is None else None
         if found is None and not callable(method):
             if self.name == "aten" and room("library.overloads").overloads(name):

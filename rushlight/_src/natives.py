@@ -212,6 +212,7 @@ def fused_moving_avg_obs_fake_quant(input, observer_on, fake_quant_on, running_m
             target.resize_(found.shape).copy_(found)
     if not fake_quant_on.item():
         return input
+    scale, zero_point = scale.clone(), zero_point.clone()  # of now: the next call writes into them
     if per_row_fake_quant:
         return OPS["fake_quantize_per_channel_affine"](input, scale, zero_point, ch_axis, quant_min, quant_max)
     return OPS["fake_quantize_per_tensor_affine"](input, scale, zero_point, quant_min, quant_max)
@@ -223,7 +224,7 @@ def observe(input, running_min, running_max, constant, axis):
     for running, now in ((running_min, rows.amin(1)), (running_max, rows.amax(1))):
         if running.numel() != now.numel():
             running.resize_(now.shape).fill_(float("inf"))
-        before = running.clone()
+        before, now = running.clone(), now.reshape(running.shape)
         running.copy_(OPS["where"](before.isinf(), now, before + constant * (now - before)))
 
 

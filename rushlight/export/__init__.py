@@ -176,7 +176,11 @@ class Exporting:
         self.numbers(made, placeholders, values, nodes)
         result = made.graph_copy(old, values)
         self.name_modules(made)
-        made.output(tuple(result[v] if kind == "output" else nodes[id(v)] if kind == "input" else v
+        written = {id(value): values[self.found.module.meta["written"][node]]
+                   for node, value in zip(placeholders, self.found.inputs)
+                   if node in self.found.module.meta.get("written", ())}
+        inputs = {**nodes, **written}
+        made.output(tuple(result[v] if kind == "output" else inputs[id(v)] if kind == "input" else v
                           for kind, v in self.found.outputs))
         made.eliminate_dead_code()
         return made, specs

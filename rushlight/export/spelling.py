@@ -106,6 +106,7 @@ class AtenView(View):
 
     def __init__(self, captured):
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.given: dict = {}  # input -> its placeholder
         super().__init__(captured, {})
 
     def node(self, node):
@@ -121,6 +122,10 @@ class AtenView(View):
                                             name=getattr(target, "_opname", None))
         self.made[node] = made
         self.note(made, node)
+        schema = getattr(made.target, "schema", None)
+        at = 0 if schema is not None and schema.is_mutable else op.traits.get("into")
+        if at is not None and at < len(node.args) and isinstance(node.args[at], house.Node):
+            self.made[node.args[at]] = made  # from here on its value is what was written
 
     def call(self, op, node):
         """(target, args, kwargs) of one node."""
@@ -154,6 +159,7 @@ class AtenView(View):
 
     def placeholder(self, node):
         super().placeholder(node)
+        self.given[node] = self.made[node]
         if self.is_number(node):
             self.made[node].meta["val"] = next((s for s in self.expressions if s.arg[0] == node.name), None)
 
@@ -194,4 +200,6 @@ class Exported(Users):
 
     def __call__(self, module, example_inputs, **options):
         view = AtenView(module.graph)
-        return self.function(GraphModule(view.modules, view.graph), example_inputs)
+        made = GraphModule(view.modules, view.graph)
+        made.meta["written"] = {node: view.made[own] for own, node in view.given.items() if view.made[own] is not node}
+        return self.function(made, example_inputs)

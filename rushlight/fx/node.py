@@ -259,8 +259,8 @@ def operator_under(target):
 
 def writes(target) -> bool:
     """Whether a call writes into an argument."""
-    found = operator_under(target)
-    return isinstance(found, Op) and found.traits.get("into") is not None
+    found, schema = operator_under(target), getattr(target, "schema", None)
+    return isinstance(found, Op) and found.traits.get("into") is not None or getattr(schema, "is_mutable", False)
 
 
 def is_random(target) -> bool:

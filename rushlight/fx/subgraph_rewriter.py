@@ -93,6 +93,8 @@ def put_in(gm, matcher, match, new: Graph, moved) -> ReplacedPatterns:
     readers = {user for node in match.returning_nodes for user in node.users if user not in inside}
     with graph.inserting_before(first_of(graph, readers) or graph.output_node()):
         values = dict(zip(inputs, given))
+        for node in [n for n in new.nodes if n.op == "call_module" and not n.users]:
+            new.erase_node(node)  # checks of what the replacement was made for
         result = graph.graph_copy(new, values)
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     if len(results) != len(match.returning_nodes):

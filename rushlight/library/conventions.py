@@ -177,6 +177,21 @@ def by_name(op, args, kwargs, form):
                 yield got[0], name, label, overload, got[1]
 
 
+def written_to(op, args) -> bool:
+    """Whether a call by position says ``inplace``."""
+    names = list(op.signature.parameters)
+    return "inplace" in names and not is_wrapper(op) and len(args) > names.index("inplace") and bool(
+        args[names.index("inplace")])
+
+
+def outside(op, args, kwargs) -> tuple:
+    """The arguments of a call without its ``inplace``."""
+    names = list(op.signature.parameters)
+    if written_to(op, args):
+        args = (*args[:names.index("inplace")], False, *args[names.index("inplace") + 1:])
+    return args, {k: v for k, v in kwargs.items() if k != "inplace"}
+
+
 def steps(op, args, kwargs, form):
     """``arange`` by as many numbers as it needs."""
     found = arguments(op, args, kwargs)
@@ -194,6 +209,9 @@ def meaning(op, args, kwargs):
     form = form_of(op)
     if form is None or op.signature is None:
         return None
+    if kwargs.get("inplace") or written_to(op, args):
+        name, label, args, kwargs = meaning(op, *outside(op, args, kwargs)) or (None,) * 4
+        return (f"{name}_", label, args, kwargs) if name and label in overloads(f"{name}_") else None
     find = steps if op.name == "arange" else by_position if is_wrapper(op) else by_name
     ways = list(find(op, args, kwargs, form))
     if not ways:
@@ -203,6 +221,20 @@ def meaning(op, args, kwargs):
             is_tensor(v) for v in values.values()):
         values["device"] = get_default_device()
     return name, label, *overload.call(values)
+
+
+def inplace_form(op, name: str):
+    """What ``aten::name_`` runs where ours is a function with ``inplace``; None where it has none."""
+    if op is None or op.signature is None or "inplace" not in op.signature.parameters:
+        return None
+
+    def call(*args, **kwargs):
+        schema = overloads(name)["default"]
+        found = None if is_wrapper(op) else ours(op, schema, args, kwargs)
+        args, kwargs = (args, kwargs) if found is None else found
+        return op(*args, **kwargs, inplace=True)
+
+    return call
 
 
 @functools.cache

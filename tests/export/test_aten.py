@@ -70,3 +70,40 @@ def test_a_prepared_graph_keeps_its_arguments_and_checks():
     module = export(net, (x,)).module()
     again = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
     assert torch.equal(again(x), net(x))
+
+
+class InPlace(nn.Module):
+    def forward(self, x):
+        y = x + 1
+        y.add_(2)
+        nn.functional.relu(y, inplace=True)
+        return y * 2, nn.functional.hardtanh_(y)
+
+
+def test_writes_stay_in_the_graph_and_are_read_from_there_on():
+    x = torch.tensor([-4.0, 2.0])
+    module = export(InPlace(), (x,)).module()
+    assert [n.name for n in calls(module.graph)] == ["add", "add_", "relu_", "mul", "hardtanh_"]
+    assert [n.name for n in module.graph.output_node().args[0]] == ["mul", "hardtanh_"]
+    for found, wanted in zip(module(x), InPlace()(x)):
+        assert torch.equal(found, wanted)
+
+
+def test_a_dropout_in_place_of_an_argument():
+    class Drop(nn.Module):
+        def forward(self, x):
+            return nn.functional.dropout(x, 1.0, True, inplace=True)
+
+    module, x = export(Drop(), (torch.ones(4),)).module(), torch.ones(4)
+    assert [n.target for n in calls(module.graph)] == [aten.dropout_.default]
+    assert module(x).sum() == 0 and x.sum() == 0
+
+
+def test_fused_observers_take_shared_scales():
+    scale, zero, low, high = torch.ones(1), torch.zeros(1, dtype=torch.int32), torch.tensor(0.0), torch.tensor(1.0)
+    on, x = torch.ones(1, dtype=torch.int64), torch.rand(4, requires_grad=True)
+    y = x
+    for _ in range(2):  # the second call writes the scale that the first one rounded with
+        y = torch.fused_moving_avg_obs_fake_quant(y, on, on, low, high, scale, zero, 0.1, 0, 255, 0)
+    y.sum().backward()
+    assert low.shape == () and torch.equal(x.grad, torch.ones(4))
