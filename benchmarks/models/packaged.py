@@ -55,7 +55,7 @@ PACKAGED = {
     "bert": Packaged(CASES["bert"], (TEXT, TEXT)),
     "gpt2-decode": Packaged(CASES["gpt2-decode"], ({}, {})),
     "unet": Packaged(Case("unet", unet, lambda small: noised(small)[:2]), ({0: "batch"}, {0: "batch"})),
-    "lstm": Packaged(Case("lstm", lstm, spoken), ({1: "batch"}, {1: "batch"}, {1: "batch"})),
+    "lstm": Packaged(Case("lstm", lstm, spoken), ({1: "batch"}, {1: "batch"}, {1: "batch"}), 32),
     "convnext": Packaged(CASES["convnext"]),
     "dlrm": Packaged(Case("dlrm", dlrm, lambda small: clicks(small)[:2]), ({0: "batch"}, {1: "batch"}),
                      4096),
