@@ -87,3 +87,12 @@ def test_storages():
     assert storage.nbytes() == 64 and x.tolist() == list(range(6)) and storage.clone().device == x.device
     x.resize_(3, 3)
     assert x[0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("given", [dict(scale_factor=1.7), dict(size=(3, 3), mode="bilinear", antialias=True),
+                                   dict(size=(3, 5), mode="bicubic"), dict(size=(3, 5), mode="nearest-exact")])
+def test_what_an_operator_computes_with_lies_beside_its_operand(given):
+    x = rl.randn(1, 2, 4, 4)
+    found = rl.nn.functional.interpolate(x.to("fake:1"), **given)
+    assert found.device == rl.device("fake:1")
+    rl.testing.assert_close(found.cpu(), rl.nn.functional.interpolate(x, **given))

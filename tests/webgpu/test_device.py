@@ -149,3 +149,9 @@ else:
     raise AssertionError("no error")
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
+
+
+def test_the_end_of_a_process_is_quiet():
+    program = "import rushlight as rl\nx = rl.ones(3, device='webgpu')\nkept = [x * k for k in range(5)]"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and "ignored" not in done.stderr, done.stderr

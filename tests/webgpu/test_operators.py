@@ -1,8 +1,12 @@
 """A part of the operators' samples (``python -m tests.webgpu.operators`` runs all of them)."""
 import pytest
 
+import rushlight as rl
+import rushlight.nn.functional as F
+from rushlight._src.devices.shared.host import HostStep
+
 from ..ops.test_samples import SAMPLED
-from .operators import compared
+from .operators import ABSOLUTE, RELATIVE, compared
 
 ALONE = ("add", "softmax", "cat", "cumsum", "matmul", "nn.functional.gelu", "erf", "sin", "pow", "argmax", "std",
          "roll", "tril", "nn.functional.pad", "digamma")
@@ -19,3 +23,41 @@ def test_by_shaders_alone(name):
 
 def test_with_help_of_the_host():
     assert compared("linalg.inv", 0) or compared("fft.fft", 0)
+
+
+def test_products_of_nothing():
+    before = HostStep.runs.copy()
+    for m, k, n in ((2, 0, 3), (0, 4, 3), (2, 4, 0)):
+        x, y = rl.ones(m, k, device="webgpu", requires_grad=True), rl.ones(k, n, device="webgpu", requires_grad=True)
+        found = x @ y
+        found.sum().backward()
+        assert found.tolist() == (rl.ones(m, k) @ rl.ones(k, n)).tolist() and x.grad.shape == x.shape
+        assert y.grad.cpu().sum() == m * k * n
+    weight = rl.ones(5, 2, 3, device="webgpu", requires_grad=True)
+    F.bilinear(rl.ones(0, 2, device="webgpu"), rl.ones(0, 3, device="webgpu"), weight).sum().backward()
+    assert weight.grad.cpu().abs().sum() == 0 and HostStep.runs == before
+
+
+def test_images_with_pixels_of_no_window():
+    x, weight = rl.randn(1, 2, 4, 4), rl.randn(2, 3, 3, 3)
+    given = dict(stride=3, output_padding=2, dilation=2)
+    found = F.conv_transpose2d(x.to("webgpu"), weight.to("webgpu"), **given)
+    rl.testing.assert_close(found.cpu(), F.conv_transpose2d(x, weight, **given), rtol=RELATIVE, atol=ABSOLUTE)
+
+
+def test_positions_where_there_is_one_place():
+    before = HostStep.runs.copy()
+    x, at = rl.tensor([[3.0], [4.0]], device="webgpu"), rl.zeros(2, 3, dtype=rl.int64, device="webgpu")
+    assert rl.gather(x, 1, at).tolist() == [[3] * 3, [4] * 3] and x.T[at].shape == (2, 3, 2)
+    with pytest.raises(RuntimeError):
+        rl.gather(x, 1, at + 1)
+    assert HostStep.runs == before
+
+
+def test_shaders_that_read_no_element_of_a_buffer():
+    x = rl.arange(12.0, device="webgpu").reshape(3, 4).requires_grad_()
+    rl.as_strided(x, (2, 2), (4, 1), 1).sum().backward()
+    assert x.grad.tolist() == [[0, 1, 1, 0], [0, 1, 1, 0], [0] * 4]
+    x.grad = None
+    (x.diagonal(4).sum() + x.diagonal(3).sum()).backward()
+    assert x.grad.tolist() == [[0, 0, 0, 1], [0] * 4, [0] * 4]

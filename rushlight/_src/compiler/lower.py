@@ -210,21 +210,25 @@ class Reader:
 
     def position(self, index_node, index, limit):
         found = expr.position(self.read(index_node, index), limit)
-        if is_one(limit) and isinstance(found, Expr) and found.op == "position":
-            raise NotLowerable(
-                index_node, "positions in a dimension of size 1: reading there takes no position, so none would be "
-                            "checked")
         self.checked = self.checked or isinstance(found, Expr) and found.op == "position"
         return found
+
+    def at_position(self, x, before, found, after, limit):
+        """The element of x at a position between other indices."""
+        element = self.read(x, (*before, found, *after))
+        if is_one(limit) and isinstance(found, Expr) and found.op == "position":  # it was not read: it is checked here
+            inside = apply("lt", expr.value(found, int64), number(1, int64))
+            return expr.where(inside, element, number(0, element.dtype))
+        return element
 
     def read_gather(self, node, index):
         x, positions = node.args[:2]
         dim, rank = node.params["dim"], len(positions.shape)
         if node.op.name.endswith("take"):
             at = self.position(positions, index[dim:dim + rank], x.shape[dim])
-            return self.read(x, (*index[:dim], at, *index[dim + rank:]))
+            return self.at_position(x, index[:dim], at, index[dim + rank:], x.shape[dim])
         at = self.position(positions, index, x.shape[dim])
-        return self.read(x, (*index[:dim], at, *index[dim + 1:]))
+        return self.at_position(x, index[:dim], at, index[dim + 1:], x.shape[dim])
 
     def read_create(self, node, index):
         name = node.op.name.split(".")[-1]

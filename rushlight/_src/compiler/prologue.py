@@ -183,7 +183,7 @@ class Prologues:
         contractions read is computed again only if that costs less than reading it."""
         size, own = guess(product(prologue.operand.shape)), root.dtype.itemsize
         times, rounds = sum(n for n, *_ in readers), root.dtype.is_half and any(rounds for _, rounds, _ in readers)
-        leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in prologue.reads}
+        leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / max(1, size)) for n in prologue.reads}
         streams = times == 1 and all(few for *_, few in readers) and NARROWER * sum(leaves.values()) <= own
         if size * own < LEAST_BYTES and not streams:
             return False

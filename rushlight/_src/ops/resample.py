@@ -64,6 +64,12 @@ def taps_of(size, count, scale, mode, align_corners):
                  for v in (whole(P.add(low, k - 1.0), last), w))
 
 
+def beside(input, taps):
+    """Taps on the device of what they resample."""
+    where = input._meta.device
+    return taps if where.provider.on_host else tuple(v.to(where) for v in taps)
+
+
 @op(method=False, name="_resampled")
 def resampled(input, taps, dim):
     """One dimension as a weighted sum of looked-up elements: ``taps`` are positions and weights in turn."""
@@ -101,7 +107,7 @@ def antialiased(size, count, scale, cubic):
 
 def by_matrix(x, matrix, at):
     """One dimension as a matrix product."""
-    return (x.movedim(at, -1) @ matrix.to(x.dtype)).movedim(-1, at)
+    return (x.movedim(at, -1) @ matrix.to(x._meta.device).to(x.dtype)).movedim(-1, at)
 
 
 @op(method=False, name="_merged_taps")
@@ -207,7 +213,7 @@ def of_another_size(input, size, scale_factor, mode, align_corners, recompute_sc
         return weighted(input, sizes, scales, mode, bool(align_corners), antialias)
     out = input
     for k in range(rank):
-        out = resampled(out, taps_of(space[k], sizes[k], scales[k], mode, False), 2 + k)
+        out = resampled(out, beside(out, taps_of(space[k], sizes[k], scales[k], mode, False)), 2 + k)
     return out
 
 
@@ -227,7 +233,7 @@ def weighted(input, sizes, scales, mode, align_corners, antialias):
             weights = (antialiased(int(size), int(count), size / count if scale is None else scale, mode == "bicubic"),)
             apply = lambda x, weights: by_matrix(x, *weights, at)
         else:
-            taps = taps_of(size, count, scale, kind, align_corners)
+            taps = beside(out, taps_of(size, count, scale, kind, align_corners))
             taps = merged(taps) if stored else taps
             positions, weights = taps[::2], taps[1::2]
             apply = lambda x, weights: resampled(x, tuple(v for pair in zip(positions, weights) for v in pair), at)

@@ -14,7 +14,7 @@ from ...compiler.launch import CONSTANT, Launch
 from ...core import dtypes
 from ...core.expr import Expr
 from ...core.kinds import P
-from ..cpu.claims.contractions import CONTRACTIONS
+from ..cpu.claims.contractions import CONTRACTIONS, windows_fit
 
 PLANS = {
     P.matmul: "plan_matmul",
@@ -26,6 +26,7 @@ PLANS = {
     P.conv_last_input: "plan_input",
     P.conv_weight: "plan_weight",
 }
+FLOATS, WHOLE = frozenset(("float32", "float64", "bfloat16", "float16")), (P.int_matmul, P.int_conv)
 MOST_DIMENSIONS = 5  # of images
 SIZES = ("rows", "columns", "depth")
 DIMENSIONS = "012"  # of images: fewer are made up with 1
@@ -208,7 +209,8 @@ def claimed(op, plan, along, packings, suits):
 
     def suiting(node) -> bool:
         dtypes = {n.dtype.name for n in (node, *node.used)}
-        return own.suits(node) and len(node.shape) <= MOST_DIMENSIONS and suits(dtypes)
+        return ((dtypes <= FLOATS or op in WHOLE) and windows_fit(node) and len(node.shape) <= MOST_DIMENSIONS
+                and suits(dtypes))
 
     def planned(assembler, node, targets, prologues):
         _, problem, operands = own.plan(assembler, node, targets, prologues)

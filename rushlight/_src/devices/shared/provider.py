@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import collections
 import os
 import threading
@@ -27,6 +28,11 @@ class BoardProvider(Provider):
     def __init__(self, kind: str):
         self.type, self.own, self.compiler = kind, threading.local(), None
         self.queues, self.fallen_back, self.process = {}, collections.Counter(), os.getpid()
+        atexit.register(self.close)
+
+    def close(self):
+        """The process ends, and with it all memory: nothing is given back any more."""
+        self.process = 0
 
     def board(self, index: int):
         """The board of a device.  RuntimeError in a process that was forked after a device had been used."""
@@ -53,7 +59,7 @@ class BoardProvider(Provider):
         return self.board(index).take(nbytes)
 
     def free(self, index, address, nbytes):
-        if self.process == os.getpid():  # what a forked process inherits is not its own
+        if self.process and self.process == os.getpid():  # what a forked process inherits is not its own
             self.board(index).give(address, nbytes)
 
     def trim(self, index):

@@ -18,6 +18,7 @@ from .step import modules
 PLACES = 40  # bits of an address that count bytes within a buffer
 INSIDE = (1 << PLACES) - 1
 ACROSS = 65535  # workgroups of one dimension
+COMPUTE = 4  # the bit of the stage that computes
 BINDINGS = "max-storage-buffers-per-shader-stage"
 
 
@@ -42,7 +43,7 @@ class Board(Blocks):
         self.device = adapter.request_device_sync(required_features=wanted, required_limits=self.limits)
         self.queue, self.usage = self.device.queue, wgpu.BufferUsage
         super().__init__()
-        self.buffers, self.next, self.pipelines, self.groups, self.programs = {}, 1, {}, {}, {}
+        self.buffers, self.next, self.pipelines, self.groups, self.programs, self.layouts = {}, 1, {}, {}, {}, {}
         self.flag = self.buffer(16)
         if self.fuses():
             self.features |= {"fma"}
@@ -164,8 +165,19 @@ class Board(Blocks):
             module = modules.made[number]
             shader = self.device.create_shader_module(label=module.name, code=module.text)
             found = self.pipelines[number] = self.device.create_compute_pipeline(
-                layout="auto", compute={"module": shader, "entry_point": "main"}
+                layout=self.layout(module.bindings)[1], compute={"module": shader, "entry_point": "main"}
             )
+        return found
+
+    def layout(self, count: int) -> tuple:
+        """(of a bind group, of a pipeline) for the words of a launch and so many buffers, whether a shader reads them
+        or not."""
+        found = self.layouts.get(count)
+        if found is None:
+            kinds = "read-only-storage", *("storage",) * count
+            bound = self.device.create_bind_group_layout(entries=[
+                {"binding": k, "visibility": COMPUTE, "buffer": {"type": kind}} for k, kind in enumerate(kinds)])
+            found = self.layouts[count] = bound, self.device.create_pipeline_layout(bind_group_layouts=[bound])
         return found
 
     def run(self, code: int, values: int):
@@ -288,9 +300,7 @@ class DecodedProgram:
                 {"binding": k + 1, "resource": {"buffer": buffer, "offset": 0, "size": buffer.size}}
                 for k, buffer in enumerate(whole)
             ]
-            found = board.device.create_bind_group(
-                layout=board.pipeline(launch.kernel).get_bind_group_layout(0), entries=entries
-            )
+            found = board.device.create_bind_group(layout=board.layout(module.bindings)[0], entries=entries)
             board.groups[key] = found, self
             return found
         return found[0]

@@ -31,6 +31,11 @@ class Module(NamedTuple):
     threads: int
     wide: bool
 
+    @property
+    def bindings(self) -> int:
+        """How many buffers its launches bind, beside their words."""
+        return len(self.itemsizes) + self.flag
+
     def groups(self, units: int) -> int:
         """Workgroups of a launch with so many units."""
         return -(-units // self.threads) if self.threads else 1

@@ -18,17 +18,21 @@ FLOATS = ("float32", "float64", "bfloat16", "float16")
 def plannable(node: Node) -> bool:
     """Whether a template covers this contraction."""
     sizes = [s for n in (node, *node.used) for s in n.shape]
-    if node.op is P.conv_input and not windows_match(node.shape, node.args[1].shape, node.args[0].shape, node.params):
-        return False
-    if node.op is P.conv_weight and not windows_match(node.args[1].shape, node.shape, node.args[0].shape, node.params):
-        return False
-    return (node.dtype.name in FLOATS
-            or node.op in (P.int_matmul, P.int_conv)) and 0 not in sizes and (not is_matmul(node) or len(node.shape)
-                                                                              <= 5)
+    return (windows_fit(node) and (node.dtype.name in FLOATS or node.op in (P.int_matmul, P.int_conv))
+            and 0 not in sizes and (not is_matmul(node) or len(node.shape) <= 5))
 
 
 def is_matmul(node: Node) -> bool:
     return node.op in (P.matmul, P.int_matmul)
+
+
+def windows_fit(node: Node) -> bool:
+    """Whether the gradient that a convolution's gradient takes has an element for every window."""
+    if node.op is P.conv_input:
+        return windows_match(node.shape, node.args[1].shape, node.args[0].shape, node.params)
+    if node.op is P.conv_weight:
+        return windows_match(node.args[1].shape, node.shape, node.args[0].shape, node.params)
+    return True
 
 
 def windows_match(x_shape, w_shape, g_shape, p) -> bool:
