@@ -35,6 +35,8 @@ def compile_fx(model_, example_inputs_, **_):
         shape[:] = nesting, [None if isinstance(r, Tensor) else (r,) for r in results]
         return tuple(r for r in results if isinstance(r, Tensor))
 
+    if reads(model_):
+        return model_
     count, lifted = len(example_inputs_), state_of(model_)
 
     names = [f"x{k}" for k in range(count + len(lifted))]
@@ -48,6 +50,16 @@ def compile_fx(model_, example_inputs_, **_):
         return tree_unflatten([next(results) if known is None else known[0] for known in constants], nesting)
 
     return run
+
+
+def reads(model) -> bool:
+    """Whether a graph module reads numbers in tensors, by which Python goes on: such a one runs operator by
+    operator."""
+    nodes = model.graph.nodes if hasattr(model, "graph") else ()
+    return any(node.op == "call_method" and node.target in READING for node in nodes)
+
+
+READING = ("item", "tolist")
 
 
 def state_of(model) -> dict:

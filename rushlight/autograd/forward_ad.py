@@ -74,6 +74,9 @@ def make_dual(tensor, tangent, *, level=None):
         raise RuntimeError(
             "make_dual() got a tensor of a transform that began within the forward level: enter dual_level() inside "
             "of the function that is transformed")
+    if current.owns(tangent) and tangent.current().tangent is not None:
+        raise RuntimeError("Setting a forward grad that itself has a forward gradient at the same level 0 is not "
+                           "supported.")
     primal, tangent = (v.current().value if current.owns(v) else v for v in (tensor, tangent))
     # what is written later goes into both, element by element; a tensor of a transform has memory only below it
     if tangent._storage is not None and layout_of(tangent) != layout_of(primal):

@@ -5,7 +5,7 @@ import contextlib
 import functools
 import weakref
 
-from .._src.core.native import Tensor, history, sharing
+from .._src.core.native import Tensor, history, mine, sharing
 from .._src.autograd import saved
 from .._src.autograd.node import GradientEdge, Node, node_of
 
@@ -43,10 +43,16 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 class disable_saved_tensors_hooks(saved.hooked, contextlib.ContextDecorator):
-    """A block (or decorated function) in which hooks on saved tensors raise RuntimeError with this message."""
+    """A block (or decorated function) in which hooks on saved tensors raise RuntimeError with this message, as does the
+    block itself where there are some already."""
 
     def __init__(self, error_message):
         super().__init__(str(error_message))
+
+    def __enter__(self):
+        if mine.hooks and not isinstance(mine.hooks[-1], str):
+            raise RuntimeError(self.pair)
+        return super().__enter__()
 
 
 class allow_mutation_on_saved_tensors(saved.hooked):

@@ -125,9 +125,7 @@ class Optimizer:
         if len(set(map(id, params))) < len(params):
             warn("optimizer contains a parameter group with duplicate parameters, each of which would be updated "
                  "several times: give it once.")
-        if params and isinstance(params[0], tuple):
-            param_group["param_names"] = [name for name, _ in params]
-            params = [p for _, p in params]
+        params = self.unnamed(params, param_group)
         for p in params:
             if not isinstance(p, Tensor):
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
@@ -142,6 +140,20 @@ class Optimizer:
         if known & {id(p) for p in params}:
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
+
+    def unnamed(self, params, group) -> list:
+        """Parameters without the names that they may come with, which go into the group.  ValueError where some have
+        names and others do not."""
+        named = [isinstance(p, tuple) for p in params]
+        if any(named) and not all(named):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        if any(named):
+            group["param_names"] = [name for name, _ in params]
+        if self.param_groups and ("param_names" in self.param_groups[0]) is not ("param_names" in group):
+            how = "with" if "param_names" in group else "without"
+            raise ValueError("all optimizer param groups should be with/without names. cannot add param group "
+                             f"{how} names to the optimizer")
+        return [p for _, p in params] if any(named) else params
 
     def zero_grad(self, set_to_none=True):
         """Drops (or zeroes) the gradients of all parameters."""

@@ -210,3 +210,11 @@ def test_backends_of_boxed_functions_whose_results_are_views_of_inputs():
         (total + part.sum()).backward()
         assert same is x and shown.data_ptr() == y.data_ptr() and torch.equal(
             x.grad, y.detach()) and y.grad.tolist() == [1, 2, 2, 2]
+
+
+def test_compile_fx_of_a_graph_that_checks_elements():
+    from rushlight._inductor.compile_fx import compile_fx
+    compiled = rushlight.compile(lambda x: rushlight.nn.functional.one_hot(x, 3) * 2, backend=compile_fx)
+    assert compiled(rushlight.tensor([0, 2])).tolist() == [[2, 0, 0], [0, 0, 2]]
+    with pytest.raises(RuntimeError):
+        compiled(rushlight.tensor([0, 3]))
