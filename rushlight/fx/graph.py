@@ -146,7 +146,8 @@ class Graph:
         to_erase._unlink()  # its own links stay, so that an iteration that stands at it goes on
         to_erase._erased = True
         self._len -= 1
-        to_erase._update((), {})
+        args, kwargs = (map_arg(part, lambda node: None) for part in (to_erase.args, dict(to_erase.kwargs)))
+        to_erase._update(args, kwargs)  # what is no node stays known
 
     def inserting_before(self, n: Node | None = None):
         """New nodes go before ``n`` (the first node, if None): for a ``with`` block, or until the next call."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 
 from .graph import Graph
-from .node import Node
+from .node import Node, map_arg
 
 
 @dataclasses.dataclass
@@ -15,6 +15,13 @@ class InternalMatch:
     nodes_map: dict = dataclasses.field(default_factory=dict)
     placeholder_nodes: list = dataclasses.field(default_factory=list)
     returning_nodes: list = dataclasses.field(default_factory=list)
+
+
+def nodes_in(value) -> list:
+    """The nodes of an argument."""
+    found: list = []
+    map_arg(value, found.append)
+    return found
 
 
 class SubgraphMatcher:
@@ -84,6 +91,11 @@ class SubgraphMatcher:
         if self.same_value(pattern.args, node.args, match) and self.same_value(dict(pattern.kwargs), dict(node.kwargs),
                                                                                match):
             return True
+        schema = getattr(pattern.target, "schema", None)
+        if schema is not None:
+            whole = [schema.whole(n.args, n.kwargs) for n in (pattern, node)]
+            if None not in whole and self.same_value(*whole, match):
+                return True
         normal = [n.normalized_arguments(n.graph.owning_module, normalize_to_only_use_kwargs=True)
                   for n in (pattern, node)] if pattern.op == "call_function" else [None]
         if None not in normal and self.same_value(normal[0].kwargs, normal[1].kwargs, match):
@@ -98,6 +110,8 @@ class SubgraphMatcher:
             if pattern.op == "placeholder" and not self.match_placeholder:
                 return match.nodes_map.setdefault(pattern, value) == value
             return False
+        if self.ignore_literals and not nodes_in(pattern) and not nodes_in(value):
+            return True
         if isinstance(pattern, (tuple, list)):
             return isinstance(value, (tuple, list)) and len(pattern) == len(value) and all(self.same_value(p, v, match)
                                                                                            for p, v in zip(
@@ -105,8 +119,7 @@ class SubgraphMatcher:
         if isinstance(pattern, dict):
             return isinstance(value, dict) and pattern.keys() == value.keys() and all(
                 self.same_value(pattern[k], value[k], match) for k in pattern)
-        return not isinstance(value, Node) and (self.ignore_literals or type(pattern) is type(value)
-                                                and pattern == value)
+        return not isinstance(value, Node) and type(pattern) is type(value) and pattern == value
 
     def contained(self, match: InternalMatch) -> bool:
         """Whether nothing outside reads a value that the replacement would not compute."""

@@ -102,6 +102,11 @@ class Overload:
                   and not a.is_default(a.written(values[a.name]))}
         return tuple(value for _, value in args), kwargs
 
+    def whole(self, args, kwargs) -> list | None:
+        """All arguments of a call in order, defaults too; None where they do not fit."""
+        found = self.bind(args, kwargs)
+        return None if found is None else [a.written(found.get(a.name, a.default_value)) for a in self.arguments]
+
     def bind(self, args, kwargs) -> dict | None:
         """Arguments of a call by name; None where it has too many, unknown ones, or lacks some."""
         positional = [a.name for a in self.arguments if not a.kwarg_only]

@@ -107,3 +107,45 @@ def test_fused_observers_take_shared_scales():
         y = torch.fused_moving_avg_obs_fake_quant(y, on, on, low, high, scale, zero, 0.1, 0, 255, 0)
     y.sum().backward()
     assert low.shape == () and torch.equal(x.grad, torch.ones(4))
+
+
+def conv_norm(x, weight, bias, scale, shift, mean, var):
+    return nn.functional.batch_norm(nn.functional.conv2d(x, weight, bias), mean, var, scale, shift, training=True)
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def test_patterns_that_were_exported_are_found_whatever_their_literals():
+    from rushlight.fx.subgraph_rewriter import replace_pattern_with_filters
+    net = Net()
+    module = export(net, (torch.randn(1, 3, 4, 4),)).module()
+    channels = [torch.ones(2) for _ in range(5)]
+    args = (torch.ones(1, 1, 3, 3), torch.ones(2, 1, 1, 1), *channels)
+    pattern = export(Function(conv_norm), args).module()
+    instead = export(Function(lambda x, *rest: conv_norm(x, *rest) + 1), args).module()
+    found, = replace_pattern_with_filters(module, pattern, instead, ignore_literals=True)
+    conv = next(n for n in found.nodes_map.values() if getattr(n, "target", None) is aten.conv2d.default)
+    assert conv.args[3:] == ([1, 1], [1, 1])  # an erased node keeps what is no node
+    assert sum(n.target is aten.add.Tensor for n in calls(module.graph)) == 2
+    assert [n.target for n in module.graph.nodes if n.op == "call_module"] == ["_guards_fn"]
+
+
+def test_patterns_as_expressions():
+    from rushlight._inductor.pattern_matcher import (Arg, CallFunction, KeywordArg, PatternMatcherPass,
+                                                     register_graph_pattern)
+    passes, seen = PatternMatcherPass(), []
+
+    @register_graph_pattern(CallFunction(aten.add.Tensor, CallFunction(aten.mul.Tensor, Arg(), KeywordArg("k")), Arg()),
+                            pass_dict=passes)
+    def note(match, x, y, k):
+        seen.append((x.name, y.name, k.name, [n.name for n in match.nodes]))
+
+    program = export(Function(lambda a, b: (a * b + a, a * a * 2)), (torch.ones(2), torch.ones(2)))
+    assert passes.apply(program.graph) == 1 and seen == [("args_0", "args_0", "args_1", ["mul", "add"])]
