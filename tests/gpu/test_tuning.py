@@ -103,6 +103,13 @@ def test_registers_of_machine_code():
     assert tuning.registers(cubin) == (168, 0) and tuning.registers(hsaco) == (256, 7)
 
 
+def test_the_page_has_what_the_model_expects():
+    from benchmarks.predicted import PAGE, written
+
+    page = PAGE.read_text(encoding="utf-8")
+    assert written(page) == page
+
+
 def test_tf32_where_it_is_allowed(gpu):
     """The text of a product says how float32 is multiplied; a switch makes operators plan anew."""
     x = rl.ones(33, 33, device="cuda")
