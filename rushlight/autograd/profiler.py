@@ -26,3 +26,44 @@ class profile(_profile):
     @property
     def self_cpu_time_total(self):
         return self.events().self_cpu_time_total
+
+
+class EnforceUnique:
+    """Keys that may be seen once."""
+
+    def __init__(self):
+        self.seen = set()
+
+    def see(self, *key):
+        """RuntimeError for a key that was seen before."""
+        if key in self.seen:
+            raise RuntimeError("duplicate key: " + str(key))
+        self.seen.add(key)
+
+
+class KinetoStepTracker:
+    """The number of the step that profilers are in: the greatest that anybody has counted to."""
+
+    _step_dict: dict = {}
+    _current_step = 0
+
+    @classmethod
+    def init_step_count(cls, requester: str):
+        """Somebody begins to count, at the step that is."""
+        cls._step_dict[requester] = cls._current_step
+
+    @classmethod
+    def erase_step_count(cls, requester: str) -> bool:
+        """Somebody counts no more; whether they did."""
+        return cls._step_dict.pop(requester, None) is not None
+
+    @classmethod
+    def increment_step(cls, requester: str) -> int:
+        """Somebody is one step further; the step that is now."""
+        cls._step_dict[requester] = cls._step_dict.get(requester, cls._current_step) + 1
+        cls._current_step = max(cls._current_step, *cls._step_dict.values())
+        return cls._current_step
+
+    @classmethod
+    def current_step(cls) -> int:
+        return cls._current_step

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import dataclasses
 
 from .._src.aot.alias import Recording
 from .._src.core.expr import size
@@ -47,6 +48,31 @@ CallSpec = collections.namedtuple("CallSpec", "in_spec out_spec")
 Range = collections.namedtuple("Range", "lower upper")
 # results: Nodes of the trace, or constants; sizes: symbol -> (input, dimension)
 Primitives = collections.namedtuple("Primitives", "graph results sizes names")
+
+
+@dataclasses.dataclass
+class ModuleCallSignature:
+    """How a module of a program is called: its inputs and outputs, and of what structures they are the leaves."""
+
+    inputs: list
+    outputs: list
+    in_spec: object
+    out_spec: object
+    forward_arg_names: list | None = None
+
+    def replace_all_uses_with(self, original_node, new_node):
+        """Writes another node's name where one is an input or an output."""
+        for one in (*self.inputs, *self.outputs):
+            if one.name == original_node.name:
+                one.name = new_node.name
+
+
+@dataclasses.dataclass
+class ModuleCallEntry:
+    """A module of a program by its name, and how it is called where that is kept."""
+
+    fqn: str
+    signature: ModuleCallSignature | None = None
 
 
 class ExportedProgram:

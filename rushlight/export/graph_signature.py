@@ -11,11 +11,19 @@ class InputKind(enum.Enum):
     PARAMETER = 2
     BUFFER = 3
     CONSTANT_TENSOR = 4
+    CUSTOM_OBJ = 5
+    TOKEN = 6
 
 
 class OutputKind(enum.Enum):
     USER_OUTPUT = 1
+    LOSS_OUTPUT = 2
     BUFFER_MUTATION = 3
+    PARAMETER_MUTATION = 4
+    GRADIENT_TO_PARAMETER = 5
+    GRADIENT_TO_USER_INPUT = 6
+    USER_INPUT_MUTATION = 7
+    TOKEN = 8
 
 
 @dataclasses.dataclass
@@ -23,6 +31,52 @@ class TensorArgument:
     """A tensor, by the name of its node."""
 
     name: str
+
+
+@dataclasses.dataclass
+class SymIntArgument:
+    """A size, by the name of its node."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class SymFloatArgument:
+    """A number that sizes make, by the name of its node."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class SymBoolArgument:
+    """Whether something holds of sizes, by the name of its node."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class TokenArgument:
+    """What orders calls with effects, by the name of its node."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class CustomObjArgument:
+    """An object of a class of the user's, by the name of its node; ``class_fqn`` is the class."""
+
+    name: str
+    class_fqn: str
+    fake_val: Any = None
+
+
+@dataclasses.dataclass
+class ExportBackwardSignature:
+    """Of a graph with its backward pass: which outputs are gradients of what, and which the loss is."""
+
+    gradients_to_parameters: dict
+    gradients_to_user_inputs: dict
+    loss_output: str
 
 
 @dataclasses.dataclass

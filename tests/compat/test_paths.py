@@ -14,7 +14,7 @@ from rushlight._src.compat import absent, table
 from tests.compat.table import ROOT, pytorch
 
 ABSENT = {}  # path.name -> why it cannot be here: at most 60, of devices that this machine lacks
-WORKING = 0.55  # of public names, those that do what they say: the rest refuse to be used
+WORKING = 0.68  # of public names, those that do what they say: the rest refuse to be used
 
 
 @pytest.fixture(scope="module")

@@ -299,3 +299,8 @@ class GRUCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         return self._run("GRU", input, hx)
+
+
+def apply_permutation(tensor, permutation, dim=1):
+    """A tensor's elements along a dimension in another order."""
+    return tensor.index_select(dim, permutation)

@@ -9,6 +9,11 @@ from ..._src.ops.pieces import cat, stack
 __all__ = ["scatter", "scatter_kwargs", "gather"]
 
 
+def is_namedtuple(obj) -> bool:
+    """Whether an object is a named tuple."""
+    return _is_namedtuple(obj)
+
+
 def _is_namedtuple(obj) -> bool:
     return of_namedtuple(type(obj))
 

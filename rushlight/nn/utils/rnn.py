@@ -9,7 +9,15 @@ from ..._src.core.tensor import refuse_where
 from ..functional import pad
 
 
-class PackedSequence(namedtuple("PackedSequence_", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])):
+PackedSequence_ = namedtuple("PackedSequence_", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
+
+
+def bind(optional, fn):
+    """A function of a value, None of None."""
+    return None if optional is None else fn(optional)
+
+
+class PackedSequence(PackedSequence_):
     """Sequences packed by time step: ``data`` holds the steps of all that are still running, longest first."""
 
     def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
