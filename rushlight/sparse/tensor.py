@@ -194,6 +194,11 @@ class Coo(Sparse):
         """Whether every place occurs once, in order."""
         return self.coalesced
 
+    def _coalesced_(self, coalesced: bool):
+        """Says of this tensor whether every place occurs once, in order; nothing is checked."""
+        self.coalesced = bool(coalesced)
+        return self
+
     def indices(self):
         """Positions [sparse dimensions, n] of a coalesced tensor."""
         self.need_coalesced("indices")

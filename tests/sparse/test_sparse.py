@@ -238,3 +238,8 @@ def test_a_linear_layer_with_a_sparse_factor(layout):
     assert rushlight.allclose(rushlight.nn.functional.linear(x, sparse, b), rushlight.nn.functional.linear(x, w, b))
     assert rushlight.allclose(rushlight.nn.functional.linear(getattr(x[0], layout)(), w),
                               rushlight.nn.functional.linear(x[0], w))
+
+
+def test_what_is_said_of_order():
+    s = rushlight.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,))
+    assert not s.is_coalesced() and s._coalesced_(True) is s and s.is_coalesced() and s.values().tolist() == [1, 2]

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from ..core.convert import UntypedStorage
-from ..core.dtypes import FLOATING, bool_
+from ..core.devices import on
+from ..core.dtypes import FLOATING, bool_, complex128, float64, int64
 from ..core.errors import LeafWrittenError, NegativeSizeError
 from ..core.kinds import P
 from ..core.meta import broadcast, row_major
@@ -89,7 +90,17 @@ def zero_(input):
     return instead(input, 0)
 
 
-@op(into=0, inplace=True)
+WIDEST = {bool: bool_, int: int64, float: float64, complex: complex128}
+
+
+def of_number(src, non_blocking=False):
+    """``copy_`` of a Python number, written as a tensor of it is."""
+    if type(src) not in WIDEST:
+        return None
+    return lambda x: copy_(x, OPS["_filled"](src, (), WIDEST[type(src)], *on(x.device)))
+
+
+@op(into=0, inplace=True, otherwise=of_number)
 def copy_(input, src, non_blocking=False):
     """The elements of src, converted and broadcast, written here."""
     if broadcast(tuple(input.shape), tuple(src.shape)) != tuple(input.shape):
