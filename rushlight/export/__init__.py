@@ -54,6 +54,19 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
     return Exporting(mod, args, dict(kwargs or {}), dynamic_shapes).program()
 
 
+def export_for_training(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
+                        preserve_module_call_signature=()) -> ExportedProgram:
+    """``export``, by the name that it had where it was another than that for inference.
+
+    >>> import rushlight as torch
+    >>> program = torch.export.export_for_training(torch.nn.ReLU(), (torch.ones(2),))
+    >>> program.graph.find_nodes(op="call_function")[0].target
+    <OpOverload(op='aten.relu', overload='default')>
+    """
+    return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,
+                  preserve_module_call_signature=preserve_module_call_signature)
+
+
 def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module_call_signature=(), strict=False,
                  prefer_deferred_runtime_asserts_over_guards=False) -> ExportedProgram:
     """As ``export``, which always names what does not fit with its line and remedy."""

@@ -16,6 +16,8 @@ PREFIXED = ("linalg", "special", "fft")
 # Python's operators take numbers as tensors here; other overloads are for other languages
 UNUSED = {("add", "Scalar"), ("sub", "Scalar"), ("mul", "Scalar"), ("div", "Scalar"), ("div", "Scalar_mode"),
           ("split", "sizes"), ("split", "default"), ("repeat_interleave", "Tensor"),
+          ("floor_divide", "Scalar"), ("var", "default"), ("std", "default"), ("var_mean", "default"),
+          ("std_mean", "default"),
           *((f"{name}_", "Scalar") for name in ("add", "sub", "mul", "div"))}
 
 

@@ -65,6 +65,8 @@ class Argument:
     def is_default(self, value) -> bool:
         """Whether a value is the one that is taken where none is given."""
         wanted = self.written(self.default_value)
+        if self.base == "Scalar" and type(value) in (int, float) and type(wanted) in (int, float):
+            return not self.required and value == wanted
         return not self.required and type(value) is type(wanted) and same(value, wanted)
 
     def __repr__(self):
