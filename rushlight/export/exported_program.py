@@ -27,6 +27,21 @@ def default_decompositions() -> CustomDecompTable:
     return CustomDecompTable()
 
 
+class Keeping(Recording):
+    """A Recording in which some calls are one node: those for which ``keeps(op, args, kwargs)`` holds.  ``kept``: names
+    of their operators."""
+
+    def __init__(self, keeps):
+        super().__init__()
+        self.keeps, self.kept = keeps, set()
+
+    def call(self, op, args, kwargs):
+        if op.kind is None and self.keeps(op, args, kwargs):
+            self.kept.add(op.name)
+            return self.closed(op, args, kwargs)
+        return super().call(op, args, kwargs)
+
+
 def entered(value, varying, trace, symbols, sizes):
     """An input of a trace, with a symbol for each size that varies: ``symbols`` has (symbol, size now) by name,
     ``sizes`` (input, dimension) by symbol."""
@@ -189,10 +204,10 @@ class ExportedProgram:
                 "program for fixed sizes")
         return self.in_primitives(given)
 
-    def traced(self, given, module=None) -> "Primitives":
-        """The program, or a module like its own, in primitives.  RuntimeError where random numbers are drawn, or where
-        sizes that vary decide what they are."""
-        trace, symbols, sizes = Recording(), {}, {}
+    def traced(self, given, module=None, keeps=None) -> "Primitives":
+        """The program, or a module like its own, in primitives; calls for which ``keeps(op, args, kwargs)`` holds are
+        one node each.  RuntimeError where random numbers are drawn, or where sizes that vary decide what they are."""
+        trace, symbols, sizes = Keeping(keeps) if keeps else Recording(), {}, {}
         inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else value
                   for value, (_, _, varying) in given]
         with ShapeEnv(dict(symbols.values())) as shape_env, trace:
@@ -215,7 +230,8 @@ class ExportedProgram:
                 "decomposition table")
         nodes = [r.node if isinstance(r, Tensor) else r for r in results]
         whole = house.splice(house.Graph(trace.inputs, trace.nodes,
-                                         [*(n for n in nodes if isinstance(n, house.Node)), *stores])).prune()
+                                         [*(n for n in nodes if isinstance(n, house.Node)), *stores]),
+                             getattr(trace, "kept", ())).prune()
         return Primitives(whole, nodes, sizes, {symbol: name for name, (symbol, _) in symbols.items()})
 
     def in_primitives(self, given) -> GraphModule:

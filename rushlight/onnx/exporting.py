@@ -16,6 +16,7 @@ from ..export import Dim, ExportedProgram
 from ..export import export as export_program
 from ..export.graph_signature import InputKind
 from .._src.graph.graph import Store
+from . import quantized
 from .errors import OnnxExporterError
 from .program import ONNXProgram
 from .rules import RULES
@@ -152,7 +153,7 @@ class Writing:
 
     def write(self, outside) -> ONNXProgram:
         onnx, w, given = library(), self.writer, self.program.given()
-        found = self.program.traced(given)
+        found = self.program.traced(given, keeps=quantized.kept)
         if any(isinstance(o, Store) for o in found.graph.outputs):
             raise OnnxExporterError(
                 "a program that writes into its inputs or buffers is not written as ONNX: call eval() before the export"

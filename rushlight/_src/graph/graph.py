@@ -173,14 +173,15 @@ def symbols_in(graph: Graph) -> set:
     return found
 
 
-def splice(graph: Graph) -> Graph:
-    """Opens every node that carries its body: before ``y = softmax(x)``, after the primitives of softmax's body."""
+def splice(graph: Graph, kept=()) -> Graph:
+    """Opens every node that carries its body: before ``y = softmax(x)``, after the primitives of softmax's body.  Those
+    of operators whose names are ``kept`` stay one node."""
     nodes, env = [], {n: n for n in graph.inputs}
 
     def copy(inner: Graph, prefix: str):
         for node in inner.nodes:
             args = map_nodes(node.args, env.__getitem__)
-            if node.inside is not None:
+            if node.inside is not None and node.op.name not in kept:
                 flat = [env[n] for n in node.used]
                 env.update(zip(node.inside.inputs, flat))
                 copy(node.inside, f"{prefix}{node.name}_")
