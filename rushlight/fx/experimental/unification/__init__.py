@@ -1,0 +1,1 @@
+"""Terms with variables, and functions of dictionaries."""
