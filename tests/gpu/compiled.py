@@ -28,6 +28,7 @@ import pytest
 import rushlight as rl
 from rushlight._src.core.op import OPS
 from rushlight._src.devices.triton.binaries import binary
+from rushlight._src.devices.triton.driver import Driver
 
 from ..ops.test_samples import SAMPLED, arguments, build, energy, flat
 from .recorded import Named, provided
@@ -70,12 +71,14 @@ def models():
             losses(make, "cuda", compiled_too, 1)
 
 
-def generated(chosen=(), with_models=False) -> list:
-    """(module, variant) of what operators, or models, launch."""
+def generated(chosen=(), with_models=False, target="sm_90") -> list:
+    """(module, variant) of what operators, or models, launch on a target.  Plans are kept, so a process asks once."""
+    warnings.simplefilter("ignore")
     asked, names = {}, {name for name, _ in SAMPLED if not chosen or name in chosen}
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(Seen, "asked", asked, raising=False)
         patch.setattr("tests.gpu.recorded.Named", Seen)
+        patch.setattr(Driver, "architecture", lambda self, index: target)
         provided(patch, pathlib.Path(folder), computes=False)
         if with_models:
             models()
@@ -132,17 +135,19 @@ def main(*given) -> int:
     """Prints what fails, and a line of counts; the number of failures."""
     options, until = parsed(given), time.monotonic()
     until += 60 * options.minutes
-    warnings.simplefilter("ignore")
     first, step = map(int, options.part.split("/"))
-    found = generated(options.operators, options.models)[first - 1::step]
-    jobs = [(*one, target) for one in found for target in options.targets.split(",")]
+    jobs = []
+    for target in options.targets.split(","):
+        with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            found = pool.submit(generated, options.operators, options.models, target).result()[first - 1::step]
+        jobs += [(*one, target) for one in found]
     counts = collections.Counter((target, "open") for *_, target in jobs)
     for (module, variant, target), wrong in verdicts(jobs, options.workers, until):
         counts[target, "open"] -= 1
         counts[target, "fail" if wrong else "compile"] += 1
         if wrong:
             print(f"{target} {module.name} {module.form} {variant.block}: {wrong}", flush=True)
-    print(f"{len(found)} kernels; " + ", ".join(f"{target}: {count} {verdict}" for (target, verdict), count
+    print(f"{len(jobs)} kernels; " + ", ".join(f"{target}: {count} {verdict}" for (target, verdict), count
                                                in sorted(counts.items()) if count))
     return sum(count for (_, verdict), count in counts.items() if verdict == "fail")
 
