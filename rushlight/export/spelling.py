@@ -4,7 +4,7 @@ from __future__ import annotations
 import linecache
 
 from .._src.capture.backends import Users
-from .._src.capture.unbacked import ITEM, PICK, SIZE, Reading, between
+from .._src.capture.unbacked import ITEM, PICK, SIZE, Reading
 from .._src.core.expr import Expr
 from .._src.core.interpret import active
 from .._src.core.devices import meta as meta_device
@@ -70,12 +70,14 @@ def whole(recorder, op, args, kwargs):
         result = body_of(op, args)(*args, **kwargs)
     finally:
         recorder.spelled = above
-    parts = recorder.nodes[before:]
-    if any(map(between, parts)):
+    parts, several = recorder.nodes[before:], isinstance(result, (tuple, list))
+    results = list(result) if several else [result]
+    inside, read = set(parts), recorder.shape_env.unbacked
+    symbols = {symbol for r in results for e in (*r._meta.shape, *r._meta.strides) if isinstance(e, Expr)
+               for symbol in e.free}
+    if any(read.get(symbol) in inside for symbol in symbols):
         return result  # data decide sizes: Python reads them between programs
     del recorder.nodes[before:]
-    inside, several = set(parts), isinstance(result, (tuple, list))
-    results = list(result) if several else [result]
     node = recorder.node(op, recorder.lowered(args), tuple(r._meta for r in results) if several else results[0]._meta)
     node.params.update((k, recorder.lowered(v)) for k, v in kwargs.items())
     written = [t for n in parts for t in recorder.targets.get(n, ()) if recorder.root(t) not in inside]

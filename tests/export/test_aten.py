@@ -149,3 +149,22 @@ def test_patterns_as_expressions():
 
     program = export(Function(lambda a, b: (a * b + a, a * a * 2)), (torch.ones(2), torch.ones(2)))
     assert passes.apply(program.graph) == 1 and seen == [("args_0", "args_0", "args_1", ["mul", "add"])]
+
+
+def test_numbers_are_drawn_by_whole_operators_again_and_again():
+    program = export(Function(lambda p: (torch.randn(3), torch.rand(2), torch.bernoulli(p))), (torch.full((4,), 0.5),))
+    assert [n.target for n in calls(program.graph)] == [aten.randn.default, aten.rand.default, aten.bernoulli.default]
+    torch.manual_seed(1)
+    first = program.module()(torch.full((4,), 0.5))
+    assert not torch.equal(first[0], program.module()(torch.full((4,), 0.5))[0])
+
+
+def test_sizes_that_data_decide():
+    def made(n):
+        size = n.item()
+        torch._check(size >= 2)
+        return torch.ones(size)
+
+    program = export(Function(made), (torch.tensor(3),))
+    assert aten.ones.default in [n.target for n in calls(program.graph)]
+    assert program.module()(torch.tensor(5)).shape == (5,)
