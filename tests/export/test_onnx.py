@@ -117,7 +117,8 @@ def test_every_rule_is_written_above(monkeypatch):
     for function, args in [*((getattr(torch, n), (x,)) for n, x in UNARY.items()),
                            *((getattr(torch, n), xs) for n, xs in BINARY.items()), *REST.values()]:
         torch.onnx.export(function if isinstance(function, nn.Module) else Call(function), args)
-    assert set(RULES) - used == {"int_matmul"}  # below
+    rest = {name for name in RULES if not name.startswith("quantized_decomposed.")}  # those have a file of their own
+    assert rest - used == {"int_matmul"}  # below
 
 
 def test_products_of_int8():
