@@ -3,6 +3,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
+from rushlight._src.core.settings import settings
 from rushlight._src.devices.shared.host import HostStep
 
 from ..ops.test_samples import SAMPLED
@@ -61,3 +62,19 @@ def test_shaders_that_read_no_element_of_a_buffer():
     x.grad = None
     (x.diagonal(4).sum() + x.diagonal(3).sum()).backward()
     assert x.grad.tolist() == [[0, 0, 0, 1], [0] * 4, [0] * 4]
+
+
+def test_results_of_the_host_that_lie_among_each_other():
+    """A gradient of points is one result for each coordinate, side by side in memory."""
+    x, at, found = rl.randn(2, 3, 5, 5, 5), rl.rand(2, 5, 5, 5, 3) * 2 - 1, []
+    for where in ("cpu", "webgpu"):
+        points = at.to(where).detach().requires_grad_()
+        with settings.set(kernels=where == "cpu", store=False):
+            F.grid_sample(x.to(where), points, padding_mode="border", align_corners=False).square().sum().backward()
+        found.append(points.grad.cpu())
+    rl.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-3)
+
+
+def test_repeats_of_the_device():
+    x = rl.arange(3.0, device="webgpu")
+    assert x.repeat_interleave(rl.tensor([2, 0, 1], device="webgpu")).tolist() == [0, 0, 2]

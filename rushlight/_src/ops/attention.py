@@ -192,7 +192,7 @@ def repeated(repeats, size, at, output_size):
     """How often each of ``size`` positions comes, as the positions: [output_size] int64."""
     import numpy as np
     from ..core.exchange import from_numpy
-    counts = repeats.reshape(-1).numpy()
+    counts = repeats.reshape(-1).cpu().numpy()
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
     if len(counts) != 1 and len(counts) != size:
@@ -202,7 +202,7 @@ def repeated(repeats, size, at, output_size):
     index = np.repeat(np.arange(size), counts if len(counts) > 1 else int(counts[0]))
     if output_size is not None and len(index) != output_size:
         raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats sum to {len(index)}")
-    return from_numpy(index.astype(np.int64))
+    return from_numpy(index.astype(np.int64)).to(repeats._meta.device)
 
 
 @rule(repeated)

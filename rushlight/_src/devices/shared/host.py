@@ -58,12 +58,31 @@ class HostStep:
         for k, (meta, weak) in enumerate(zip(self.inputs, self.weak)):
             if not weak:
                 block[k] = self.brought(board, words[k], meta, held)
+        rooms = self.rooms(board, words[count:])
         for k, meta in enumerate(self.outputs, count):
-            block[k] = self.brought(board, words[k], meta, held)  # what lies between its elements stays
+            begin = words[k] + span(meta)[0]
+            first, _, room = next(one for one in reversed(rooms) if one[0] <= begin)
+            block[k] = room.ctypes.data + words[k] - first
         self.kernel(ctypes.addressof(block), 0, 1, 0)
-        for k, meta in enumerate(self.outputs, count):
-            low, high = span(meta)
-            board.upload(words[k] + low, block[k] + low, high - low)
+        for first, end, room in rooms:
+            board.upload(first, room.ctypes.data, end - first)
+
+    def rooms(self, board, addresses) -> list:
+        """(the first byte, the end, the host's copy) of the memory that results go into, by address.
+
+        What lies between the elements of a result stays as it is, unless it is another one's: such have one copy.
+        """
+        found = []
+        for first, end in sorted(tuple(address + side for side in span(meta))
+                                 for address, meta in zip(addresses, self.outputs)):
+            if found and first < found[-1][1]:
+                found[-1][1] = max(found[-1][1], end)
+            else:
+                found.append([first, end])
+        rooms = [(first, end, np.empty(max(end - first, 1), np.uint8)) for first, end in found]
+        for first, end, room in rooms:
+            board.download(room.ctypes.data, first, end - first)
+        return rooms
 
     def brought(self, board, address, meta, held) -> int:
         """The host's address of a copy of what strided memory takes."""
