@@ -58,3 +58,26 @@ def test_blocks_that_are_not_pages_are_refused():
     pages = PagedAttention(4, PAGE, 2, device="cpu")
     with pytest.raises(RuntimeError, match="column block size"):
         pages.convert_logical_block_mask(create_block_mask(causal, 2, 1, 32, 32, BLOCK_SIZE=8))
+
+
+def test_what_a_row_of_blocks_lists_beyond_its_number_means_nothing():
+    from rushlight.nn.attention.flex_attention import BlockMask
+    q, k, v = (torch.randn(1, 1, 48, SIZE) for _ in range(3))
+    counts = torch.tensor([[[1, 2, 3]]], dtype=torch.int32)
+    rows = [[0, 0, 0], [1, 0, 0], [0, 1, 2]], [[0, 2, 1], [1, 0, 2], [0, 1, 2]]
+    found = [flex_attention(q, k, v, block_mask=BlockMask.from_kv_blocks(
+        counts, torch.tensor([[listed]], dtype=torch.int32), BLOCK_SIZE=PAGE, mask_mod=causal)) for listed in rows]
+    torch.testing.assert_close(found[0], found[1])
+    torch.testing.assert_close(found[0], flex_attention(q, k, v, block_mask=create_block_mask(causal, 1, 1, 48, 48)),
+                               atol=1e-5, rtol=1e-5)
+
+
+def test_pages_that_are_free():
+    q, k, v = (torch.randn(BATCH, HEADS, LENGTH, SIZE) for _ in range(3))
+    pages = PagedAttention(20, PAGE, BATCH + 2, device="cpu")
+    caches = filled(k, v, pages)
+    mask = create_block_mask(causal, BATCH, 1, LENGTH, LENGTH, BLOCK_SIZE=PAGE)
+    assert (pages.convert_logical_block_mask(mask).to_dense().sum((2, 3)) == mask.to_dense().sum((2, 3))).all()
+    for call in (flex_attention, torch.compile(flex_attention)):
+        found = call(q, *caches, score_mod=pages.get_score_mod(None), block_mask=pages.convert_logical_block_mask(mask))
+        torch.testing.assert_close(found, flex_attention(q, k, v, block_mask=mask), atol=1e-5, rtol=1e-5)

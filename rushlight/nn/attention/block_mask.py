@@ -188,10 +188,12 @@ def listed(visits):
 
 
 def visited(counts, indices):
-    """[.., rows, columns] bools from how many blocks each row visits and which."""
+    """[.., rows, columns] bools from how many blocks each row visits and which; what else a row lists means nothing."""
     columns = indices.shape[-1]
     there = OPS["arange"](columns, device=counts.device) < counts.unsqueeze(-1)
-    return OPS["zeros"](tuple(indices.shape), dtype=bool_, device=counts.device).scatter(-1, indices.to(int64), there)
+    places = OPS["where"](there, indices.to(int64), columns)  # what means nothing goes to a column of its own
+    found = OPS["zeros"]((*indices.shape[:-1], columns + 1), dtype=bool_, device=counts.device)
+    return found.scatter(-1, places, True)[..., :columns]
 
 
 _counters: dict = {}
