@@ -98,9 +98,10 @@ def test_what_does_not_fit_is_left_out(clock, caplog, tmp_path, monkeypatch):
 
 
 def test_registers_of_machine_code():
-    cubin = b"\x7fELF" + bytes(20) + tuning.REGISTERS_OF_CUBIN + bytes(4) + (168).to_bytes(4, "little")
+    words = (tuning.REGISTERS_OF_CUBIN, 168), (tuning.FRAME_OF_CUBIN, 40)
+    cubin = b"\x7fELF" + b"".join(name + bytes(4) + number.to_bytes(4, "little") for name, number in words)
     hsaco = b"\x7fELF" + b"\xab.vgpr_count\xcd\x01\x00\xb1.vgpr_spill_count\x07"
-    assert tuning.registers(cubin) == (168, 0) and tuning.registers(hsaco) == (256, 7)
+    assert tuning.registers(cubin) == (168, 10) and tuning.registers(hsaco) == (256, 7)
 
 
 def test_the_page_has_what_the_model_expects():

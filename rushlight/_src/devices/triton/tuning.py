@@ -24,8 +24,9 @@ MOST = 8  # choices that are measured
 WORST = 4.0  # times the best estimate beyond which nothing is measured
 REPEATS = 3  # of which the least counts
 SECONDS = 0.02  # that a measurement takes, about
-MOST_REGISTERS = 255  # of a thread: what needs more keeps values in memory
+MOST_SPILLED = 64  # registers of a thread that may be kept in memory
 REGISTERS_OF_CUBIN = b"\x04\x2f\x08\x00"  # before the number of a function, and its registers
+FRAME_OF_CUBIN = b"\x04\x11\x08\x00"  # before the number of a function, and the bytes that it keeps in memory
 REGISTERS_OF_HSACO = b"\xab.vgpr_count"
 SPILLED_OF_HSACO = b"\xb1.vgpr_spill_count"
 
@@ -40,9 +41,10 @@ class Choice(NamedTuple):
 
 def registers(code: bytes) -> tuple:
     """(registers of a thread, those kept in memory) of machine code; 0 where it does not say."""
-    at = code.find(REGISTERS_OF_CUBIN)
-    if code[:4] == b"\x7fELF" and at >= 0:
-        return struct.unpack_from("<I", code, at + 8)[0], 0
+    places = [code.find(one) for one in (REGISTERS_OF_CUBIN, FRAME_OF_CUBIN)]
+    if code[:4] == b"\x7fELF" and places[0] >= 0:
+        used, frame = (struct.unpack_from("<I", code, at + 8)[0] if at >= 0 else 0 for at in places)
+        return used, frame // 4
     return packed_after(code, REGISTERS_OF_HSACO), packed_after(code, SPILLED_OF_HSACO)
 
 
@@ -59,10 +61,8 @@ def unfit(made, architecture: str) -> str:
     """Why machine code is not measured; empty: it is."""
     if made.shared > shared_of(architecture):
         return f"{made.shared} bytes of shared memory"
-    used, spilled = registers(made.code)
-    if spilled:
-        return f"{spilled} registers are kept in memory"
-    return f"{used} registers of a thread" if used >= MOST_REGISTERS else ""
+    spilled = registers(made.code)[1]
+    return f"{spilled} registers are kept in memory" if spilled > MOST_SPILLED else ""
 
 
 class Bench:
