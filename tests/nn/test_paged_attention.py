@@ -68,6 +68,8 @@ def test_what_a_row_of_blocks_lists_beyond_its_number_means_nothing():
     found = [flex_attention(q, k, v, block_mask=BlockMask.from_kv_blocks(
         counts, torch.tensor([[listed]], dtype=torch.int32), BLOCK_SIZE=PAGE, mask_mod=causal)) for listed in rows]
     torch.testing.assert_close(found[0], found[1])
+    absent = BlockMask.from_kv_blocks(counts, torch.tensor([[[[0, 0, 0], [1, -1, 0], [0, 1, 2]]]], dtype=torch.int32))
+    assert absent.to_dense().tolist() == [[[[1, 0, 0], [0, 1, 0], [1, 1, 1]]]]
     torch.testing.assert_close(found[0], flex_attention(q, k, v, block_mask=create_block_mask(causal, 1, 1, 48, 48)),
                                atol=1e-5, rtol=1e-5)
 

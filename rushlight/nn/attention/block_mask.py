@@ -191,7 +191,8 @@ def visited(counts, indices):
     """[.., rows, columns] bools from how many blocks each row visits and which; what else a row lists means nothing."""
     columns = indices.shape[-1]
     there = OPS["arange"](columns, device=counts.device) < counts.unsqueeze(-1)
-    places = OPS["where"](there, indices.to(int64), columns)  # what means nothing goes to a column of its own
+    # what means nothing, as pages that are not there do, goes to a column of its own
+    places = OPS["where"](there & (indices >= 0), indices.to(int64), columns)
     found = OPS["zeros"]((*indices.shape[:-1], columns + 1), dtype=bool_, device=counts.device)
     return found.scatter(-1, places, True)[..., :columns]
 
