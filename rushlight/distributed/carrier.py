@@ -80,9 +80,9 @@ def reduce(group, array, root):
     return made, run
 
 
-COUNTED = {"all_reduce": "all_reduce", "all_gather": "all_gather_into_tensor",
-           "reduce_scatter": "reduce_scatter_tensor",
-           "all_to_all": "all_to_all_single", "broadcast": "broadcast", "reduce": "reduce"}
+COUNTED = {"all_reduce": "c10d_functional.all_reduce", "all_gather": "c10d_functional.all_gather_into_tensor",
+           "reduce_scatter": "c10d_functional.reduce_scatter_tensor", "broadcast": "c10d_functional.broadcast",
+           "all_to_all": "c10d_functional.all_to_all_single", "reduce": "c10d.reduce_"}
 KINDS = {"all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": reduce_scatter, "all_to_all": all_to_all,
          "broadcast": broadcast, "reduce": reduce}
 
@@ -95,6 +95,6 @@ def carry(what: str, array, group_name: str, *given):
            and isinstance(size, int)):
         raise RuntimeError(f"{what}: the group {group_name!r} has {group.size()} processes, not {given[-1]}")
     made, run = KINDS[what](group, source, *given)
-    with counted_as(f"_c10d_functional.{COUNTED[what]}"):
+    with counted_as(COUNTED[what]):
         group.exchange(run, [], False)
     return made

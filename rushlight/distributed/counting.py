@@ -12,7 +12,8 @@ CALLED = {"all_reduce": "c10d.allreduce_", "reduce_to": "c10d.reduce_", "broadca
           "gather_to": "c10d.allgather_", "gather_whole": "c10d._allgather_base_", "scatter_from": "c10d.scatter_",
           "reduce_scattered": "c10d._reduce_scatter_base_", "all_to_all_of": "c10d.alltoall_",
           "all_to_all_rows": "c10d.alltoall_base_", "meet": "c10d.barrier", "send_to": "c10d.send",
-          "receive_from": "c10d.recv_"}
+          "receive_from": "c10d.recv_", "broadcast_bytes": "c10d.broadcast_", "gather_bytes": "c10d.allgather_",
+          "monitored": "c10d.barrier", "send_bytes": "c10d.send", "receive_bytes": "c10d.recv_"}
 WITHIN = threading.local()  # ``named``: whether an exchange of this thread has been counted under another name
 
 

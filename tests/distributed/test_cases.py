@@ -1,6 +1,8 @@
 """Test cases that run in every rank: what passes, what fails, what is skipped, and what is left behind."""
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import unittest
 
@@ -8,9 +10,10 @@ import pytest
 
 import rushlight as torch
 from rushlight import distributed as dist
-from rushlight.distributed import threads
+from rushlight.distributed import carrier, counting, process_group, threads
 from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, zeros
 from rushlight.distributed.tensor.debug import CommDebugMode
+from rushlight.distributed.tensor.debug._comm_mode import operator
 from rushlight.testing._internal import common_distributed as cases
 from rushlight.testing._internal.distributed._tensor import common_dtensor
 from rushlight.testing._internal.distributed.fake_pg import FakeProcessGroup, FakeStore
@@ -207,7 +210,7 @@ def test_exchanges_are_counted():
     def member(rank):
         mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
         whole = distribute_tensor(torch.ones(4, 4), mesh, [Replicate()])
-        functional, plain = torch.ops._c10d_functional, torch.ops.c10d
+        functional, plain = torch.ops.c10d_functional, torch.ops.c10d
         with CommDebugMode() as mode:
             split = whole.redistribute(mesh, [Shard(0)])
         assert mode.get_total_counts() == 0
@@ -230,6 +233,17 @@ def test_exchanges_are_counted():
         assert found[plain.allreduce_] == 1 and found[functional.all_reduce] == 1 and mode.get_total_counts() == 3
         return found[plain.send], found[plain.recv_]
     assert threads.run(2, member) == [(1, 0), (0, 1)]
+
+
+def test_every_exchange_of_a_group_is_an_operator():
+    """What asks a group's engine for anything is counted by the name of an operator that there is."""
+    tree = ast.parse(inspect.getsource(process_group))
+    callers = {f.name for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)
+               if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "exchange"}
+    assert callers | {"receive_from"} == set(counting.CALLED)
+    for name in (*counting.CALLED.values(), *carrier.COUNTED.values()):
+        assert operator(name) is not None
+    assert set(carrier.COUNTED) == set(carrier.KINDS)
 
 
 def test_grids_are_sliced_along_flattened_dimensions():

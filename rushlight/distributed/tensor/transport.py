@@ -17,7 +17,7 @@ def gathered(tensor, group) -> list:
     """The tensors of all processes, which are of one shape."""
     tensor = carried(tensor)
     found = [torch.empty_like(tensor) for _ in range(size(group))]
-    with counted_as("_c10d_functional.all_gather_into_tensor"):
+    with counted_as("c10d_functional.all_gather_into_tensor"):
         collectives.all_gather(found, tensor, group=group)
     return found
 
@@ -35,7 +35,7 @@ def reduced(tensor, op: str, group):
     if kind is torch.bool:
         tensor = tensor.to(torch.uint8)
     held = torch.view_as_real(tensor) if kind.is_complex and op in ("sum", "avg") else tensor
-    with counted_as("_c10d_functional.all_reduce"):
+    with counted_as("c10d_functional.all_reduce"):
         collectives.all_reduce(held, getattr(torch.distributed.ReduceOp, OPS[op]), group=group)
     tensor = tensor.to(kind)
     return tensor / count if op == "avg" else tensor
@@ -43,7 +43,7 @@ def reduced(tensor, op: str, group):
 
 def reduced_parts(parts: list, op: str, group):
     """This process's part of what all processes' parts are combined; parts are of one shape."""
-    with counted_as("_c10d_functional.reduce_scatter_tensor"):
+    with counted_as("c10d_functional.reduce_scatter_tensor"):
         if parts[0].dtype.is_complex or parts[0].dtype is torch.bool or op not in ("sum", "avg"):
             return reduced(torch.stack(parts), op, group)[membership.get_rank(group)]
         out = torch.empty_like(carried(parts[0]))
@@ -56,7 +56,7 @@ def exchanged(parts: list, shapes: list, group) -> list:
     parts = [carried(p).reshape(-1) for p in parts]
     counts, wanted = [p.numel() for p in parts], [torch.Size(s).numel() for s in shapes]
     out = torch.empty(sum(wanted), dtype=parts[0].dtype)
-    with counted_as("_c10d_functional.all_to_all_single"):
+    with counted_as("c10d_functional.all_to_all_single"):
         collectives.all_to_all_single(out, torch.cat(parts), wanted, counts, group=group)
     return [piece.reshape(shape) for piece, shape in zip(out.split(wanted), shapes)]
 

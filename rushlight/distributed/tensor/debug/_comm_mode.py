@@ -20,7 +20,7 @@ def operator(name: str):
 
 class CommDebugMode:
     """A block whose exchanges are counted, by operators: redistributions of DTensors and collectives that return what
-    they give as ``torch.ops._c10d_functional``, others as ``torch.ops.c10d``.
+    they give as ``torch.ops.c10d_functional``, others as ``torch.ops.c10d``.
 
     >>> from rushlight import distributed as dist, ones
     >>> from rushlight.distributed import threads
