@@ -6,7 +6,7 @@ The others have a rule here; what has none raises, and says how to go on.
 from __future__ import annotations
 
 from .._src.core.composed import member, rulebook
-from .._src.core.convert import strided
+from .._src.core.convert import sparse_csc, sparse_csr, strided
 from .._src.core.errors import LeafWrittenError, UnsupportedLayoutError
 from .._src.core.interpret import is_recording
 from .._src.core.native import Op, Tensor
@@ -23,6 +23,10 @@ WITHOUT_ELEMENTS = frozenset((  # members of tensors that ask for sizes and type
     "shape", "dtype", "device", "ndim", "dim", "size", "numel", "element_size", "is_floating_point", "is_complex",
     "float", "double", "half", "bfloat16", "long", "int",
     "type_as", "cpu", "__len__", "bool", "byte", "char", "short", "cfloat", "cdouble"))
+WITH_OPERATORS = frozenset(("_transposed", "_adjoint", "mT", "mH"))  # what other operators make up, which have rules
+
+
+TURNED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr}  # layouts of matrices whose dimensions are exchanged
 
 
 def answer(func, args, kwargs):
@@ -39,10 +43,10 @@ def answer(func, args, kwargs):
     if name in WITHOUT_ELEMENTS:
         with DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
-    if isinstance(func, Op) and isinstance(args[0], Sparse) and not any(isinstance(a, Tensor)
-                                                                        for a in (*args[
-                                                                                1:], *kwargs.values())) and keeps_zeros(
-                                                                                    func, args, kwargs):
+    if name in WITH_OPERATORS:
+        return func(*args)
+    alone = isinstance(args[0], Sparse) and not any(isinstance(a, Tensor) for a in (*args[1:], *kwargs.values()))
+    if isinstance(func, Op) and alone and keeps_zeros(func, args, kwargs):
         own = args[0].coalesce() if isinstance(args[0], Coo) else args[0]
         return own.with_elements(func(own.elements, *args[1:], **kwargs))
     layouts = " and ".join(sorted({str(a.layout) for a in args if isinstance(a, Sparse)}))
@@ -272,8 +276,19 @@ def transpose(input, dim0, dim1):
     """Two sparse dimensions exchanged."""
     x, order = input.coo(), list(range(input.dim()))
     i, j = wrapped(dim0, x.dim()), wrapped(dim1, x.dim())
+    if i == j:
+        return input
     order[i], order[j] = order[j], order[i]
-    return permute(input, order)
+    out = permute(input, order)
+    turned = {i, j} == {x.dim() - 2, x.dim() - 1} and TURNED.get(input.layout)
+    return out.to_sparse(layout=turned) if turned else out
+
+
+@rule("adjoint")
+def adjoint(input):
+    """The last two dimensions exchanged, and complex elements conjugated."""
+    turned = transpose(input, -2, -1)
+    return turned.with_elements(turned.elements.conj()) if input.is_complex() else turned
 
 
 @rule("t")

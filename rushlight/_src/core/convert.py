@@ -587,6 +587,7 @@ def turned(name, operator):
         if self.dim() == 1:
             raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
         return operator(self) if self.dim() else self
+    of.__name__ = name
     return property(of)
 
 
