@@ -187,9 +187,12 @@ def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=Non
 
 
 def maker(layout):
-    """The function that makes tensors of one layout."""
-    def make(compressed_indices, plain_indices, values, size=None, **options):
-        return sparse_compressed_tensor(compressed_indices, plain_indices, values, size, layout=layout, **options)
+    """The function that makes tensors of one layout; its first parameters are named by rows and columns."""
+    starts, across = KINDS[layout].names()
+
+    def make(*given, **options):
+        places = (*given, *(options.pop(name) for name in (starts, across)[len(given):] if name in options))
+        return sparse_compressed_tensor(*places, layout=layout, **options)
     return make
 
 

@@ -207,6 +207,7 @@ def div(a, b, *, rounding_mode=None):
 def mm(a, b, reduce=None):
     """A matrix product of which one side, or both, are sparse; ``reduce`` combines products in another way than their
     sum."""
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in (None, "sum", "mean", "amax", "amin"):
         raise ValueError(f"reduce is one of sum, mean, amax and amin, got {reduce!r}")
     if a.dim() != 2 or b.dim() not in (1, 2) or a.shape[1] != b.shape[0]:

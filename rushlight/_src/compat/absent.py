@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 import builtins
 import enum
+import functools
 import inspect
 import typing
 
@@ -61,8 +62,11 @@ def absent_class(module: str, name: str, why: str, error=DEFAULT, bases=(object,
 
 
 def absent_function(module: str, name: str, why: str, error=DEFAULT, signature=None):
-    """A function that can be imported; calling it raises the error."""
+    """A function that can be imported; calling it raises the error.  As a decorator it gives a function that does, so
+    that modules whose functions it decorates can be imported."""
     def refuse(*args, **kwargs):
+        if len(args) == 1 and not kwargs and inspect.isfunction(args[0]):
+            return functools.wraps(args[0])(absent_function(module, name, why, error))
         raise error(f"{module}.{name}() exists here only as a name: {why}")
 
     refuse.__name__ = refuse.__qualname__ = name

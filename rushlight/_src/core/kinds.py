@@ -48,19 +48,23 @@ def by_stride(shape, strides):
     """The dimensions from innermost to outermost as their strides tell, ties and broadcast ones as they come.  Of sizes
     that vary the order of strides is assumed where it is open, nothing else."""
     order = list(reversed(range(len(shape))))
-    for i in range(1, len(order)):
-        while i and comes_before(shape, strides, order[i], order[i - 1]):
-            order[i - 1], order[i] = order[i], order[i - 1]
-            i -= 1
+    for at in range(1, len(order)):
+        for k in reversed(range(at)):
+            further_in = compared(shape, strides, order[at], order[k])
+            if further_in is False:
+                break
+            if further_in:
+                order[k], order[at] = order[at], order[k]
+                at = k
     return order
 
 
-def comes_before(shape, strides, a, b) -> bool:
-    """Whether dimension a lies further in than b, for certain."""
+def compared(shape, strides, a, b) -> bool | None:
+    """Whether dimension a lies further in than b; None where strides do not tell."""
     if is_zero(strides[a]) or is_zero(strides[b]):
-        return False
+        return None
     if same(strides[a], strides[b]):
-        return type(shape[a]) is type(shape[b]) is int and shape[a] < shape[b]
+        return True if type(shape[a]) is type(shape[b]) is int and shape[a] < shape[b] else None
     before = lt(strides[a], strides[b])
     return bool(before) if before.op == "number" or ShapeEnv.present() else False
 

@@ -141,7 +141,9 @@ def segments(lengths, size):
 
 @op(composite=True, method=False)
 def _segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
-    """Consecutive segments along ``axis`` reduced to one element each: "sum", "mean", "max", "min" or "prod"."""
+    """Consecutive segments along ``axis`` reduced to one element each: "sum", "mean", "amax", "amin" (or
+    "max", "min") or "prod"."""
+    reduce = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if reduce not in ("sum", "mean", "max", "min", "prod"):
         raise RuntimeError(f"segment_reduce(): unsupported reduction {reduce}")
     if lengths is None and offsets is None:

@@ -9,7 +9,7 @@ from ..core.errors import IndexCountError
 from ..core.exchange import as_tensor, tensor as make
 from ..core.expr import Expr
 from ..core.interpret import is_idle
-from ..core.kinds import P
+from ..core.kinds import P, by_stride
 from ..core.meta import Meta, broadcast, product
 from ..core.narrow import as_held
 from ..core.native import chosen, part, places
@@ -141,8 +141,8 @@ def __getitem__(self, key):
             return self[key.item()]
         if key.dtype is int64:
             return index_rows(self, (key,) + (None,) * (self.dim() - 1))
-        if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[
-                :key.dim()] == key.shape and on_host(key) and on_host(self):
+        if (key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape
+                and (key.dim() == self.dim() or self.is_contiguous()) and on_host(key) and on_host(self)):
             return chosen(resolved(self.contiguous()), key.contiguous())
     entries = parse(self, key)
     if any(isinstance(k, bool) for k in entries):
@@ -261,7 +261,16 @@ def index_rows(input, indices):
         rank, depth = len(out.shape), len(at.shape)
         order = (*range(depth, depth + place), *range(depth), *range(depth + place, rank))
         out = P.permute(out, dims=order)
-    return out
+    kept = [stride for stride, i in zip(input._meta.strides, indices) if i is None]
+    order = by_stride(out.shape, (*kept[:place], *(0,) * len(at.shape), *kept[place:]))
+    return laid(out, order) if place or order != list(reversed(range(len(order)))) else out
+
+
+def laid(out, order):
+    """A result in memory whose dimensions lie in each other in this order, innermost first."""
+    outer = tuple(reversed(order))
+    back = tuple(sorted(range(len(outer)), key=outer.__getitem__))
+    return P.permute(P.copy(P.permute(out, dims=outer)), dims=back)
 
 
 @op(composite=True, method=False)

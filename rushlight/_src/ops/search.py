@@ -9,8 +9,9 @@ from ..core.advice import warn
 from ..core.dtypes import bool_, finfo, float32, float64, int32, int64
 from ..core.kinds import P
 from ..core.meta import Meta, product
-from ..core.op import Scalar, op, rule
+from ..core.op import OPS, Scalar, op, rule
 from ..core.tensor import Tensor
+from .create import arange
 from .promotion import as_dtype, promoted, result_dtype as promoted_dtype, upcast
 
 
@@ -166,3 +167,20 @@ def occurs(input, among, invert):
 def unmeasured(some, elements, test_elements, *, assume_unique=False, invert=False):  # noqa: F811
     return Meta.of(tuple(getattr(elements, "shape", ())), bool_, getattr(elements, "device", None)
                    or test_elements.device)
+
+
+@op(composite=True, method=False)
+def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
+    """Where the runs of each of ``size`` rows start, and the last one ends [size + 1]: of row numbers in order [n]."""
+    if input.dim() != 1:
+        raise RuntimeError(f"Input is supposed to be a vector, but got {input.dim()} dimensional tensor.")
+    return searchsorted(input.contiguous(), arange(size + 1, dtype=input.dtype), out_int32=out_int32)
+
+
+@op(composite=True, method=False)
+def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
+    """The places [2, n] of elements of which runs [rows + 1] and columns [n] are known; ``transpose``: columns first."""
+    counts = crow_indices.diff()
+    rows = arange(counts.size(0), dtype=col_indices.dtype).repeat_interleave(counts.to(int64))
+    order = (col_indices, rows) if transpose else (rows, col_indices)
+    return OPS["stack"](order).to(int32 if out_int32 else int64)
