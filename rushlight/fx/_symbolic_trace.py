@@ -8,6 +8,7 @@ import inspect
 import math
 import sys
 import types
+from types import FunctionType
 
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten
@@ -20,6 +21,7 @@ from .proxy import ParameterProxy, Proxy, TracerBase
 HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _wrapped: list = []  # (globals of a module, name) that ``wrap`` was told of
 _active: list = []  # tracers that are running
+_orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__  # tracers of other libraries call them
 
 
 def is_fx_tracing() -> bool:
@@ -94,10 +96,11 @@ class Tracer(TracerBase):
     """
 
     def __init__(self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False):
-        self._autowrap = {id(v): v for module in autowrap_modules for k, v in vars(module).items()
-                          if not k.startswith("_") and callable(v)}
-        self._autowrap.update((id(f), f) for f in autowrap_functions)
+        self._autowrap_functions = [v for module in autowrap_modules for k, v in vars(module).items()
+                                    if not k.startswith("_") and callable(v)] + list(autowrap_functions)
+        self._autowrap_function_ids = set(map(id, self._autowrap_functions))
         self._autowrap_search = list(autowrap_modules)
+        self.submodule_paths, self.tensor_attrs = None, {}  # {module: its path}, {tensor: its name}
         self.param_shapes_constant = param_shapes_constant
         self.root_module_name, self.scope, self.module_stack = "", Scope("", None), {}
         self.num_calls: dict = {}
@@ -110,7 +113,7 @@ class Tracer(TracerBase):
 
     def path_of_module(self, mod: Module) -> str:
         """The path of a submodule.  NameError if it is not installed in the root."""
-        found = self._paths.get(mod)
+        found = (self.submodule_paths or {}).get(mod)
         if found is None:
             found = next((name for name, module in self.root.named_modules() if module is mod), None)
         if found is None:
@@ -175,14 +178,14 @@ class Tracer(TracerBase):
         for name, found in self.root.named_buffers():
             if found is a:
                 return self.create_node("get_attr", name, (), {})
-        name = self._constants.get(id(a))
+        name = self.tensor_attrs.get(a)
         if name is None:
             name = next((f"{path}.{k}" if path else k for path, m in self.root.named_modules()
                          for k, v in vars(m).items() if v is a), None)
         if name is None:
             name = self.get_fresh_qualname("_tensor_constant")
             setattr(self.root, name, a)
-        self._constants[id(a)] = name
+        self.tensor_attrs[a] = name
         return self.create_node("get_attr", name, (), {})
 
     def _object(self, a):
@@ -206,8 +209,8 @@ class Tracer(TracerBase):
             self.root_module_name = type(root).__name__
         else:
             self.root, function = Module(), root
-        self._paths = {module: name for name, module in self.root.named_modules()}
-        self._constants: dict = {}
+        self.submodule_paths = {module: name for name, module in self.root.named_modules()}
+        self.tensor_attrs = {}
         self.graph = Graph(tracer_cls=type(self))
         called, arguments = self.create_args_for_root(function, isinstance(root, Module), concrete_args or {})
         _active.append(self)
@@ -282,19 +285,29 @@ class Tracer(TracerBase):
         def read(module, name):
             return self.getattr(name, original_getattr(module, name), cache)
 
-        with Patches() as patches:
-            patches.attribute(Module, "__call__", call)
-            patches.attribute(Module, "__getattr__", read)
-            for space, name in _wrapped:
-                found = space.get(name, getattr(builtins, name, None))
-                if found is not None:
-                    patches.item(space, name, recording(found))
-            spaces = [getattr(inspect.unwrap(function), "__globals__", {}), *map(vars, self._autowrap_search)]
-            for space in spaces:
-                for name, value in list(space.items()):
-                    if id(value) in self._autowrap and not name.startswith("_"):
-                        patches.item(space, name, recording(value))
+        with _Patcher() as patcher:
+            patcher.patch_method(Module, "__call__", call)
+            patcher.patch_method(Module, "__getattr__", read)
+            _patch_wrapped_functions(patcher)
+            for space in (getattr(inspect.unwrap(function), "__globals__", {}), *map(vars, self._autowrap_search)):
+                _autowrap_check(patcher, space, self._autowrap_function_ids)
             yield
+
+
+def _patch_wrapped_functions(patcher):
+    """Functions that ``wrap`` was told of record their calls."""
+    for space, name in _wrapped:
+        found = space.get(name, getattr(builtins, name, None))
+        if found is not None:
+            patcher.patch(space, name, recording(found))
+
+
+def _autowrap_check(patcher, frame_dict, function_ids):
+    """Functions of these ids that a namespace names record their calls, unless it has been looked through."""
+    if patcher.visit_once(frame_dict):
+        for name, value in list(frame_dict.items()):
+            if id(value) in function_ids and not name.startswith("_"):
+                patcher.patch(frame_dict, name, recording(value))
 
 
 def in_frame_order(signature) -> list:
@@ -309,7 +322,7 @@ def positional(function, count: int):
     code = function.__code__
     plain = code.replace(co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0,
                          co_flags=code.co_flags & ~HAS_VARSTUFF)
-    return types.FunctionType(plain, function.__globals__, function.__name__, None, function.__closure__)
+    return FunctionType(plain, function.__globals__, function.__name__, None, function.__closure__)
 
 
 def constant_like(value) -> bool:
@@ -329,24 +342,33 @@ def _assert(condition, message: str):
     assert condition, message
 
 
-class Patches:
-    """Attributes and dict items replaced for a block."""
+class _Patcher:
+    """Attributes of classes and items of dicts, replaced for a block."""
 
     MISSING = object()
 
     def __enter__(self):
-        self.undo = []
+        self.undo, self.visited = [], set()
         return self
 
-    def attribute(self, owner, name, value):
-        before = owner.__dict__[name]
-        self.undo.append(lambda: setattr(owner, name, before))
-        setattr(owner, name, value)
+    def patch_method(self, cls, name, new_fn, deduplicate=True):
+        """Replaces a method of a class."""
+        before = cls.__dict__.get(name, self.MISSING)
+        self.undo.append(lambda: delattr(cls, name) if before is self.MISSING else setattr(cls, name, before))
+        setattr(cls, name, new_fn)
 
-    def item(self, mapping, name, value):
-        before = mapping.get(name, self.MISSING)
-        self.undo.append(lambda: mapping.pop(name) if before is self.MISSING else mapping.__setitem__(name, before))
-        mapping[name] = value
+    def patch(self, frame_dict, name, new_fn, deduplicate=True):
+        """Replaces what a name stands for in a namespace."""
+        before = frame_dict.get(name, self.MISSING)
+        self.undo.append(lambda: frame_dict.pop(name) if before is self.MISSING
+                         else frame_dict.__setitem__(name, before))
+        frame_dict[name] = new_fn
+
+    def visit_once(self, thing) -> bool:
+        """Whether it is asked for a thing for the first time."""
+        first = id(thing) not in self.visited
+        self.visited.add(id(thing))
+        return first
 
     def __exit__(self, *exception):
         for one in reversed(self.undo):

@@ -29,8 +29,13 @@ class Compressed(Sparse):
     def with_elements(self, elements):
         return made(type(self), self.shape, elements, starts=self.starts, across=self.across)
 
+    @classmethod
+    def names(cls):
+        """What starts and places are called."""
+        return ("crow_indices", "col_indices") if cls.by_rows else ("ccol_indices", "row_indices")
+
     def parts(self):
-        names = ("crow_indices", "col_indices") if self.by_rows else ("ccol_indices", "row_indices")
+        names = self.names()
         return (names[0], repr(self.starts)), (names[1], repr(self.across)), ("values", repr(self.elements.detach()))
 
     def sparse_dim(self) -> int:

@@ -19,6 +19,8 @@ class ViewWrittenError(NotImplementedError):
 
 def call(op: Op, args, kwargs, kinds):
     """The answer of the classes among the arguments, recorded for the backward pass."""
+    if "out" in kwargs and kwargs["out"] is None:  # as if it were not there: operators have an overload with it
+        kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     whole = next((kind for kind in kinds if hasattr(kind, "__operator__")), None)
     if opened(op) and (whole is None or op.traits.get("composite")):
         # of simpler operators, each of which is answered

@@ -16,12 +16,17 @@ notes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # node: what use
 seen: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
-class Handle:
-    """Removes a hook: ``handle.remove()``, or leaving a ``with`` block."""
+NO_HOOK = object()
 
-    def __init__(self, hooks: dict, hook):
+
+class Handle:
+    """Removes a hook: ``handle.remove()``, or leaving a ``with`` block.  Without ``hook`` who asks for the handle puts it
+    among the hooks, by the handle's ``id``."""
+
+    def __init__(self, hooks: dict, hook=NO_HOOK):
         self.hooks, self.id = hooks, next(_numbers)
-        hooks[self.id] = hook
+        if hook is not NO_HOOK:
+            hooks[self.id] = hook
 
     def remove(self):
         self.hooks.pop(self.id, None)

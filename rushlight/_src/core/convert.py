@@ -238,6 +238,8 @@ def new(self, *args, size=None):
         if args[0].dtype is not self.dtype:
             raise TypeError(f"expected a tensor of {self.dtype}, but got one of {args[0].dtype}: convert it with to()")
         return alias(args[0].detach())
+    if len(args) == 1 and isinstance(args[0], UntypedStorage):
+        return tensor([], dtype=self.dtype).set_(args[0])
     if len(args) == 1 and hasattr(args[0], "untyped"):  # a typed storage
         if args[0].dtype is not self.dtype:
             raise RuntimeError(f"expected a storage of {self.dtype}, but got one of {args[0].dtype}")
@@ -369,6 +371,14 @@ def rebuild(kind, array, dtype, requires_grad, attributes, turned=0, where="cpu"
     return out
 
 
+def rebuild_wrapper(kind, dtype, size, strides, offset, layout, where, requires_grad, attributes):
+    """A tensor without memory, whose class answers operators, from what pickling kept of it."""
+    out = Tensor._make_wrapper_subclass(kind, size, strides=strides, storage_offset=offset, dtype=dtype, layout=layout,
+                                        device=where, requires_grad=requires_grad)
+    out.__dict__.update(attributes)
+    return out
+
+
 @attach
 def __copy__(self):
     """Another tensor over the same memory, a leaf with the same attributes and without a gradient of its own yet."""
@@ -390,6 +400,10 @@ def __delitem__(self, key):
 @attach
 def __reduce_ex__(self, protocol):
     from .exchange import view_memory
+    if "_wraps" in self.__dict__:  # its attributes have what it stands for
+        meta = self._meta
+        return rebuild_wrapper, (self.__class__, meta.dtype, tuple(meta.shape), tuple(meta.strides), self._offset,
+                                 self.layout, str(meta.device), self._needs_grad, dict(self.__dict__))
     where = self._meta.device
     place = () if where.provider.on_host else (str(where),)
     held = alias(self, self._meta.plain).cpu() if place else self
@@ -466,6 +480,11 @@ class UntypedStorage(InProcess):
         """The first bytes of a file, read when they are looked at; writes reach the file only if ``shared``."""
         from .exchange import from_numpy
         return cls(from_numpy(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,))))
+
+    @classmethod
+    def _new_shared(cls, size, *, device="cpu"):
+        """So many bytes that processes share."""
+        return cls(size, device=device).share_memory_()
 
     @property
     def bytes(self) -> Tensor:

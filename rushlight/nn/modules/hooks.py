@@ -4,19 +4,29 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 
-from ..._src.autograd.node import Handle
+from ..._src.autograd.node import NO_HOOK, Handle
 from ..._src.core.epoch import Epoch
 
 
 class RemovableHandle(Handle):
-    """Removes a hook, and its options kept beside it."""
+    """Removes a hook, and its options kept beside it.
 
-    def __init__(self, hooks, hook, *beside, prepend=False):
-        super().__init__(hooks, hook)
+    Example:
+        >>> hooks = {}
+        >>> handle = RemovableHandle(hooks)
+        >>> hooks[handle.id] = print
+        >>> handle.remove()
+        >>> hooks
+        {}
+    """
+
+    def __init__(self, hooks_dict, hook=NO_HOOK, *beside, extra_dict=None, prepend=False):
+        super().__init__(hooks_dict, hook)
         Epoch.value += 1
-        self.beside = beside
+        further = extra_dict if isinstance(extra_dict, (list, tuple)) else () if extra_dict is None else (extra_dict,)
+        self.beside = (*beside, *further)
         if prepend:
-            hooks.move_to_end(self.id, last=False)
+            hooks_dict.move_to_end(self.id, last=False)
 
     def remove(self):
         super().remove()
