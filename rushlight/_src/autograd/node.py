@@ -20,8 +20,8 @@ NO_HOOK = object()
 
 
 class Handle:
-    """Removes a hook: ``handle.remove()``, or leaving a ``with`` block.  Without ``hook`` who asks for the handle puts it
-    among the hooks, by the handle's ``id``."""
+    """Removes a hook: ``handle.remove()``, or leaving a ``with`` block.  Without ``hook`` who asks for the handle puts
+    it among the hooks, by the handle's ``id``."""
 
     def __init__(self, hooks: dict, hook=NO_HOOK):
         self.hooks, self.id = hooks, next(_numbers)
