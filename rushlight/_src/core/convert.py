@@ -579,37 +579,5 @@ def write_part(part, value):
     part.copy_(value) if isinstance(value, Tensor) else part.fill_(value)
 
 
-def _transposed(self):
-    """The dimensions in reverse order."""
-    if self.dim() not in (0, 2):
-        warn(f"x.T of a tensor of {self.dim()} dimensions is deprecated and will become an error: write x.mT for a "
-             "batch of matrices, x.permute(*range(x.ndim - 1, -1, -1)) to "
-             "reverse all dimensions.")
-    return OPS["permute"](self, tuple(reversed(range(self.dim()))))
-
-
-def _adjoint(self):
-    """The conjugate transpose of a matrix."""
-    if self.dim() not in (0, 2):
-        raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor. For batches of "
-            "matrices, consider using tensor.mH")
-    return OPS["adjoint"](self) if self.dim() else self
-
-
-Tensor.T, Tensor.H = property(_transposed), property(_adjoint)
-
-
-def turned(name, operator):
-    """The property that exchanges the last two dimensions; without dimensions, the tensor."""
-    def of(self):
-        if self.dim() == 1:
-            raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
-        return operator(self) if self.dim() else self
-    of.__name__ = name
-    return property(of)
-
-
-Tensor.mT, Tensor.mH = turned("mT", lambda x: OPS["transpose"](x, -2, -1)), turned("mH", lambda x: OPS["adjoint"](x))
 Tensor.real = property(lambda self: OPS["real"](self), lambda self, value: write_part(self.real, value))
 Tensor.imag = property(lambda self: OPS["imag"](self), lambda self, value: write_part(self.imag, value))

@@ -1,4 +1,4 @@
-"""Rarely used members of tensors: those of other layouts and devices, and those that PyTorch has removed."""
+"""Members of tensors: of other layouts and devices, those that PyTorch has removed, and matrices turned."""
 from __future__ import annotations
 
 import numpy as np
@@ -163,3 +163,38 @@ def module_load(self, other, assign=False):
 
 
 legacy_contiguous_format = contiguous_format
+
+
+# --- dimensions exchanged ---------------------------------------------------------------------------------------------
+def _transposed(self):
+    """The dimensions in reverse order."""
+    if self.dim() not in (0, 2):
+        warn(f"x.T of a tensor of {self.dim()} dimensions is deprecated and will become an error: write x.mT for a "
+             "batch of matrices, x.permute(*range(x.ndim - 1, -1, -1)) to "
+             "reverse all dimensions.")
+    return OPS["permute"](self, tuple(reversed(range(self.dim()))))
+
+
+def _adjoint(self):
+    """The conjugate transpose of a matrix."""
+    if self.dim() not in (0, 2):
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor. For batches of "
+            "matrices, consider using tensor.mH")
+    return OPS["adjoint"](self) if self.dim() else self
+
+
+Tensor.T, Tensor.H = property(_transposed), property(_adjoint)
+
+
+def turned(name, operator):
+    """The property that exchanges the last two dimensions; without dimensions, the tensor."""
+    def of(self):
+        if self.dim() == 1:
+            raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
+        return operator(self) if self.dim() else self
+    of.__name__ = name
+    return property(of)
+
+
+Tensor.mT, Tensor.mH = turned("mT", lambda x: OPS["transpose"](x, -2, -1)), turned("mH", lambda x: OPS["adjoint"](x))
