@@ -179,7 +179,8 @@ def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
 
 @op(composite=True, method=False)
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
-    """The places [2, n] of elements of which runs [rows + 1] and columns [n] are known; ``transpose``: columns first."""
+    """The places [2, n] of elements of which runs [rows + 1] and columns [n] are known; ``transpose``: columns
+    first."""
     counts = crow_indices.diff()
     rows = arange(counts.size(0), dtype=col_indices.dtype).repeat_interleave(counts.to(int64))
     order = (col_indices, rows) if transpose else (rows, col_indices)
