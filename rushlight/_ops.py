@@ -114,6 +114,11 @@ class OpOverload(Callable):
             return None
         return room("library.overloads").overloads(self._opname).get(self._overloadname)
 
+    def spelled(self, args, kwargs) -> tuple:
+        """Positional and named arguments of a call as its schema has them: lists for sizes, and no defaults."""
+        bound = self.schema and self.schema.bind(args, kwargs)
+        return self.schema.call(bound) if bound is not None else (args, kwargs)
+
     @property
     def _schema(self):
         return Schema(self)
@@ -254,7 +259,7 @@ class Namespace:
         functions = room("library.functions")
         function = {"aten": functions.FUNCTIONS, "prims": functions.PRIMS}.get(self.name, {}).get(name)
         if function is not None:
-            return OpOverloadPacket(self.name, name, None, function)
+            return OpOverloadPacket(self.name, name, OPS.get(OTHER_NAMES.get(name, "")), function)
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")
         if found is None and self.name == "aten" and name.endswith("_"):
             base = OPS.get(f"nn.functional.{name[:-1]}") or operator_named(name[:-1])
@@ -343,7 +348,11 @@ def overload_of(op, args, kwargs) -> OpOverload:
         return getattr(ops, where).packet(last, op).overload(decomposed_overload(last, args))
     last = f"{where}_{last}" if where in PREFIXES else last
     last = {"_to_dtype": "_to_copy", "item": "_local_scalar_dense"}.get(last, last)
-    return ops.aten.packet(last, op).overload(overload_name(last.rstrip("_"), op, args, kwargs))
+    packet = ops.aten.packet(last, op)
+    if kwargs.get("out") is not None:
+        known = room("library.overloads").overloads(last)
+        return packet.overload(next((label for label, one in known.items() if one.bind(args, kwargs)), "out"))
+    return packet.overload(overload_name(last.rstrip("_"), op, args, kwargs))
 
 
 def decomposed_overload(name, args) -> str:

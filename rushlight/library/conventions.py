@@ -277,7 +277,8 @@ def call_of(op, found: dict) -> tuple:
     args, kwargs = [], dict(found)
     for name, parameter in op.signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL and name in kwargs:
-            args += kwargs.pop(name)
+            given = kwargs.pop(name)
+            args += given if isinstance(given, (list, tuple)) else (given,)
         elif name in kwargs and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             args.append(kwargs.pop(name))
         else:

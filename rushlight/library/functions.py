@@ -31,6 +31,13 @@ def upsampled(mode):
     return run
 
 
+def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
+    """A copy, of another dtype or elsewhere."""
+    made = self.to(device=device, dtype=dtype, non_blocking=non_blocking)
+    made = made.clone(**{} if memory_format is None else {"memory_format": memory_format}) if made is self else made
+    return made.pin_memory() if pin_memory else made
+
+
 def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
     return OPS["full"]((), s, dtype=dtype, device=device)
 
@@ -96,7 +103,7 @@ def padded(mode):
 
 
 FUNCTIONS = {f.__name__: f for f in (
-    slice, slice_copy, scalar_tensor, _assert_async, _assert_scalar, _assert_tensor_metadata, sym_constrain_range, to,
+    slice, slice_copy, _to_copy, scalar_tensor, _assert_async, _assert_scalar, _assert_tensor_metadata, sym_constrain_range, to,
     item, is_nonzero, native_dropout, _native_batch_norm_legit, _native_batch_norm_legit_no_training)}
 FUNCTIONS |= {"sym_size": lambda self, dim=None: self.size() if dim is None else self.size(dim),
               "sym_numel": lambda self: self.numel(), "sym_stride": lambda self, dim=None: self.stride()

@@ -70,6 +70,9 @@ def answered(op, args, kwargs, kinds):
         if hasattr(kind, "__operator__"):
             return kind.__operator__(op, args, kwargs)
     func = overload_of(op, args, kwargs)
+    if op.name == "_to_dtype":  # _to_copy knows it as a keyword alone
+        args, kwargs = args[:1], {"dtype": args[1]} if len(args) > 1 else kwargs
+    args, kwargs = func.spelled(args, kwargs)
     packet = op.traits.get("library")
     for kind in kinds:
         rule = packet and packet.custom.rules.dispatch.get(kind)
