@@ -103,7 +103,8 @@ def padded(mode):
 
 
 FUNCTIONS = {f.__name__: f for f in (
-    slice, slice_copy, _to_copy, scalar_tensor, _assert_async, _assert_scalar, _assert_tensor_metadata, sym_constrain_range, to,
+    slice, slice_copy, _to_copy, scalar_tensor, _assert_async, _assert_scalar, _assert_tensor_metadata,
+    sym_constrain_range, to,
     item, is_nonzero, native_dropout, _native_batch_norm_legit, _native_batch_norm_legit_no_training)}
 FUNCTIONS |= {"sym_size": lambda self, dim=None: self.size() if dim is None else self.size(dim),
               "sym_numel": lambda self: self.numel(), "sym_stride": lambda self, dim=None: self.stride()
