@@ -61,6 +61,22 @@ def test_tensors_through_queues():
         multiprocessing.reduction.ForkingPickler.dumps(torch.ones(2, requires_grad=True) * 2)
 
 
+@pytest.mark.parametrize("through", ["queue", "arguments"])
+def test_what_the_main_process_hands_over_is_shared_from_then_on(through):
+    context = handing.get_context("spawn")
+    x, queue = torch.zeros(3), context.Queue()
+    child = context.Process(target=taken, args=(queue, 4) if through == "queue" else (x, 4))
+    child.start()
+    if through == "queue":
+        queue.put(x)
+    child.join()
+    assert child.exitcode == 0 and x.is_shared() and x.tolist() == [4.0] * 3
+
+
+def taken(given, value):
+    (given if isinstance(given, torch.Tensor) else given.get()).fill_(value)
+
+
 def test_what_shows_the_memory_from_before_stays_valid():
     x = torch.arange(1000.0)
     array, part = x.numpy(), x.untyped_storage()[:8]

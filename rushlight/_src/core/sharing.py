@@ -11,7 +11,7 @@ import mmap
 import os
 import tempfile
 import weakref
-from multiprocessing import reduction
+from multiprocessing import parent_process, reduction
 
 from .native import Storage, Tensor, state, wrap
 from .tensor import blank, borrowed, show
@@ -57,12 +57,15 @@ def share(storage: Storage) -> None:
 
 
 def handed(tensor: Tensor):
-    """How a tensor goes to another process: one in shared memory by its file, so that both see what either writes; all
-    others are copied."""
+    """How a tensor goes to another process: by the file of its memory, so that both see what either writes.  What a
+    child hands over is copied where it is not in shared memory yet: the child may end before it is taken."""
     if tensor._grad_node is not None:
         raise RuntimeError(
             "a tensor that has a history and wants a gradient cannot go to another process, where its history is not: "
             "detach() it first")
+    movable = tensor._meta.device.provider.on_host and tensor._storage.nbytes
+    if parent_process() is None and movable and not tensor.__dict__:
+        share(tensor._storage)
     if not is_shared(tensor._storage) or tensor.__dict__:
         return tensor.__reduce_ex__(2)
     file = reduction.DupFd(tensor._storage.owner.descriptor)
