@@ -194,7 +194,7 @@ def test_config_of_the_compiler():
         config.patch({"triton.nothing": 1})
     assert torch._functorch.config.donated_buffer and torch.compiler.config.job_id is None
     assert "max_autotune" in torch._inductor.list_options() and torch._inductor.list_mode_options("max-autotune") == {
-        "max_autotune": True}
+        "max_autotune": True, "launch_graphs": True}
 
 
 def test_backends_of_boxed_functions_whose_results_are_views_of_inputs():
