@@ -34,6 +34,12 @@ def _get_tracing_state():
     return None
 
 
+def _get_default_device() -> str:
+    """The kind of device that tensors are made on where none is named."""
+    from ._src.api import get_default_device
+    return str(get_default_device())
+
+
 def _log_api_usage_once(name):
     """Accepts what PyTorch counts; nothing is counted here."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .._src.core import convert
 from .._src.core.composed import Composed
 from .._src.core.errors import UnsupportedLayoutError
+from .._src.core.exchange import from_numpy
 from .._src.core.meta import Meta, Size
 from .._src.core.native import allocate
 from .._src.core.op import OPS
@@ -47,6 +48,12 @@ class Nested(Composed):
     def size(self, dim=None):
         """All sizes, or one; that of the ragged dimension is its Ragged."""
         return self.shape if dim is None else self.shape[wrapped(dim, self.dim())]
+
+    def _nested_tensor_size(self):
+        """The sizes of each example: [examples, dimensions of one], int64."""
+        rows, lengths = list(self.rows.shape), from_numpy(self.ragged.read()[1].copy())
+        return OPS["stack"]([lengths if k == self.at - 1 else lengths.new_full(lengths.shape, size)
+                             for k, size in enumerate(rows)], 1)
 
     def dim(self) -> int:
         return self.rows.dim() + 1
