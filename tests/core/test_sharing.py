@@ -7,6 +7,7 @@ import pytest
 
 import rushlight as torch
 from rushlight import multiprocessing as handing
+from rushlight._src.core import sharing
 
 
 def writes(tensor, value):
@@ -71,6 +72,14 @@ def test_what_the_main_process_hands_over_is_shared_from_then_on(through):
         queue.put(x)
     child.join()
     assert child.exitcode == 0 and x.is_shared() and x.tolist() == [4.0] * 3
+
+
+def test_more_tensors_than_files_are_copied(monkeypatch):
+    monkeypatch.setattr(sharing.Shared, "living", 1 << 30)
+    x = torch.ones(2)
+    with pytest.warns(UserWarning, match="ulimit"):
+        kept = multiprocessing.reduction.ForkingPickler.dumps(x)
+    assert not x.is_shared() and multiprocessing.reduction.ForkingPickler.loads(kept).tolist() == [1, 1]
 
 
 def taken(given, value):

@@ -13,19 +13,39 @@ import tempfile
 import weakref
 from multiprocessing import parent_process, reduction
 
+from .advice import warn
 from .native import Storage, Tensor, state, wrap
 from .tensor import blank, borrowed, show
 
 
 class Shared:
     """A mapping, and the file behind it.  ``before``: where the bytes lay until then, which arrays made of them may
-    still show."""
+    still show.  ``living``: how many there are, each with an open file."""
+
+    living = 0
 
     def __init__(self, descriptor: int, nbytes: int, before=None):
         self.descriptor, self.before = descriptor, before
+        Shared.living += 1
         self.memory = mmap.mmap(descriptor, max(nbytes, 1))
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
-        weakref.finalize(self, os.close, descriptor)
+        weakref.finalize(self, closed, descriptor)
+
+
+def closed(descriptor: int):
+    """Closes the file of a mapping that is gone."""
+    os.close(descriptor)
+    Shared.living -= 1
+
+
+def files_left() -> bool:
+    """Whether another file may be opened for memory: half of the files that a process may have are for others."""
+    try:
+        import resource
+    except ImportError:  # not on Windows, where there is no such limit
+        return True
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most == resource.RLIM_INFINITY or Shared.living < most // 2
 
 
 def is_shared(storage: Storage) -> bool:
@@ -58,14 +78,19 @@ def share(storage: Storage) -> None:
 
 def handed(tensor: Tensor):
     """How a tensor goes to another process: by the file of its memory, so that both see what either writes.  What a
-    child hands over is copied where it is not in shared memory yet: the child may end before it is taken."""
+    child hands over is copied where it is not in shared memory yet: the child may end before it is taken.  So are
+    tensors for which there are no files left, with a warning."""
     if tensor._grad_node is not None:
         raise RuntimeError(
             "a tensor that has a history and wants a gradient cannot go to another process, where its history is not: "
             "detach() it first")
     movable = tensor._meta.device.provider.on_host and tensor._storage.nbytes
-    if parent_process() is None and movable and not tensor.__dict__:
-        share(tensor._storage)
+    if parent_process() is None and movable and not tensor.__dict__ and not is_shared(tensor._storage):
+        if files_left():
+            share(tensor._storage)
+        else:
+            warn("more tensors go to another process than there are files for shared memory (ulimit -n): these are "
+                 "copied, and what either process writes the other does not see. Put them into one tensor.")
     if not is_shared(tensor._storage) or tensor.__dict__:
         return tensor.__reduce_ex__(2)
     file = reduction.DupFd(tensor._storage.owner.descriptor)
