@@ -286,8 +286,8 @@ class Tracer(TracerBase):
             return self.getattr(name, original_getattr(module, name), cache)
 
         with _Patcher() as patcher:
-            patcher.patch_method(Module, "__call__", call)
-            patcher.patch_method(Module, "__getattr__", read)
+            patcher.patch_method(Module, "__call__", call, deduplicate=False)
+            patcher.patch_method(Module, "__getattr__", read, deduplicate=False)
             _patch_wrapped_functions(patcher)
             for space in (getattr(inspect.unwrap(function), "__globals__", {}), *map(vars, self._autowrap_search)):
                 _autowrap_check(patcher, space, self._autowrap_function_ids)
@@ -343,7 +343,8 @@ def _assert(condition, message: str):
 
 
 class _Patcher:
-    """Attributes of classes and items of dicts, replaced for a block."""
+    """Attributes of classes and items of dicts, replaced for a block; with ``deduplicate`` what has been replaced once
+    stays."""
 
     MISSING = object()
 
@@ -354,15 +355,25 @@ class _Patcher:
     def patch_method(self, cls, name, new_fn, deduplicate=True):
         """Replaces a method of a class."""
         before = cls.__dict__.get(name, self.MISSING)
+        if deduplicate and self.replaced(before, new_fn):
+            return
         self.undo.append(lambda: delattr(cls, name) if before is self.MISSING else setattr(cls, name, before))
         setattr(cls, name, new_fn)
 
     def patch(self, frame_dict, name, new_fn, deduplicate=True):
         """Replaces what a name stands for in a namespace."""
         before = frame_dict.get(name, self.MISSING)
+        if deduplicate and self.replaced(before, new_fn):
+            return
         self.undo.append(lambda: frame_dict.pop(name) if before is self.MISSING
                          else frame_dict.__setitem__(name, before))
         frame_dict[name] = new_fn
+
+    @staticmethod
+    def replaced(before, new_fn) -> bool:
+        """Whether a function stands in for another one already; ``new_fn`` will."""
+        new_fn._fx_stands_in = True
+        return getattr(before, "_fx_stands_in", False)
 
     def visit_once(self, thing) -> bool:
         """Whether it is asked for a thing for the first time."""

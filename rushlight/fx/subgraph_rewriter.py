@@ -84,6 +84,10 @@ def put_in(gm, matcher, match, new: Graph, moved) -> ReplacedPatterns:
             value = moved[value]
         return value
 
+    if any(node.target == "_guards_fn" for node in new.nodes):  # checks of what an exported replacement was made for
+        new = copy.deepcopy(new)
+        for node in new.find_nodes(op="call_module", target="_guards_fn"):
+            new.erase_node(node)
     inputs = new.find_nodes(op="placeholder")
     given = [now(match.nodes_map.get(p)) for p in matcher.pattern_placeholder_nodes]
     if len(inputs) != len(given):
@@ -93,8 +97,6 @@ def put_in(gm, matcher, match, new: Graph, moved) -> ReplacedPatterns:
     readers = {user for node in match.returning_nodes for user in node.users if user not in inside}
     with graph.inserting_before(first_of(graph, readers) or graph.output_node()):
         values = dict(zip(inputs, given))
-        for node in [n for n in new.nodes if n.op == "call_module" and not n.users]:
-            new.erase_node(node)  # checks of what the replacement was made for
         result = graph.graph_copy(new, values)
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     if len(results) != len(match.returning_nodes):

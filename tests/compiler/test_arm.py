@@ -6,7 +6,7 @@ import re
 import pytest
 
 from rushlight._src.core.llvm.bindings import bindings
-from rushlight._src.devices.cpu.llvm import generate
+from rushlight._src.devices.cpu.llvm import features, generate
 from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.emit import emit
 from rushlight._src.devices.cpu.llvm.features import level, targeting
@@ -69,3 +69,12 @@ def test_a_tile_of_a_product_is_multiplied_by_one_instruction_each_and_stays_in_
         counts, spilt = inner_loop(module.text(), level(target))
     assert counts[MULTIPLY[target, dtype]] == rows * vectors * tile.CHUNK
     assert not spilt
+
+
+def test_instructions_that_the_system_hides_are_not_used_whatever_the_name_of_the_processor(monkeypatch):
+    found = {"neon": True, "fp-armv8": True, "dotprod": True, "bf16": True, "i8mm": False, "sve": False}
+    monkeypatch.setattr(features.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(features.processor, "host", lambda: ("neoverse-v1", found))
+    made = features.host.__wrapped__()
+    assert {"-sve", "-sve2", "-i8mm", "+dotprod"} <= set(made.text.split(",")) and made.width == 128
+    assert made.vnni and made.bf16 and not made.mixed

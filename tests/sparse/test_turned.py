@@ -26,3 +26,15 @@ def test_exchanged_dimensions_as_in_torch(which, turn):
     found = TURNS[turn](MADE[which](rushlight))
     assert str(found.layout) == str(wanted.layout)
     assert found.to_dense().tolist() == values
+
+
+@pytest.mark.parametrize("rows,columns,options", [([0, 2, 2, 3], [1, 2, 0], {}), ([0, 2, 2, 3], [1, 2, 0],
+                                                                                   {"out_int32": True}),
+                                                  ([[0, 1, 2], [0, 2, 2]], [[0, 1], [0, 1]], {}),
+                                                  ([0, 0], [], {"transpose": True})])
+def test_places_of_compressed_rows(rows, columns, options):
+    found = [t._convert_indices_from_csr_to_coo(t.tensor(rows), t.tensor(columns, dtype=t.int64), **options)
+             for t in (torch, rushlight)]
+    assert found[0].tolist() == found[1].tolist() and str(found[0].dtype) == str(found[1].dtype)
+    starts = [t._convert_indices_from_coo_to_csr(t.tensor([0, 0, 2]), 4) for t in (torch, rushlight)]
+    assert starts[0].tolist() == starts[1].tolist()

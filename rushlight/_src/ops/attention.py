@@ -114,7 +114,7 @@ def checked_kernel(*arguments):
         refused[kernel] = reason
     reasons = "; ".join(f"{name}: {why}" for name, why in refused.items())
     query = arguments[0]
-    if "FLASH_ATTENTION" in refused and query.dtype is float64 and query.device.provider.on_host:
+    if refused.get("FLASH_ATTENTION") == f"{float64}" and query.device.provider.on_host:
         return "MATH", reasons  # in that precision the formula is the kernel
     raise RuntimeError(
         "No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: "

@@ -376,8 +376,6 @@ def refusal(query, key, value, mask, probability, shares):
         return declined
     if probability and draws() > 1:
         return "dropout of which each example of a batch draws its own"
-    if query.dtype not in (float32, float16, bfloat16):
-        return f"{query.dtype}"
     if 0 in (*query.shape, *key.shape, *value.shape):
         return "no elements"
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
@@ -389,8 +387,8 @@ def refusal(query, key, value, mask, probability, shares):
     if mask is not None:
         if mask.requires_grad:
             return "a mask that wants a gradient"
-        if mask.dtype is not bool_ and mask.dtype not in (float32, float16, bfloat16):
+        if mask.dtype is not bool_ and mask.dtype not in (float32, float16, bfloat16, query.dtype):
             return f"a mask of {mask.dtype}"
         if len(mask.shape) == 0 or len(mask.shape) > len(query.shape) or mask.shape[-1] not in (key.shape[-2], 1):
             return f"a mask of shape {list(mask.shape)}"
-    return None
+    return None if query.dtype in (float32, float16, bfloat16) else f"{query.dtype}"

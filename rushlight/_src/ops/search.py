@@ -174,14 +174,17 @@ def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
     """Where the runs of each of ``size`` rows start, and the last one ends [size + 1]: of row numbers in order [n]."""
     if input.dim() != 1:
         raise RuntimeError(f"Input is supposed to be a vector, but got {input.dim()} dimensional tensor.")
-    return searchsorted(input.contiguous(), arange(size + 1, dtype=input.dtype), out_int32=out_int32)
+    return searchsorted(input.contiguous(), arange(size + 1, dtype=input.dtype, device=input.device), out_int32=out_int32)
 
 
 @op(composite=True, method=False)
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
     """The places [2, n] of elements of which runs [rows + 1] and columns [n] are known; ``transpose``: columns
     first."""
-    counts = crow_indices.diff()
-    rows = arange(counts.size(0), dtype=col_indices.dtype).repeat_interleave(counts.to(int64))
-    order = (col_indices, rows) if transpose else (rows, col_indices)
-    return OPS["stack"](order).to(int32 if out_int32 else int64)
+    lengths, width, place = crow_indices.diff(), crow_indices.size(-1) - 1, {"device": col_indices.device}
+    numbers = arange(width, dtype=int64, **place).expand(lengths.shape).reshape(-1)
+    rows = numbers.repeat_interleave(lengths.reshape(-1).to(int64))
+    batches = [arange(n, dtype=int64, **place).view(-1, *(1,) * (col_indices.dim() - k - 1)).expand(col_indices.shape)
+               .reshape(-1) for k, n in enumerate(col_indices.shape[:-1])]
+    pair = rows, col_indices.reshape(-1).to(int64)
+    return OPS["stack"]([*batches, *(reversed(pair) if transpose else pair)]).to(int32 if out_int32 else int64)

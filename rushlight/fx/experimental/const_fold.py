@@ -4,6 +4,7 @@ from __future__ import annotations
 import operator
 import re
 
+from ..._src.core.native import Tensor
 from .. import Graph, GraphModule, symbolic_trace
 from ..node import is_random, map_arg, writes
 
@@ -44,6 +45,7 @@ class FoldedGraphModule(GraphModule):
 
     def run_folding(self):
         """Computes what does not depend on inputs, if there is any."""
+        from ..._src.core.exchange import tensor
         from ...nn import Parameter, ParameterList
         if self.const_subgraph_module is None or self.fx_const_folded_attrs_name is None:
             return
@@ -52,8 +54,9 @@ class FoldedGraphModule(GraphModule):
         self.has_folding_been_run = True
 
         def stored(value):
-            value = value.detach().to(self.device_for_folded_attrs)
-            return Parameter(value, requires_grad=value.requires_grad and value.is_floating_point())
+            if not isinstance(value, Tensor):
+                value = tensor([float(value)])
+            return Parameter(value.detach().to(self.device_for_folded_attrs), requires_grad=value.requires_grad)
 
         found = self.const_subgraph_module()
         made = ParameterList(map(stored, found)) if isinstance(found, (tuple, list)) else stored(found)

@@ -31,9 +31,8 @@ def extract_attrs_for_lowering(mod) -> dict:
     if type(mod) in module_fetch_book:
         version, names, matching = module_fetch_book[type(mod)]
         if version < mod._version:
-            raise RuntimeError(f"Fetcher version {version} try to fetch {type(mod)} version {mod._version}, please "
-                               "upgrade the module_fetch_book, open an issue and @842974287 or report a bug to AIACC "
-                               "team directly.")
+            raise RuntimeError(f"Fetcher version {version} try to fetch {type(mod)} version {mod._version}: give "
+                               "module_fetch_book an entry for the newer version of this layer")
         found.update({name: getattr(mod, matching(name, mod._version)) for name in names})
     return found
 

@@ -139,15 +139,18 @@ def host():
         return _x86(level, found)
     have = [name for name, on in sorted(found.items()) if on] if level in ("native", "amx-model", "neon") else _NEON
     sve = 8 * processor.scalable_bytes() if "sve" in have and level == "native" else 0
+    lacking = [name for name, on in sorted(found.items()) if not on]
     if not sve:
-        have = [name for name in have if not name.startswith("sve")]
-    return _arm(level, cpu if len(have) > len(_NEON) else "", have, max(sve, 128),
+        have, lacking = [name for name in have if not name.startswith("sve")], [*lacking, "sve", "sve2"]
+    return _arm(level, cpu if len(have) > len(_NEON) else "", have, max(sve, 128), dict.fromkeys(lacking),
                 tiles="model" if level == "amx-model" else "", second_cache=_second_cache())
 
 
-def _arm(level, cpu, have, width, **more):
-    """The features of an AArch64 CPU that has these, with vectors of `width` bits."""
-    return Features(level, cpu, ",".join(f"+{name}" for name in have), width=width, registers=32, is_x86=False,
+def _arm(level, cpu, have, width, lacking=(), **more):
+    """The features of an AArch64 CPU that has these, with vectors of `width` bits, and not those, whatever its name
+    says."""
+    text = ",".join([f"+{name}" for name in have] + [f"-{name}" for name in lacking])
+    return Features(level, cpu, text, width=width, registers=32, is_x86=False,
                     fma=True, f16c=True, bf16="bf16" in have, vnni="dotprod" in have, mixed="i8mm" in have, **more)
 
 
