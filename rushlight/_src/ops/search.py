@@ -174,7 +174,8 @@ def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
     """Where the runs of each of ``size`` rows start, and the last one ends [size + 1]: of row numbers in order [n]."""
     if input.dim() != 1:
         raise RuntimeError(f"Input is supposed to be a vector, but got {input.dim()} dimensional tensor.")
-    return searchsorted(input.contiguous(), arange(size + 1, dtype=input.dtype, device=input.device), out_int32=out_int32)
+    return searchsorted(input.contiguous(), arange(size + 1, dtype=input.dtype, device=input.device),
+                        out_int32=out_int32)
 
 
 @op(composite=True, method=False)
