@@ -7,11 +7,10 @@ import collections
 from ..fx.node import Node
 
 MULTIPLE = object()  # users of a node, as many as there are
-IGNORED = object()
 
 
 class Match:
-    """What a pattern found: ``nodes``, in the order of the pattern, and the values of its Args and KeywordArgs."""
+    """What a pattern found: ``pattern``, the outermost one, ``nodes``, in the order of the pattern, and the values of its Args and KeywordArgs."""
 
     def __init__(self, pattern, nodes=(), args=(), kwargs=None):
         self.pattern, self.nodes, self.args, self.kwargs = pattern, list(nodes), list(args), dict(kwargs or {})
@@ -72,7 +71,10 @@ class ListOf(PatternExpr):
     def find(self, value, seen):
         if not isinstance(value, (list, tuple)) or not value:
             return False
-        found = [self.pattern.match(one) for one in value]
+        found = []
+        for one in value:  # the pattern of all is the outermost one still
+            inner = Match(seen.pattern)
+            found.append(inner if self.pattern.find(one, inner) else None)
         if not any(found) or not self.partial and not all(found):
             return False
         for one in filter(None, found):
@@ -98,7 +100,8 @@ class Call(PatternExpr):
             for f in self.fns)
 
     def find(self, node, seen):
-        if not self.calls(node) or self.users is not MULTIPLE and len(node.users) != self.users and seen.nodes:
+        if not self.calls(node) or self is not seen.pattern and self.users is not MULTIPLE and len(
+                node.users) != self.users:
             return False
         if node in seen.nodes:
             return True

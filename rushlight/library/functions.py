@@ -1,6 +1,8 @@
 """What calls of ``torch.ops.aten`` run where PyTorch's operator is none of ours: functions of ours, by its name."""
 from __future__ import annotations
 
+from .._src.api import get_default_dtype
+from .._src.core.devices import device as Device
 from .._src.core.dtypes import bool_
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
@@ -21,14 +23,31 @@ def slice_copy(self, dim=0, start=None, end=None, step=1):
 def upsampled(mode):
     """Enlarging by one mode of ``interpolate``, in both of PyTorch's forms."""
     def run(input, output_size, *more, align_corners=None, scale_factors=None, antialias="_aa" in mode, **scales):
-        corners = more[0] if more and isinstance(more[0], bool) else align_corners
-        rest = more[1:] if more and isinstance(more[0], bool) else more
-        factors = scale_factors if scale_factors is not None else next((r for r in rest if isinstance(r, list)), None)
-        size = None if output_size is None else list(output_size)
-        return OPS["nn.functional.interpolate"](input, size, None if size is not None else list(factors),
+        corners, rest = (more[0], more[1:]) if more and isinstance(more[0], bool) else (align_corners, more)
+        lists = [r for r in (scale_factors, *rest) if isinstance(r, (list, tuple))]
+        size, factors = None if output_size is None else list(output_size), list(lists[0]) if lists else None
+        if size is not None:
+            names = [f"scales_{d}" for d in "dhw"[-len(size):]] if len(size) > 1 else ["scales"]
+            given = dict(zip(names, rest), **scales)
+            if unknown := given.keys() - set(names):
+                raise TypeError(f"unknown arguments of an enlargement of {len(size)} dimensions: {sorted(unknown)}")
+            factors = None if corners else factors_of(input, size, [given.get(name) for name in names])
+        return OPS["nn.functional.interpolate"](input, size if factors is None else None, factors,
                                                 mode.removesuffix("_aa"), corners, antialias=antialias)
 
     return run
+
+
+def factors_of(input, size, scales):
+    """The scales of a call that gives a size, too; None where they say what the size says.  NotImplementedError where
+    they would give another size."""
+    sizes = list(input.shape[2:])
+    if all(scale is None or scale * n == wanted for scale, n, wanted in zip(scales, sizes, size)):
+        return None
+    factors = [wanted / n if scale is None else scale for scale, n, wanted in zip(scales, sizes, size)]
+    if [int(n * factor) for n, factor in zip(sizes, factors)] != list(size):
+        raise NotImplementedError(f"scales {scales} that do not lead from sizes {sizes} to {size}")
+    return factors
 
 
 def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
@@ -39,7 +58,8 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
 
 
 def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
-    return OPS["full"]((), s, dtype=dtype, device=device)
+    """A number as a tensor of the default dtype, where none is given."""
+    return OPS["full"]((), s, dtype=dtype or get_default_dtype(), device=device)
 
 
 def _assert_async(self, assert_msg="Expected Tensor to be true"):
@@ -53,9 +73,11 @@ def _assert_scalar(self, assert_msg):
 
 
 def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=None, layout=None):
-    """RuntimeError for a tensor with other sizes, strides, dtype or device."""
+    """RuntimeError for a tensor with other sizes, strides, dtype, device or layout."""
     for what, wanted, found in (("sizes", size, list(a.shape)), ("strides", stride, list(a.stride())),
-                                ("dtype", dtype, a.dtype)):
+                                ("dtype", dtype, a.dtype),
+                                ("device", None if device is None else Device(device), a.device),
+                                ("layout", layout, a.layout)):
         if wanted is not None and (list(wanted) if isinstance(wanted, (list, tuple)) else wanted) != found:
             raise RuntimeError(f"Tensor {what} mismatch! Expected: {wanted}, Got: {found}")
 
@@ -80,7 +102,7 @@ def is_nonzero(self):
 
 def native_dropout(input, p, train):
     """A dropout and the elements that it keeps."""
-    if not train or p == 0:
+    if train is False or p == 0:
         return input.clone(), OPS["ones_like"](input, dtype=bool_)
     kept = OPS["rand_like"](input) >= p
     return OPS["where"](kept, input / (1 - p) if p < 1 else input, OPS["zeros_like"](input)), kept

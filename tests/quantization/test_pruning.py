@@ -135,3 +135,11 @@ def test_functions_of_quantized_tensors(number):
         return
     assert found[0][:2] == pytest.approx(found[1][:2])
     assert np.abs(found[0][2] - found[1][2]).max() <= 1  # a tie may be rounded the other way
+
+
+def test_names_of_modules():
+    for t in BOTH:
+        utils = of(t, "ao.pruning.sparsifier.utils")
+        model = t.nn.Sequential(t.nn.Linear(2, 2))
+        assert utils.fqn_to_module(model, "0") is model[0] and utils.fqn_to_module(model, "0.weight") is model[0].weight
+        assert utils.fqn_to_module(model, "5") is None and utils.fqn_to_module(model, "5.weight") is None

@@ -143,3 +143,22 @@ def test_workers_that_persist_end_with_their_loader():
     next(batches)
     del batches
     assert not worker.is_alive()
+
+
+def test_workers_that_persist_shuffle_alike_in_every_pass():
+    pipe = rl.utils.data.datapipes.iter.IterableWrapper(range(40)).shuffle().sharding_filter()
+    loader = rl.utils.data.DataLoader(pipe, num_workers=2, persistent_workers=True, batch_size=None)
+    passes = [list(loader) for _ in range(3)]
+    assert all(sorted(found) == list(range(40)) for found in passes)
+    assert passes[0] != passes[1] != passes[2]
+
+
+class Pinnable:
+    def pin_memory(self):
+        raise AssertionError("there is nothing to pin memory for")
+
+
+@pytest.mark.skipif(rl.accelerator.is_available(), reason="memory is pinned for accelerators")
+def test_memory_is_pinned_for_accelerators_alone():
+    loader = rl.utils.data.DataLoader([Pinnable()], batch_size=None, pin_memory=True)
+    assert len(list(loader)) == 1

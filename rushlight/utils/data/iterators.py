@@ -5,6 +5,7 @@ import itertools
 
 from ..._src import flat as torch
 from ..._src.core.advice import warn
+from ..._src.core.devices import Registry
 from .datapipes.datapipe import IterDataPipe
 from .dataset import IterableDataset
 from .collate import pinned
@@ -20,8 +21,8 @@ class _BaseDataLoaderIter:
         self._dataset, self._num_workers, self._timeout = loader.dataset, loader.num_workers, loader.timeout
         self._auto_collation, self._drop_last, self._collate_fn = (loader._auto_collation, loader.drop_last,
                                                                    loader.collate_fn)
-        self._index_sampler, self._pin_memory, self._persistent_workers = (loader._index_sampler, loader.pin_memory,
-                                                                           loader.persistent_workers)
+        self._index_sampler, self._persistent_workers = loader._index_sampler, loader.persistent_workers
+        self._pin_memory = loader.pin_memory and Registry.accelerator is not None
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader, first_iter=False):
@@ -29,8 +30,10 @@ class _BaseDataLoaderIter:
         self._sampler_iter, self._num_yielded, self._length = iter(
             self._index_sampler), 0, loader._IterableDataset_len_called
         self._base_seed = base_seed(loader.generator)
+        self._shared_seed = None
         if isinstance(loader.dataset, IterDataPipe):
-            apply_random_seed(loader.dataset, torch.Generator().manual_seed(base_seed(loader.generator)))
+            self._shared_seed = base_seed(loader.generator)
+            apply_random_seed(loader.dataset, torch.Generator().manual_seed(self._shared_seed))
 
     def __iter__(self):
         return self
@@ -84,7 +87,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         super()._reset(loader, first_iter)
         if self._pool is None or not self._pool.alive():
             self._pool = Workers(loader, self._base_seed)
-        self._batches = self._pool.epoch(self._sampler_iter)
+        self._batches = self._pool.epoch(self._sampler_iter, self._shared_seed)
 
     @property
     def _workers(self) -> list:

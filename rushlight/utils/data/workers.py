@@ -16,7 +16,7 @@ import numpy as np
 from ..._src import flat as torch
 from .datapipes.datapipe import IterDataPipe, MapDataPipe
 from .dataset import IterableDataset
-from .graph_settings import SHARDING_PRIORITIES, apply_sharding
+from .graph_settings import SHARDING_PRIORITIES, apply_random_seed, apply_sharding
 
 WATCH = 1.0  # seconds after which an idle worker looks whether the main process lives
 
@@ -97,9 +97,11 @@ def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tas
                 prepare(number)
         except Exception as error:
             failure = Failure(error, f"in DataLoader worker process {number}")
-        for epoch, place, index in iter(lambda: next_task(tasks, ancestor), None):
+        for (epoch, shared), place, index in iter(lambda: next_task(tasks, ancestor), None):
             try:
                 if failure is None and epoch != current:
+                    if shared is not None:
+                        apply_random_seed(dataset, torch.Generator().manual_seed(shared))
                     fetch, current = Fetcher(dataset, collate, batched, drop_last), epoch
                 answer = failure or fetch(index)
             except StopIteration:
@@ -150,9 +152,10 @@ class Workers:
     def close(self):
         self.finish()
 
-    def epoch(self, indices):
+    def epoch(self, indices, shared=None):
         """Yields the batches of these indices (a Failure for one that could not be made), in their order unless the
-        loader takes them as they come.
+        loader takes them as they come.  All workers seed their data pipes by the number ``shared``, so that they
+        shuffle alike and take different parts.
 
         What is left of an epoch that was given up is thrown away.
         """
@@ -169,7 +172,7 @@ class Workers:
             except StopIteration:
                 return
             worker = next(k for k in turn if k in alive)
-            self.tasks[worker].put((self.number, sent, index))
+            self.tasks[worker].put(((self.number, shared), sent, index))
             sent += 1
 
         for _ in range(self.ahead):

@@ -61,9 +61,9 @@ def module_to_fqn(model, module, prefix=""):
 
 
 def fqn_to_module(model, path: str):
-    """The module, or the tensor, of a name in a model."""
+    """The module, or the tensor, of a name in a model; None where it has none."""
     for name in path.split(".") if path else ():
-        model = getattr(model, name)
+        model = getattr(model, name, None)
     return model
 
 
