@@ -10,7 +10,8 @@ MULTIPLE = object()  # users of a node, as many as there are
 
 
 class Match:
-    """What a pattern found: ``pattern``, the outermost one, ``nodes``, in the order of the pattern, and the values of its Args and KeywordArgs."""
+    """What a pattern found: ``pattern``, the outermost one, ``nodes``, in the order of the pattern, and the values of
+    its Args and KeywordArgs."""
 
     def __init__(self, pattern, nodes=(), args=(), kwargs=None):
         self.pattern, self.nodes, self.args, self.kwargs = pattern, list(nodes), list(args), dict(kwargs or {})
