@@ -14,6 +14,7 @@ from rushlight._src.devices.triton import board as boards
 from rushlight._src.devices.triton.binaries import Binary
 from rushlight._src.devices.triton.driver import NVIDIA, Driver
 from rushlight._src.devices.triton.provider import GPUs
+from rushlight._src.devices.triton.runner import TAIL
 
 from . import stub
 
@@ -79,7 +80,7 @@ class Named:
     def binary(self, module, variant, architecture):
         name = f"{module.name} {variant}"
         self.known[name] = module, variant
-        count = len(module.signature(False)) - len(module.constants(variant.block))
+        count = len(module.signature(False)) - len(module.constants(variant.block)) + TAIL
         return Binary(b"STUB" + count.to_bytes(4, "little") + name.encode() + b"\0", module.name, 0,
                       32 * module.warps_of(variant.block))
 
@@ -87,7 +88,8 @@ class Named:
         from .interpreter import launched
 
         module, variant = self.known[name]
-        launched(module, programs, variant.block, list(arguments), variant.wide)
+        assert not any(arguments[-TAIL:]), "memory that no kernel asked for"
+        launched(module, programs, variant.block, list(arguments[:-TAIL]), variant.wide)
 
 
 def provided(monkeypatch, folder, computes=True, **given):

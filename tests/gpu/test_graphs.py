@@ -1,13 +1,16 @@
 """Graphs of launches: what is recorded, what replays read and write, random numbers, pools, and compiled programs."""
 import gc
+import threading
 
 import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight._src.devices.triton.graphs import Recording
+from rushlight._src.devices.triton.recorded import RecordedProgram
 
 from .recorded import provided
-from .stub import BLOCKS, GRAPHS, PROGRAMS
+from .stub import BLOCKS, GRAPHS, LAZY, PROGRAMS
 
 
 @pytest.fixture
@@ -196,3 +199,141 @@ def test_training_with_reduced_overhead(late):
                   [x.to("cuda") for x in inputs])
     np.testing.assert_allclose(found, steps(model, rl.optim.SGD(model.parameters(), lr=0.01), inputs), rtol=1e-5)
     assert len(library.notes("cuGraphLaunch")) >= 6
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """The RecordedPrograms that are made."""
+    made, first = [], RecordedProgram.__init__
+
+    def noted(self, *given):
+        first(self, *given)
+        made.append(self)
+
+    monkeypatch.setattr(RecordedProgram, "__init__", noted)
+    return made
+
+
+def test_memory_of_recordings_is_their_own(late, programs):
+    """One recording's temporaries are no later one's results."""
+    f = rl.compile(lambda a: (a @ a).softmax(1) @ a, mode="reduce-overhead")
+    kept = []
+    for k in range(5):
+        x = rl.randn(4, 4)
+        kept.append((f(x.to("cuda")), (x @ x).softmax(1) @ x))
+    for k in range(2):  # the first recording runs again, the others' results are there
+        x = rl.randn(4, 4)
+        kept[1] = f(x.to("cuda")), (x @ x).softmax(1) @ x
+        for found, wanted in kept:
+            np.testing.assert_allclose(found.cpu().numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
+    one, = [p for p in programs if p.instances]
+    assert len(one.instances) == 4
+    for instance in one.instances:
+        addresses = [*(s.address for s, _ in instance.results), *(s.address for s in instance.keep)]
+        others = [s.address for i in one.instances if i is not instance for s in (*i.keep, *(s for s, _ in i.results))]
+        assert len(addresses) > len(instance.copied) + 1 and not {*addresses} & {*others}
+
+
+def test_numbers_that_vary_are_not_recorded(late, programs, monkeypatch):
+    provider, library = late
+    one = RecordedProgram(provider.board(0), None)
+    monkeypatch.setattr(one, "record", lambda *given: pytest.fail("recorded"))
+    monkeypatch.setattr(one, "tensors", lambda args, words: {})
+    plan, kept = type("plan", (), {"place": None}), []
+    for k in range(4):
+        kept.append(np.array([3, k]))
+        assert one.run(plan, (), kept[-1].ctypes.data, 2) is None
+
+
+def test_a_recording_that_cannot_begin(late, monkeypatch):
+    """The thread's stream is the one that it was, and what was asked for says why."""
+    provider, library = late
+    board = provider.board(0)
+
+    def fails(self, mode):
+        raise RuntimeError("no recording")
+
+    monkeypatch.setattr(Recording, "begin", fails)
+    f, x = rl.compile(computed, mode="reduce-overhead"), rl.arange(6.0).to("cuda")
+    with pytest.raises(RuntimeError, match="no recording"):
+        for _ in range(4):
+            f(x)
+    assert board.stream == 0 and board.recordings == 0
+
+
+def test_random_programs_of_amd_are_not_recorded(late, monkeypatch):
+    provider, library = late
+    f = rl.compile(lambda x: x + rl.rand(6, device="cuda"), mode="reduce-overhead")
+    x = rl.zeros(6, device="cuda")
+    x + rl.rand(6, device="cuda")
+    g = rl.compile(computed, mode="reduce-overhead")
+    driver = provider.driver
+    real = driver.vendor
+    prepare = type(provider).prepare
+
+    def prepared(self, index, plan):
+        driver.vendor = real._replace(kind="hip")
+        try:
+            prepare(self, index, plan)
+        finally:
+            driver.vendor = real
+
+    monkeypatch.setattr(type(provider), "prepare", prepared)
+    library.clear()
+    found = [f(x).tolist() for _ in range(4)]
+    assert not library.notes("cuGraphLaunch") and len({tuple(row) for row in found}) == 4
+    for _ in range(4):
+        g(x)
+    assert library.notes("cuGraphLaunch")
+
+
+def test_other_streams_that_read_results_of_recordings(late):
+    """A recording does not write to its results before a stream that they were noted for has read them."""
+    provider, library = late
+    f = rl.compile(computed, mode="reduce-overhead")
+    side, host = rl.cuda.Stream(), rl.empty(6).pin_memory()
+    x = rl.zeros(6, device="cuda")
+    for k in range(3):
+        y = f(x)
+    rl.cuda.synchronize()
+    address = y.data_ptr()
+    library.state[LAZY] = 2
+    with side:
+        host.copy_(y, non_blocking=True)
+    y.record_stream(side)
+    del y
+    x.fill_(5.0)
+    y = f(x)
+    assert y.data_ptr() == address and y.tolist() == [12.0] * 6
+    side.synchronize()
+    assert host.tolist() == [2.0] * 6
+
+
+def test_constants_while_another_thread_records(late):
+    provider, library = late
+    board, ready, done = provider.board(0), threading.Event(), threading.Event()
+    x = rl.arange(6.0).to("cuda")
+    computed(x)
+
+    def records():
+        with rl.cuda.graph(rl.cuda.CUDAGraph(), capture_error_mode="thread_local"):
+            computed(x)
+            ready.set()
+            done.wait(60)
+
+    other = threading.Thread(target=records)
+    other.start()
+    assert ready.wait(60)
+    try:
+        assert board.table((1, 2, 3), "int64")
+    finally:
+        done.set()
+        other.join()
+
+
+def test_memory_of_the_host_while_a_graph_is_recorded(late):
+    x = rl.arange(6.0).to("cuda")
+    computed(x)
+    with rl.cuda.graph(rl.cuda.CUDAGraph()):
+        rl.empty(1 << 14).pin_memory()
+        computed(x)

@@ -1,5 +1,6 @@
 """Memory of a GPU: what several streams use, figures, limits, pinned memory of the host, and other GPUs."""
 import gc
+import threading
 
 import pytest
 
@@ -211,3 +212,49 @@ def test_memory_is_given_back_by_segments(silent):
     assert library[BLOCKS] < many
     x = rl.ones(1 << 10, device="cuda")
     assert x.shape == (1 << 10,)
+
+
+def test_lists_change_under_the_lock(late):
+    """What is let go of while they change is taken back after."""
+    provider, library = late
+    board = provider.board(0)
+    memory = board.memory
+    x = rl.empty(1 << 25, device="cuda")
+    address = x.data_ptr()
+    with memory.changes():
+        del x
+        assert not any(memory.large.values())
+    assert [row[1] for rows in memory.large.values() for row in rows] == [address]
+    x = rl.empty(1 << 25, device="cuda")
+    held, free = threading.Event(), threading.Event()
+
+    def holds():
+        with board.lock:
+            held.set()
+            free.wait(60)
+
+    other = threading.Thread(target=holds)
+    other.start()
+    assert held.wait(60)
+    del x
+    assert not any(memory.large.values())
+    free.set()
+    other.join()
+    assert rl.empty(1 << 25, device="cuda").data_ptr() == address
+
+
+def test_streams_are_asked_on_their_device(late, monkeypatch):
+    provider, library = late
+    host, there = rl.ones(64).pin_memory(), rl.empty(64, device="cuda:1")
+    there.copy_(host, non_blocking=True)
+    rl.empty(64, device="cuda:0")
+    provider.driver.use(0)
+    asked, done = [], provider.driver.done
+
+    def noted(entry, handle):
+        asked.append((entry, provider.driver.own.index))
+        return done(entry, handle)
+
+    monkeypatch.setattr(provider.driver, "done", noted)
+    provider.pins.returned()
+    assert asked == [("stream_done", 1)]

@@ -203,14 +203,13 @@ class Board:
     def table(self, values: tuple, name: str) -> int:
         """The address of constants."""
         if (values, name) not in self.tables:
-            if self.recordings:
+            if self.recording is not None:
                 raise RuntimeError("a program's constants go to the device when it first runs, which cannot be while a "
                                    "graph is recorded: run it once before")
             held = np.array(values, getattr(dtypes, name).numpy)
-            storage = self.memory.storage(self.queue_of(0), held.nbytes)
+            storage = self.storage(held.nbytes)
+            self.upload(storage.address, held.ctypes.data, held.nbytes)  # done when it returns: other streams read it
             self.tables[values, name] = storage
-            self.upload(storage.address, held.ctypes.data, held.nbytes)
-            self.wait()  # other streams read it, too
         return self.tables[values, name].address
 
     def run(self, code: int, values: int):

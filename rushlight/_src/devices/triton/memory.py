@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import contextlib
 import ctypes
 import weakref
 from typing import NamedTuple
@@ -39,12 +40,17 @@ class Block:
                                                                                      set())
 
     def __del__(self):
-        one = Freed(self.queue, self.address, self.kind, self.size, tuple(self.streams), [])
-        if self.streams:
-            self.memory.lent.append(one)
-            self.memory.returned()
-        else:
-            self.memory.back(one)
+        self.memory.fallen.append(Freed(self.queue, self.address, self.kind, self.size, tuple(self.streams), []))
+        self.memory.settle()
+
+
+class Held:
+    """Keeps the memory of a recording's results; ``streams``: where the recording reads which others use them."""
+
+    __slots__ = ("storages", "streams", "__weakref__")
+
+    def __init__(self, storages: list, streams: set):
+        self.storages, self.streams = storages, streams
 
 
 class Freed(NamedTuple):
@@ -68,6 +74,8 @@ class Memory:
         self.segments: dict = {}  # by address
         self.open: dict = {}  # by (queue, bytes of a segment): the one that new blocks are cut from
         self.large: dict = collections.defaultdict(list)  # by queue: (bytes, address) of kept blocks, sorted
+        self.fallen = collections.deque()  # what is Freed, and not in any list yet
+        self.changing = 0  # blocks of its lock in which lists change
         self.lent: list = []  # what is Freed, and may be in use by other streams
         self.retries = self.refused = 0
         self.fraction = 1.0
@@ -79,9 +87,34 @@ class Memory:
     def add(self, word: int, by: int):
         self.words[word] += by
 
+    @contextlib.contextmanager
+    def changes(self):
+        """A block in which no other thread, and nothing that is let go of meanwhile, changes the lists."""
+        with self.board.lock:
+            self.changing += 1
+            try:
+                yield
+            finally:
+                self.changing -= 1
+        if self.fallen:
+            self.settle()
+
+    def settle(self):
+        """Takes back what was let go of; where lists are being changed, that is done after."""
+        if self.board.lock.acquire(blocking=False):  # whoever lets go may hold any lock
+            try:
+                if not self.changing:
+                    self.returned()
+            finally:
+                self.board.lock.release()
+
     # --- blocks -----------------------------------------------------------------------------------------------
     def storage(self, queue: Queue, nbytes: int) -> Storage:
         """A storage for which the queue had no free block."""
+        with self.changes():
+            return self.found(queue, nbytes)
+
+    def found(self, queue: Queue, nbytes: int) -> Storage:
         self.returned()
         made = Storage()
         made.nbytes = nbytes
@@ -177,9 +210,19 @@ class Memory:
             storage.kind = 0
         if isinstance(owner, Block) and owner.queue.stream != stream:
             owner.streams.add(stream)
+        if isinstance(owner, Held):
+            owner.streams.add(stream)
+            for one in owner.storages:  # should the recording go
+                self.use(one, stream)
 
     def returned(self):
-        """Takes back what other streams are done with."""
+        """Takes back what nobody has and other streams are done with."""
+        while self.fallen:
+            one = self.fallen.popleft()
+            if one.streams:
+                self.lent.append(one)
+            else:
+                self.back(one)
         if self.board.recordings or not self.lent:  # nothing may be asked of a stream that is recorded
             return
         waiting, self.lent = self.lent, []
@@ -211,6 +254,10 @@ class Memory:
     def trim(self, pool=None):
         """Gives segments without a block in use back to the driver: those of some queues, or all but those that graphs
         write to."""
+        with self.changes():
+            self.trimmed(pool)
+
+    def trimmed(self, pool):
         self.returned()
         queues = self.queues() - {q for held in self.pools for q in held.queues.values()} if pool is None else pool
         addresses = sorted(self.segments)

@@ -36,7 +36,10 @@ class PinnedBlocks:
         with self.lock:
             self.returned()
             kept = self.free.get(size)
-            return PinnedMemory(self, kept.pop() if kept else self.driver.made("pin", size, 0), size)
+            if kept:
+                return PinnedMemory(self, kept.pop(), size)
+            with self.driver.relaxed():
+                return PinnedMemory(self, self.driver.made("pin", size, 0), size)
 
     def copied(self, board):
         """A copy was begun that the host does not wait for: a block that is let go of must wait for it."""
@@ -63,12 +66,17 @@ class PinnedBlocks:
             else:
                 rest.append((marks, used, address, size))
         self.waiting = rest
-        if not rest and all(board.driver.done("stream_done", stream) for (_, stream), board in self.used.items()):
+        if not rest and all(self.idle(board, stream) for (_, stream), board in self.used.items()):
             self.used.clear()  # nothing is on its way
+
+    def idle(self, board, stream: int) -> bool:
+        """Whether a stream has done what it was given."""
+        self.driver.use(board.index)
+        return self.driver.done("stream_done", stream)
 
     def trim(self):
         """Unpins what nobody has."""
-        with self.lock:
+        with self.lock, self.driver.relaxed():
             self.returned()
             for addresses in self.free.values():
                 while addresses:

@@ -73,10 +73,10 @@ class Launches:
         return ctypes.addressof(self.block)
 
     def arguments(self) -> tuple:
-        """(the arguments that the one launch was given last, (function, programs, threads, shared memory))."""
+        """(all arguments that the one launch was given last, (function, programs, threads, shared memory))."""
         count = self.block[runner.BODY + runner.SLOTS]
         first = runner.BODY + runner.HEAD + 3 * count
-        return self.block[first:first + count], tuple(self.block[runner.BODY:runner.BODY + runner.SLOTS])
+        return self.block[first:first + count + runner.TAIL], tuple(self.block[runner.BODY:runner.BODY + runner.SLOTS])
 
     def run(self, board, given: int):
         """Gives the thread's stream the launches; one by one to what records them."""

@@ -192,7 +192,9 @@ class GPUs(BoardProvider):
         plan.board = board
         if not isinstance(plan.prepared, RecordedProgram):
             wanted = settings.launch_graphs or (plan.op.traits.get("settings") or {}).get("launch_graphs")
-            plan.prepared = RecordedProgram(board, program) if wanted and program.recordable else program
+            # AMD's graphs cannot be given other random numbers
+            able = program.recordable and (self.driver.vendor.kind == "cuda" or not plan.random)
+            plan.prepared = RecordedProgram(board, program) if wanted and able else program
         elif plan.prepared.program is not program:
             plan.prepared = RecordedProgram(board, program)
         through = board.blocking or isinstance(plan.prepared, RecordedProgram)

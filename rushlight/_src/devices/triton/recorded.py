@@ -15,7 +15,9 @@ from ...core.native.memory import store_i64
 from ...core.native.objects import wrap
 from ...core.tensor import empty_of
 from ..shared.host import span
+from .events import Mark
 from .graphs import Pool, Recording
+from .memory import Held
 
 MOST = 4  # recordings of a program
 
@@ -32,23 +34,15 @@ def address_of(tensor: Tensor) -> int:
     return tensor._storage.address + tensor._offset * tensor.itemsize
 
 
-class Held:
-    """Keeps the memory of results; a recording asks whether it lives."""
-
-    __slots__ = ("storages", "__weakref__")
-
-    def __init__(self, storages: list):
-        self.storages = storages
-
-
 class Instance:
     """One recording.  ``fixed``: words of a call that it was made for, by their places; ``copied``: (place of a word,
-    address, bytes) of inputs that are brought to memory of its own; ``results``: (storage, meta)."""
+    address, bytes) of inputs that are brought to memory of its own; ``results``: (storage, meta); ``keep``: all other
+    memory that it uses."""
 
     def __init__(self, recording: Recording, fixed: dict, copied: list, results: list, keep):
         self.recording, self.copied, self.results, self.keep = recording, copied, results, keep
         self.places, self.fixed = tuple(fixed), tuple(fixed.values())
-        self.lent = lambda: None
+        self.lent, self.streams, self.marks = lambda: None, set(), []
 
     def suits(self, words: list) -> bool:
         """Whether it does what a call with these words asks for, and nobody has its results."""
@@ -61,7 +55,6 @@ class RecordedProgram:
     def __init__(self, board, program):
         self.board, self.program, self.instances, self.pool, self.stream = board, program, [], None, None
         self.known: dict = {}  # by the place of a word: its value in all calls so far; None where it varies
-        self.refused = 0  # calls that no recording suits
 
     def run(self, plan: Plan, args, values: int, used: int):
         """The fresh results; None where the program has to run launch by launch."""
@@ -84,8 +77,8 @@ class RecordedProgram:
         self.known = {k: word if self.known.get(k, word) == word else None for k, word in enumerate(words)}
         if first:  # what varies is not known yet
             return None
-        if len(self.instances) >= MOST:
-            self.refused += 1
+        # a number that varies would be recorded as it is now
+        if len(self.instances) >= MOST or any(self.known[k] is None and k not in tensors for k in self.known):
             return None
         self.instances.append(self.record(plan, tensors, words))
         return self.replayed(plan, self.instances[-1], words)
@@ -108,10 +101,11 @@ class RecordedProgram:
         if board.recorder is None:
             board.recorder = board.driver.made("stream", 1, 0)
         written = {k for number, k in enumerate(tensors) if number in plan.written}
-        board.enter_stream(board.recorder)
-        recording = Recording(board, self.pool)
-        recording.begin("thread_local")
+        recording, begun = Recording(board, self.pool), False
         try:
+            board.enter_stream(board.recorder)
+            recording.begin("thread_local")
+            begun = True
             given = (ctypes.c_int64 * (used + len(plan.outputs) + len(plan.temporaries) + 4))(*words)
             copied, keep = [], []
             for k, x in tensors.items():
@@ -131,10 +125,11 @@ class RecordedProgram:
             values = ctypes.addressof(given)
             store_i64(values, at, values + 8 * (at + 1))
             self.program.run(board, values)
-            del rooms
+            keep += rooms  # no later recording may have its results there
         finally:
             try:
-                recording.end()
+                if begun:
+                    recording.end()
             finally:
                 board.enter_stream(outer)
         own = {k for k, *_ in copied}
@@ -143,12 +138,17 @@ class RecordedProgram:
 
     def replayed(self, plan, one: Instance, words: list) -> tuple:
         """Copies what lies elsewhere, runs a recording, and lends its results."""
+        board, streams = self.board, one.streams - {self.stream}
+        one.streams.clear()
+        one.marks = [Mark(board, stream) for stream in streams]  # they may still use what it gave before
+        for mark in one.marks:
+            board.driver.call("event_before", board.stream, mark.handle, 0)
         for k, low, address, nbytes in one.copied:
-            self.board.copy(address, words[k] + low, nbytes)
+            board.copy(address, words[k] + low, nbytes)
         seed, first = one.recording.replay()
         if plan.random:
             mine.seed, mine.drawn = seed, first
-        held, made = Held([storage for storage, _ in one.results]), []
+        held, made = Held([storage for storage, _ in one.results], one.streams), []
         for storage, meta in one.results:
             lent = Storage()
             lent.address, lent.nbytes, lent.owner = storage.address, storage.nbytes, held
