@@ -6,6 +6,7 @@ from .._src.core.dtypes import int64
 from .._src.core.exchange import as_tensor
 from .._src.core.op import OPS
 from .tensor import Coo, Sparse, check_starts, given_size, made, sparse_csr_tensor
+from .validation import compressed, wanted
 
 
 def starts_of(index, count):
@@ -167,7 +168,7 @@ def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=Non
     """
     if layout is convert.sparse_csr:
         return sparse_csr_tensor(compressed_indices, plain_indices, values, size, dtype=dtype,
-                                 requires_grad=requires_grad)
+                                 requires_grad=requires_grad, check_invariants=check_invariants)
     kind = KINDS.get(layout)
     if kind is None:
         raise RuntimeError(
@@ -187,6 +188,8 @@ def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=Non
     shape = given_size(size, (rows * block[0], columns * block[1]))
     if shape[not kind.by_rows] != counts[0] * block[not kind.by_rows]:
         raise RuntimeError(f"size {list(shape)} does not have the {counts[0]} runs that the starts tell of")
+    if wanted(check_invariants):
+        compressed(starts, across, elements, shape, layout)
     out = made(kind, shape, elements, starts=starts, across=across)
     return out.requires_grad_() if requires_grad else out
 

@@ -1,4 +1,5 @@
-"""Whether sparse tensors are checked when they are made: always, since kernels read memory by their indices."""
+"""Whether sparse tensors are checked for all that makes one when they are made: whether indices lie within sizes always
+is, since kernels read memory by them."""
 from __future__ import annotations
 
 import functools
@@ -7,7 +8,8 @@ import functools
 class check_sparse_tensor_invariants:
     """A block or function with checks of sparse tensors switched on or off, as PyTorch has it.
 
-    Here what indices must keep to is always checked: the switch is only remembered.
+    What kernels rely on is always checked; these are whether runs rise, whether places within them are sorted and
+    distinct, and whether coordinates that are said to be coalesced are.
 
     >>> with check_sparse_tensor_invariants():
     ...     check_sparse_tensor_invariants.is_enabled()

@@ -11,6 +11,7 @@ from .._src.core.meta import Meta, product, row_major
 from .._src.core.native import Tensor, allocate
 from .._src.core.op import OPS
 from .._src.core.tensor import blank
+from .validation import coo, compressed, wanted
 
 
 class Sparse(Composed):
@@ -385,6 +386,8 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
         tuple(elements.shape)) if elements is values else elements
     needed = (*(at.max(1).values + 1).tolist(),) if at.numel() else (0,) * at.size(0)
     shape = given_size(size, (*needed, *elements.shape[1:]))
+    if wanted(check_invariants):
+        coo(at, elements, shape, is_coalesced)
     out = made(Coo, shape, elements if dtype is None else elements.to(dtype), positions=at,
                coalesced=bool(is_coalesced))
     return out.requires_grad_() if requires_grad else out
@@ -419,6 +422,8 @@ def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=Non
     shape = given_size(size, (len(ends) - 1, int(columns.max()) + 1 if columns.numel() else 0))
     if shape[0] != len(ends) - 1:
         raise RuntimeError(f"size {list(shape)} has {shape[0]} rows, but crow_indices tell of {len(ends) - 1}")
+    if wanted(check_invariants):
+        compressed(starts, columns, elements, shape, convert.sparse_csr)
     out = made(Csr, shape, elements if dtype is None else elements.to(dtype), starts=starts, columns=columns)
     return out.requires_grad_() if requires_grad else out
 

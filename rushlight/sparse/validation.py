@@ -5,6 +5,7 @@ from math import prod
 
 from .._src.core.dtypes import int32, int64
 from .._src.core.tensor import Tensor
+from .invariants import check_sparse_tensor_invariants
 
 ROWS = ("crow_indices", "col_indices", "row")
 COLUMNS = ("ccol_indices", "row_indices", "column")
@@ -14,6 +15,11 @@ def require(holds, text: str):
     """RuntimeError with the text unless something holds."""
     if not bool(holds):
         raise RuntimeError(text)
+
+
+def wanted(check_invariants) -> bool:
+    """Whether a tensor is checked as it is made: as its maker says, else as ``check_sparse_tensor_invariants``."""
+    return check_sparse_tensor_invariants.is_enabled() if check_invariants is None else bool(check_invariants)
 
 
 def checked_indices(**indices):
@@ -45,8 +51,8 @@ def coo(indices, values, size, is_coalesced=None, check_pinning=None):
         require(high < size[dim], f"size is inconsistent with indices: for dim {dim}, size is {size[dim]} but found "
                 f"index {high}")
     if is_coalesced:
-        at = indices[0].to(int64)
-        for dim in range(1, sparse):
+        at = indices.new_zeros((count,)).to(int64)
+        for dim in range(sparse):
             at = at * size[dim] + indices[dim]
         require((at[1:] > at[:-1]).all(), "cannot set is_coalesced to true if indices correspond to uncoalesced COO "
                 "tensor")
