@@ -59,8 +59,9 @@ class Nested(CodeGen):
         inputs = "".join(f"{node.name}, " for node in placeholders)
         unpack = (f"    {inputs[:-1]} = fx_pytree.tree_flatten_spec(([{positional}], {{{named}}}), "
                   f"{root_module}._in_spec)\n") if placeholders else ""
-        lines, result = body.rstrip().rsplit("return ", 1)
-        made.src = (f"\n\n\ndef forward({', '.join([root_module, *self.names])}):\n{unpack}{lines}return "
+        lines, result = ("\n" + body.rstrip()).rsplit("\n    return ", 1)  # the last line, whatever its text has in it
+        lines = lines[1:] + "\n" if lines else ""
+        made.src = (f"\n\n\ndef forward({', '.join([root_module, *self.names])}):\n{unpack}{lines}    return "
                     f"pytree.tree_unflatten({result}, {root_module}._out_spec)\n    ")
         return made
 

@@ -308,3 +308,23 @@ def test_default_decompositions():
     assert softplus in targets(kept) and torch.ops.aten.lerp.Scalar not in targets(kept)
     varying = export(Model(), (x,), dynamic_shapes=({0: Dim("batch")},)).run_decompositions(table)
     torch.testing.assert_close(varying.module()(x[:2]), Model()(x[:2]))
+
+
+def test_results_that_look_like_code_are_results():
+    class Texts(torch.nn.Module):
+        def forward(self, x):
+            return x + 1, "return me"
+
+    found, text = torch.export.export(Texts(), (torch.ones(2),)).module()(torch.ones(2))
+    assert found.tolist() == [2, 2] and text == "return me"
+
+
+def test_exported_programs_that_read_a_number_compile():
+    from rushlight._inductor.compile_fx import compile_fx
+
+    class Reads(torch.nn.Module):
+        def forward(self, x):
+            return x * x.sum().item()
+
+    module = torch.export.export(Reads(), (torch.ones(2),)).module()
+    assert compile_fx(module, [torch.ones(2)])(torch.ones(2)).tolist() == [2, 2]
