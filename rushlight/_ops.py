@@ -100,9 +100,12 @@ class OpOverload(Callable):
         conventions = room("library.conventions")
         if conventions.plain(self.op, known):
             return run
+        opened = self.op.name in conventions.OPENED
 
         def call(*args, **kwargs):
             found = conventions.ours(self.op, known, args, kwargs)
+            if found is None and opened:
+                raise TypeError(f"{self}: the arguments are none of aten::{known.text}, or cannot be passed on")
             return run(*args, **kwargs) if found is None else run(*found[0], **found[1])
 
         return call
@@ -163,7 +166,13 @@ class OpOverloadPacket(Callable):
             found = answered(self, args, kwargs)
             if found is not NOBODY:
                 return found
-        return self.run(*args, **kwargs)
+        return self.overload("default")(*args, **kwargs) if self.opened else self.run(*args, **kwargs)
+
+    @functools.cached_property
+    def opened(self) -> bool:
+        """Whether our operator takes other arguments than PyTorch's, so that a call needs the schema."""
+        return bool(known_overloads(self)) and self.op is not None and self.op.name in room(
+            "library.conventions").OPENED
 
     def overload(self, name) -> OpOverload:
         found = self.made.get(name)

@@ -23,18 +23,33 @@ UNUSED = {("add", "Scalar"), ("sub", "Scalar"), ("mul", "Scalar"), ("div", "Scal
 
 class Form:
     """How PyTorch spells an operator: ``names`` in ``aten``, ``given`` {their parameter: ours}, ``fixed`` {their
-    parameter: value}, ``dropped``: parameters of ours that theirs does without, whatever their values."""
+    parameter: value}, ``dropped``: parameters of ours that theirs does without, whatever their values, ``same``:
+    parameters whose defaults mean the same, though they differ, ``forward``: what changes the values of our call {our
+    parameter: value} to theirs, ``back``: what changes theirs to ours."""
 
-    def __init__(self, *names, given=None, fixed=None, dropped=()):
+    def __init__(self, *names, given=None, fixed=None, dropped=(), same=(), forward=None, back=None):
         self.names, self.given, self.fixed, self.dropped = names, given or {}, fixed or {}, dropped
+        self.same, self.forward, self.back = same, forward or dict, back or dict
+
+
+def row_of_padding(found: dict) -> dict:
+    """The row that pads, counted from the first one: -1 is none in ``aten``."""
+    row = found["padding_idx"]
+    return found if row is None or row >= 0 else {**found, "padding_idx": row + found["weight"].shape[0]}
+
+
+def padding_of_row(found: dict) -> dict:
+    """None for every negative row, which pads nothing in ``aten``."""
+    row = found.get("padding_idx")
+    return {**found, "padding_idx": None} if row is not None and row < 0 else found
 
 
 CUDNN = {"cudnn_enabled": True}
 FORMS = {
     "_to_dtype": Form("to", given={"self": "input", "dtype": "dtype"}),
     "split": Form("split", "split_with_sizes"),
-    "nn.functional.embedding": Form("embedding", given={"weight": "weight", "indices": "input"}),
-    "nn.functional.embedding_bag": Form("embedding_bag", given={"weight": "weight", "indices": "input"}),
+    "nn.functional.embedding": Form("embedding", given={"weight": "weight", "indices": "input"},
+                                    forward=row_of_padding, back=padding_of_row),
     "nn.functional.logsigmoid": Form("log_sigmoid"),
     "nn.functional.unfold": Form("im2col"),
     "nn.functional.fold": Form("col2im"),
@@ -45,6 +60,7 @@ FORMS = {
     "nn.functional.softmax": Form("softmax", dropped=("_stacklevel",)),
     "nn.functional.log_softmax": Form("log_softmax", dropped=("_stacklevel",)),
     "nn.functional.grouped_mm": Form("_grouped_mm"),
+    "norm": Form("norm", same=("p",)),  # "fro" and 2
     "einsum": Form("einsum", given={"tensors": "operands"}),
     **{f"nn.functional.max_pool{n}d": Form(f"max_pool{n}d") for n in (1, 2, 3)},
     **{f"nn.functional.max_pool{n}d_with_indices": Form(f"max_pool{n}d_with_indices", dropped=("return_indices",))
@@ -52,9 +68,14 @@ FORMS = {
     **{f"nn.functional.adaptive_max_pool{n}d_with_indices": Form(f"adaptive_max_pool{n}d", dropped=("return_indices",))
        for n in (1, 2, 3)},
 }
-OPENED = frozenset(("tensordot", "nn.functional.max_unpool2d", "nn.functional.max_unpool3d", "_masked_softmax",
-                    "nn.functional.gaussian_nll_loss", "lu", "nn.functional.adaptive_max_pool1d",
-                    "nn.functional.adaptive_max_pool2d", "nn.functional.adaptive_max_pool3d"))
+UNPOOL = Form(back=lambda found: {"kernel_size": 1, **found})  # of no use where the size is given
+OPENED = {  # what is spelled with simpler operators, and how a call of PyTorch's operator becomes one of ours
+    "tensordot": Form(given={"dims_self": "dims", "dims_other": "others"}, back=lambda found: {
+        **{k: v for k, v in found.items() if k != "others"}, "dims": (found["dims"], found["others"])}),
+    "nn.functional.max_unpool2d": UNPOOL, "nn.functional.max_unpool3d": UNPOOL,
+    **{name: Form() for name in ("nn.functional.embedding_bag", "_masked_softmax", "nn.functional.gaussian_nll_loss",
+                                 "lu", "nn.functional.adaptive_max_pool1d", "nn.functional.adaptive_max_pool2d",
+                                 "nn.functional.adaptive_max_pool3d")}}
 
 
 def form_of(op) -> Form | None:
@@ -140,6 +161,8 @@ def spelled(op, form: Form, overload, found: dict):
             if argument.required or value is not MISSING and value is not None:
                 if name is None or not is_default(op, name, found[name]) or argument.required:
                     return None
+                if found[name] is not None and name not in form.same:
+                    return None  # theirs would take another value
             used.add(name)
             continue
         values[argument.name] = value
@@ -172,6 +195,7 @@ def by_name(op, args, kwargs, form):
     found = arguments(op, args, kwargs)
     if found is None:
         return
+    found = form.forward(found)
     for name in form.names:
         for label, overload in overloads(name).items():
             got = spelled(op, form, overload, found) if (name, label) not in UNUSED else None
@@ -242,7 +266,7 @@ def inplace_form(op, name: str):
 @functools.cache
 def plain(op, overload) -> bool:
     """Whether an overload takes what our operator takes, by position and name."""
-    form = form_of(op)
+    form = form_of(op) or OPENED.get(op.name)
     names = [n for n, p in op.signature.parameters.items()] if op.signature is not None else None
     if names is None or form is None or form.given or form.fixed:
         return form is None
@@ -255,7 +279,7 @@ def plain(op, overload) -> bool:
 
 def ours(op, overload, args, kwargs) -> tuple:
     """The arguments of our operator for a call of this overload: by name.  None where they do not fit the schema."""
-    form, values = form_of(op), overload.bind(args, kwargs)
+    form, values = form_of(op) or OPENED[op.name], overload.bind(args, kwargs)
     if values is None:
         return None
     names, theirs, found = list(op.signature.parameters), set(overload.by_name), {}
@@ -269,7 +293,7 @@ def ours(op, overload, args, kwargs) -> tuple:
             continue
         value = values[argument.name]
         found[name] = REDUCTIONS[value] if argument.name == "reduction" and type(value) is int else value
-    return call_of(op, found)
+    return call_of(op, form.back(found))
 
 
 def call_of(op, found: dict) -> tuple:
