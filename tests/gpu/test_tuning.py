@@ -75,8 +75,14 @@ def multiplied(rows):
     return rl.compile(lambda a, b: a @ b, mode="max-autotune")(a, b)
 
 
-def test_the_fastest_is_taken_and_remembered(clock, caplog, tmp_path, monkeypatch):
-    monkeypatch.setattr(settings, "cache", str(tmp_path))
+@pytest.fixture
+def own_cache(tmp_path):
+    """A disk cache of the test's own."""
+    with settings.set(cache=str(tmp_path)):
+        yield
+
+
+def test_the_fastest_is_taken_and_remembered(clock, caplog, own_cache):
     caplog.set_level(logging.DEBUG, "rushlight.autotune")
     multiplied(500)
     assert clock[-1][0]["BM"] == 64 and len(clock) > 10
@@ -89,8 +95,7 @@ def test_the_fastest_is_taken_and_remembered(clock, caplog, tmp_path, monkeypatc
     assert "as measured before" in "\n".join(record.getMessage() for record in caplog.records)
 
 
-def test_what_does_not_fit_is_left_out(clock, caplog, tmp_path, monkeypatch):
-    monkeypatch.setattr(settings, "cache", str(tmp_path))
+def test_what_does_not_fit_is_left_out(clock, caplog, own_cache, monkeypatch):
     caplog.set_level(logging.DEBUG, "rushlight.autotune")
     monkeypatch.setattr(tuning, "unfit", lambda made, architecture: "" if "BM" in made.entry else "too large")
     with pytest.raises(RuntimeError, match="no choice fits the device"):
