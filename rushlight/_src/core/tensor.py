@@ -123,6 +123,15 @@ def address(tensor: Tensor) -> int:
     return tensor._storage.address + tensor._offset * tensor.itemsize
 
 
+def flat(values):
+    """What is in lists and tuples, in order, however deep."""
+    for v in values:
+        if type(v) in (list, tuple):
+            yield from flat(v)
+        else:
+            yield v
+
+
 # --- metadata ---------------------------------------------------------------------------------------------------------
 @attach
 @property

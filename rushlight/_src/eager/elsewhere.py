@@ -11,18 +11,10 @@ from ..core.native.hooks import connect
 from ..core.native.memory import load_i64, store_i64
 from ..core.native.objects import ELSEWHERE, INTO, RUN
 from ..core.op import applied, body_of, parted
-from ..core.tensor import empty_of
+from ..core.tensor import empty_of, flat
 
 INDEXING = frozenset(("_index", "_index_put", "_pick"))  # indices may lie in the host's memory
 JOINING = frozenset(("cat", "stack"))  # numbers in tensors count as all others do
-
-
-def flat(values):
-    for v in values:
-        if type(v) in (list, tuple):
-            yield from flat(v)
-        else:
-            yield v
 
 
 def device_of(args) -> device | None:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 import struct
 
-from ..core.llvm.relocation import Unknown
-from ..core.llvm.relocation import Arm64, pages
+from ..core.llvm.relocation import Arm64, Unknown, branch, low, pages
 from .pieces import Piece, placed, rounded
 from .wasm import number
 
@@ -142,15 +141,11 @@ class Image:
     def instruction(self, o, place, kind, k, addend):
         word, = struct.unpack_from("<I", self.out, place)
         if kind == BRANCH:
-            distance = self.target(o, k) + addend - place
-            if not -(1 << 27) <= distance < 1 << 27:
-                raise Unknown("a branch over more than 128 MB")
-            word |= distance >> 2 & 0x3FFFFFF
+            word = branch(word, self.target(o, k) + addend, place)
         elif kind in (PAGE_OF, GOT_PAGE):
             word = pages(word, self.target(o, k) + addend if kind == PAGE_OF else self.slot(o, k), place)
         elif kind in (LOW, GOT_LOW):
-            address = self.target(o, k) + addend if kind == LOW else self.slot(o, k)
-            word |= (address & 0xFFF) >> scale(word) << 10
+            word = low(word, self.target(o, k) + addend if kind == LOW else self.slot(o, k), scale(word))
         else:
             raise Unknown(f"relocation {kind}")
         struct.pack_into("<I", self.out, place, word)

@@ -79,21 +79,31 @@ class Arm64(Machine):
             return
         word, = struct.unpack_from("<I", out, place)
         if kind in BRANCHES:
-            distance = found.address() + addend - place
-            if not -(1 << 27) <= distance < 1 << 27:
-                raise Unknown("a branch over more than 128 MB")
-            word |= distance >> 2 & 0x3FFFFFF
+            word = branch(word, found.address() + addend, place)
         elif kind in (PAGE_OF, GOT_PAGE):
             word = pages(word, found.address() + addend if kind == PAGE_OF else found.slot(), place)
         elif kind == LOW_ADD:
-            word |= (found.address() + addend & 0xFFF) << 10
+            word = low(word, found.address() + addend, 0)
         elif kind == GOT_LOW:
-            word |= (found.slot() & 0xFFF) >> 3 << 10
+            word = low(word, found.slot(), 3)
         elif kind in LOW_LOADS:
-            word |= (found.address() + addend & 0xFFF) >> LOW_LOADS[kind] << 10
+            word = low(word, found.address() + addend, LOW_LOADS[kind])
         else:
             raise Unknown(f"relocation {kind}")
         struct.pack_into("<I", out, place, word)
+
+
+def branch(word: int, address: int, place: int) -> int:
+    """A jump or a call that leads to an address."""
+    distance = address - place
+    if not -(1 << 27) <= distance < 1 << 27:
+        raise Unknown("a branch over more than 128 MB")
+    return word | distance >> 2 & 0x3FFFFFF
+
+
+def low(word: int, address: int, scale: int) -> int:
+    """An instruction that takes an address's place in its page, in units of 2 ** ``scale`` bytes."""
+    return word | (address & 0xFFF) >> scale << 10
 
 
 def pages(word: int, address: int, place: int) -> int:

@@ -13,25 +13,13 @@ import weakref
 from ...core.native import UNCOUNTED, Plan, Storage, Tensor, mine
 from ...core.native.memory import store_i64
 from ...core.native.objects import wrap
-from ...core.tensor import empty_of
+from ...core.tensor import address, empty_of, flat
 from ..shared.host import span
 from .events import Mark
 from .graphs import Pool, Recording
 from .memory import Held
 
 MOST = 4  # recordings of a program
-
-
-def flat(values):
-    for v in values:
-        if type(v) in (list, tuple):
-            yield from flat(v)
-        else:
-            yield v
-
-
-def address_of(tensor: Tensor) -> int:
-    return tensor._storage.address + tensor._offset * tensor.itemsize
 
 
 class Instance:
@@ -88,7 +76,7 @@ class RecordedProgram:
         rest = (x for x in flat(args) if isinstance(x, Tensor))
         found, waiting = {}, next(rest, None)
         for k, word in enumerate(words):
-            if waiting is not None and word == address_of(waiting):
+            if waiting is not None and word == address(waiting):
                 found[k] = waiting
                 waiting = next(rest, None)
         return found if waiting is None else None

@@ -1,9 +1,7 @@
 """Items in another order."""
 from __future__ import annotations
 
-import random
-
-from ...seeds import base_seed
+from ...seeds import Shuffled
 from ...sampler import Sampler, SequentialSampler
 from ..datapipe import IterDataPipe, functional_datapipe
 
@@ -28,7 +26,7 @@ class SamplerIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe):
+class ShufflerIterDataPipe(Shuffled, IterDataPipe):
     """Items in random order: each is drawn from a buffer of the next ``buffer_size``.
 
     ``set_seed`` makes the next order repeatable, ``set_shuffle(False)`` gives the order of the source.
@@ -38,21 +36,8 @@ class ShufflerIterDataPipe(IterDataPipe):
         if buffer_size <= 0:
             raise AssertionError("buffer_size should be larger than 0")
         self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
-        self.buffer_size, self._enabled, self._seed, self._rng = buffer_size, True, None, random.Random()
-
-    def set_shuffle(self, shuffle=True):
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int):
-        self._seed = seed
-        return self
-
-    def reset(self):
-        """Seeds the next order."""
-        if self._enabled:
-            self._rng.seed(base_seed() if self._seed is None else self._seed)
-            self._seed = None
+        self.buffer_size = buffer_size
+        super().__init__()
 
     def __iter__(self):
         if not self._enabled:
