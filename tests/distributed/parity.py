@@ -1,11 +1,19 @@
-"""Trains a small model in parallel, for ``test_parity.py``: started by the launcher, one process a rank.
+"""Trains small models in parallel, for ``test_parity.py``: started by the launcher, one process a rank.
 
-``parity.py MODEL WAY COMPILED FILE`` leaves the losses of 50 steps in a file; ``alone`` gives those of one process.
+``parity.py STEPS FILE CASE...`` leaves the losses of each case in a file, by the case's name; a case is
+``MODEL.WAY.DROP.HOW``: gpt or resnet; ddp, fsdp, tp, 2x2 or pp; drop or none; eager or compiled.  ``alone`` gives the
+losses of one process.  ``python -m tests.distributed.parity`` runs every case for 50 steps and prints a table of the
+largest differences.
 """
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import rushlight as torch
 from rushlight import distributed as dist
@@ -17,9 +25,12 @@ from rushlight.distributed.tensor.parallel import ColwiseParallel, RowwiseParall
 from rushlight.nn import functional as F
 from rushlight.nn.parallel import DistributedDataParallel
 
+ROOT = Path(__file__).parents[2]
 STEPS, BATCH, WORDS, LENGTH, WIDTH, DROP = 50, 8, 13, 6, 16, 0.1
 RANKS = {"ddp": 2, "fsdp": 2, "tp": 2, "2x2": 4, "pp": 2}
 SHARES = {"ddp": 2, "fsdp": 2, "tp": 1, "2x2": 2, "pp": 2}  # into how many parts a batch is split
+CASES = [".".join(case) for case in itertools.product(("gpt", "resnet"), RANKS, ("drop", "none"),
+                                                      ("eager", "compiled"))]
 
 
 class Attention(nn.Module):
@@ -35,19 +46,19 @@ class Attention(nn.Module):
 
 
 class Feed(nn.Module):
-    def __init__(self):
+    def __init__(self, drop):
         super().__init__()
         self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-        self.drop = nn.Dropout(DROP)
+        self.drop = nn.Dropout(drop)
 
     def forward(self, x):
         return x + self.drop(self.down(F.gelu(self.up(self.norm(x)))))
 
 
 class Words(nn.Module):
-    def __init__(self):
+    def __init__(self, drop):
         super().__init__()
-        self.token, self.place, self.drop = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH), nn.Dropout(DROP)
+        self.token, self.place, self.drop = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH), nn.Dropout(drop)
 
     def forward(self, ids):
         return self.drop(self.token(ids) + self.place.weight)
@@ -63,20 +74,20 @@ class Residual(nn.Module):
         return F.relu(x + self.norm2(self.second(F.relu(self.norm1(self.first(x))))))
 
 
-def gpt():
-    return [nn.Sequential(Words(), Attention(), Feed()), nn.Sequential(Attention(), Feed(), nn.LayerNorm(WIDTH),
-                                                                       nn.Linear(WIDTH, WORDS))]
+def gpt(drop):
+    return [nn.Sequential(Words(drop), Attention(), Feed(drop)),
+            nn.Sequential(Attention(), Feed(drop), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS))]
 
 
-def resnet():
+def resnet(drop):
     return [nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), Residual(8)),
-            nn.Sequential(Residual(8), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Dropout(DROP), nn.Linear(32, WORDS))]
+            nn.Sequential(Residual(8), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Dropout(drop), nn.Linear(32, WORDS))]
 
 
-def made(name):
+def made(name, drop):
     """The halves of a model, the same in all processes."""
     torch.manual_seed(0)
-    return {"gpt": gpt, "resnet": resnet}[name]()
+    return {"gpt": gpt, "resnet": resnet}[name](DROP if drop == "drop" else 0.0)
 
 
 def data(name, step):
@@ -95,20 +106,21 @@ def seed(step, share, half=0):
     torch.manual_seed(1000 * step + 10 * share + half)
 
 
-def alone(name, shares, halves):
-    """The losses of one process, which takes the parts of a batch one after another; with ``halves`` random numbers
-    begin anew in the second half."""
-    first, second = made(name)
+def alone(case, steps=STEPS):
+    """The losses of one process, which takes the parts of a batch one after another.  Stages of a pipeline draw random
+    numbers of their own: the second half of the model begins anew."""
+    name, way, drop, _ = case.split(".")
+    first, second = made(name, drop)
     optimizer, found = torch.optim.AdamW([*first.parameters(), *second.parameters()], 0.003), []
-    for step in range(STEPS):
+    for step in range(steps):
         optimizer.zero_grad()
         total = 0.0
-        for share, (x, y) in enumerate(zip(*(t.chunk(shares) for t in data(name, step)))):
+        for share, (x, y) in enumerate(zip(*(t.chunk(SHARES[way]) for t in data(name, step)))):
             seed(step, share)
             x = first(x)
-            if halves:
+            if way == "pp":
                 seed(step, share, 1)
-            loss = loss_of(second(x), y) / shares
+            loss = loss_of(second(x), y) / SHARES[way]
             loss.backward()
             total += loss.item()
         optimizer.step()
@@ -148,12 +160,13 @@ def parallel(model, way):
     return shard_layers(split_layers(model, mesh["model"]), mesh["data"]), mesh["data"].get_local_rank()
 
 
-def trained(name, way, compiled):
+def trained(case, steps):
     """The losses of the whole batches."""
-    model, share = parallel(nn.Sequential(*made(name)), way)
+    name, way, drop, how = case.split(".")
+    model, share = parallel(nn.Sequential(*made(name, drop)), way)
     shares, optimizer, found = SHARES[way], torch.optim.AdamW(model.parameters(), 0.003), []
-    model = torch.compile(model) if compiled else model
-    for step in range(STEPS):
+    model = torch.compile(model) if how == "compiled" else model
+    for step in range(steps):
         x, y = (t.chunk(shares)[share] for t in data(name, step))
         seed(step, share)
         optimizer.zero_grad()
@@ -179,14 +192,15 @@ class Seeded(nn.Module):
         return self.module(x)
 
 
-def in_stages(name, compiled):
+def in_stages(case, steps):
+    name, _, drop, how = case.split(".")
     rank = dist.get_rank()
-    half = made(name)[rank]
+    half = made(name, drop)[rank]
     optimizer, found = torch.optim.AdamW(half.parameters(), 0.003), []
-    stage = pipelining.PipelineStage(Seeded(torch.compile(half) if compiled else half, rank), rank, 2,
+    stage = pipelining.PipelineStage(Seeded(torch.compile(half) if how == "compiled" else half, rank), rank, 2,
                                      torch.device("cpu"))
     schedule = pipelining.Schedule1F1B(stage, SHARES["pp"], loss_fn=loss_of)
-    for step in range(STEPS):
+    for step in range(steps):
         x, y = data(name, step)
         losses = []
         optimizer.zero_grad()
@@ -198,10 +212,36 @@ def in_stages(name, compiled):
     return found
 
 
-def main():
-    name, way, compiled, file = sys.argv[1:]
+def launched(cases, steps=STEPS):
+    """The losses of cases that take as many processes, by name: one world trains all of them, one after another."""
+    count, = {RANKS[case.split(".")[1]] for case in cases}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "losses.json"
+        command = [sys.executable, "-m", "rushlight.distributed.run", "--standalone", "--nproc-per-node", str(count),
+                   __file__, str(steps), str(file), *cases]
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3000)
+        if done.returncode:
+            raise RuntimeError(done.stdout[-4000:])
+        return json.loads(file.read_text(encoding="utf-8"))
+
+
+def difference(case, found):
+    """The largest difference of losses from those of one process."""
+    return max(abs(a - b) for a, b in zip(found, alone(case, len(found)), strict=True))
+
+
+def table():
+    found = {}
+    for count in sorted(set(RANKS.values())):
+        found |= launched([case for case in CASES if RANKS[case.split(".")[1]] == count])
+    for case in CASES:
+        print(f"{case:<26} {difference(case, found[case]):.1e}")
+
+
+def main(steps, file, *cases):
     dist.init_process_group("gloo")
-    found = in_stages(name, compiled == "yes") if way == "pp" else trained(name, way, compiled == "yes")
+    found = {case: (in_stages if ".pp." in case else trained)(case, int(steps)) for case in cases}
     if dist.get_rank() == 0:
         with open(file, "w", encoding="utf-8") as out:
             json.dump(found, out)
@@ -209,4 +249,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:]) if sys.argv[1:] else table()
