@@ -4,7 +4,7 @@ from .._src.compat.absent import absent
 from .._src.compat.devices import device_module
 from .._src import streams as _streams
 from .._src.core.devices import device as _device, provided as _provided
-from .._src.core.errors import NoDeviceError, OutOfMemoryError  # noqa: F401 - the error is one for all devices
+from .._src.core.errors import AcceleratorError, NoDeviceError, OutOfMemoryError  # noqa: F401 - one for all devices
 from .places import WHY, index_of as _index, provider_of as _provider
 from .._src.legacy import BY_TYPE
 
@@ -15,7 +15,7 @@ MORE = ("GreenContext get_allocator_backend get_sync_debug_mode "
         "caching_allocator_enable")
 globals().update(absent("torch.cuda", WHY, f"{MORE} {' '.join(BY_TYPE)}", NoDeviceError))
 has_half = has_magma = False
-AcceleratorError = CudaError = DeferredCudaCallError = NoDeviceError
+CudaError, DeferredCudaCallError = AcceleratorError, NoDeviceError
 
 
 def _lazy_init():

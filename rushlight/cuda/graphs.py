@@ -67,6 +67,12 @@ class CUDAGraph:
         recording.end()
         self._recording = recording
 
+    def _abandon(self):
+        """Ends a recording amid which an error came: there is no graph."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.abandon()
+
     def replay(self):
         """Does the launches on the current stream."""
         if self._recording is None:
@@ -115,10 +121,10 @@ class graph:
 
     def __exit__(self, kind, error, trace):
         try:
-            self.cuda_graph.capture_end()
-        except RuntimeError:
-            if error is None:  # else that one is the cause
-                raise
+            if error is None:
+                self.cuda_graph.capture_end()
+            else:  # what was recorded is not whole
+                self.cuda_graph._abandon()
         finally:
             self.stream.__exit__(kind, error, trace)
         return False

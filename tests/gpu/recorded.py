@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import ctypes
 import functools
 import sys
@@ -54,6 +55,15 @@ class Recorded:
     def asked(self, name: str) -> int:
         """How often an entry was called."""
         return self.state[stub.COUNTS + stub.NAMES.index(name)]
+
+    @contextlib.contextmanager
+    def failing(self, name: str, status: int):
+        """A block in which an entry does nothing and gives this status."""
+        self.state[stub.FAULT], self.state[stub.STATUS] = 1 + stub.NAMES.index(name), status
+        try:
+            yield
+        finally:
+            self.state[stub.FAULT] = 0
 
     def clear(self):
         """Forgets what was noted."""

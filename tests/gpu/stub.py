@@ -7,6 +7,8 @@ Between ``cuStreamBeginCapture`` and ``cuStreamEndCapture`` a stream's work goes
 meanwhile is refused.  Machine code is ``STUB``, the number of arguments (4 bytes) and a name; a launch gives the name
 and the arguments to a callback, or is only noted.
 
+Streams and events belong to the device that was current when they were made.
+
 ``recorded.py`` loads it, and reads what it has noted.
 """
 from __future__ import annotations
@@ -20,21 +22,21 @@ from rushlight._src.packages.objects import SharedObject
 # words of the state
 (DEVICES, LIMIT, RESERVED, CALLBACK, LAZY, JOURNAL, NOTED, CAPTURES, STREAMS, CLOCK, KEY, BLOCKS, PINNED, EVENTS,
  QUEUES,
- GRAPHS, PROGRAMS, RELAXED, BROKEN) = range(19)
+ GRAPHS, PROGRAMS, RELAXED, BROKEN, FAULT, STATUS) = range(21)
 FIRST, COUNTS, WORDS = 24, 48, 128  # the first stream of each device; how often each entry was called; all words
 ROOM, NOTE = 1 << 16, 6  # notes that are kept; words of one: entry, stream, three numbers, whether a graph was recorded
-NEXT, HEAD, TAIL, GRAPH, DIRTY, ORIGIN = range(6)  # of a stream; a graph has HEAD and TAIL too
+NEXT, HEAD, TAIL, GRAPH, DIRTY, ORIGIN, OWNER = range(7)  # of a stream; a graph has HEAD and TAIL too
 KIND, A, B, C, ARGUMENTS, NODE, ON, COMMAND = range(1, 9)  # of a command, after NEXT; then its arguments
-VERSION, DONE, WHERE, RECORDED, TIME = range(5)  # of an event
+VERSION, DONE, WHERE, RECORDED, TIME, MAKER = range(6)  # of an event
 COPY, FILL, LAUNCH, MARK, WAIT = range(1, 6)
-INVALID, NO_MEMORY, NOT_READY, UNSUPPORTED, INVALIDATED, UNJOINED = 1, 2, 600, 900, 901, 904
+INVALID, NO_MEMORY, WRONG_HANDLE, NOT_READY, UNSUPPORTED, INVALIDATED, UNJOINED = 1, 2, 400, 600, 900, 901, 904
 HEADER = 512  # bytes before a block of memory
 ENTRIES = (  # name, kinds of its arguments: p an address or handle, i 32 bits, z 64, b a byte
     ("cuInit", "i"), ("cuDeviceGetCount", "p"), ("cuDeviceGetName", "pii"), ("cuDeviceTotalMem_v2", "pi"),
     ("cuDeviceGetAttribute", "pii"), ("cuMemAlloc_v2", "pz"), ("cuMemFree_v2", "p"), ("cuMemGetInfo_v2", "pp"),
     ("cuMemcpyHtoDAsync_v2", "ppzp"), ("cuMemcpyDtoHAsync_v2", "ppzp"), ("cuMemcpyDtoDAsync_v2", "ppzp"),
     ("cuMemsetD8Async", "pbzp"), ("cuMemHostAlloc", "pzi"), ("cuMemFreeHost", "p"),
-    ("cuStreamCreateWithPriority", "pii"), ("cuStreamDestroy_v2", "p"), ("cuStreamSynchronize", "p"),
+    ("cuStreamCreateWithPriority", "pii"), ("cuStreamSynchronize", "p"),
     ("cuStreamQuery", "p"), ("cuEventCreate", "pi"), ("cuEventDestroy_v2", "p"), ("cuEventRecord", "pp"),
     ("cuEventSynchronize", "p"), ("cuEventQuery", "p"), ("cuStreamWaitEvent", "ppi"), ("cuEventElapsedTime", "ppp"),
     ("cuModuleLoadData", "pp"), ("cuModuleGetFunction", "ppp"), ("cuFuncSetAttribute", "pii"),
@@ -159,7 +161,8 @@ def helpers(module: Module):
     held = e.f.call("pthread_getspecific", [e.f.cast("trunc", e.field(KEY), i32)], ptr)
     e.f.ret(e.f.maximum(e.f.sub(e.f.cast("ptrtoint", held, i64), 1), 0))
     e = Entry(module, "new_stream", "", i64, True)
-    stream = e.made(ORIGIN + 1)
+    stream = e.made(OWNER + 1)
+    e.put(e.run("current"), stream, OWNER)
     e.put(e.field(STREAMS), stream, NEXT)
     e.set(STREAMS, stream)
     e.f.ret(stream)
@@ -236,6 +239,11 @@ def refused(e: Entry):
     e.stop(wrong, UNSUPPORTED)
 
 
+def owned(e: Entry, owner):
+    """What belongs to another device than the thread's cannot be used."""
+    e.stop(e.f.compare("!=", owner, e.run("current")), WRONG_HANDLE)
+
+
 def waited(e: Entry, stream):
     """A stream that is recorded cannot be waited for."""
     wrong = e.some(e.get(stream, GRAPH))
@@ -254,6 +262,7 @@ def text() -> str:
     for number, (name, kinds) in enumerate(ENTRIES):
         e = Entry(module, name, kinds)
         e.count(COUNTS + number)
+        e.stop(e.f.compare("==", e.field(FAULT), number + 1), e.field(STATUS))  # tests have it fail
         status = WRITERS[name](e, number, *e.given)
         e.f.ret(constant(i32, 0) if status is None else e.f.cast("trunc", status, i32))
     return module.text()

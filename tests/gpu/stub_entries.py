@@ -7,10 +7,11 @@ from rushlight._src.devices.cpu.llvm.values import constant
 from .stub import (A, ARGUMENTS, B, BLOCKS, BROKEN, C, CAPTURES, COMMAND, COPY, DEVICES, DIRTY, DONE, EVENTS, FILL,
                    FIRST, GRAPH, GRAPHS, HEAD, HEADER, INVALID, INVALIDATED, JOURNAL, KEY, KIND, LAUNCH, LAZY, LIMIT,
                    MARK,
-                   NEXT, NO_MEMORY, NODE, NOT_READY, NOTE, ORIGIN, PINNED, PROGRAMS, QUEUES, RECORDED, RELAXED,
+                   NEXT, NO_MEMORY, NODE, NOT_READY, NOTE, ORIGIN, OWNER, MAKER, PINNED, PROGRAMS, QUEUES, RECORDED,
+                   RELAXED,
                    RESERVED,
                    ROOM, STREAMS, TAIL, TIME, UNJOINED, UNSUPPORTED, VERSION, WAIT,
-                   WHERE, refused, waited, writes)
+                   WHERE, owned, refused, waited, writes)
 
 ATTRIBUTES = {75: 9, 76: 0, 16: 4}  # (9, 0) and 4 multiprocessors
 TEXT = int.from_bytes(b"a stub\0\0", "little")
@@ -25,7 +26,9 @@ def init(e, number, flags):
         for name, value in ((DEVICES, 2), (LIMIT, 1 << 34)):
             e.f.when(e.zero(e.field(name)), lambda name=name, value=value: e.set(name, value))
         for k in range(16):
-            e.put(e.run("new_stream"), e.state, FIRST + k)
+            stream = e.run("new_stream")
+            e.put(k, stream, OWNER)
+            e.put(stream, e.state, FIRST + k)
 
     e.f.when(e.zero(e.field(JOURNAL)), first)
 
@@ -161,12 +164,6 @@ def stream(e, number, out, flags, priority):
     e.put(made, out)
 
 
-@writes("cuStreamDestroy_v2")
-def stream_free(e, number, stream):
-    e.run("drain", stream)  # it stays in the list of all
-    e.count(QUEUES, -1)
-
-
 @writes("cuStreamSynchronize")
 def stream_wait(e, number, stream):
     where = e.run("stream_of", stream)
@@ -200,7 +197,9 @@ def synchronize(e, number):
 @writes("cuEventCreate")
 def event(e, number, out, flags):
     e.count(EVENTS)
-    e.put(e.made(TIME + 1), out)
+    made = e.made(MAKER + 1)
+    e.put(e.run("current"), made, MAKER)
+    e.put(made, out)
 
 
 @writes("cuEventDestroy_v2")
@@ -214,6 +213,8 @@ def event_free(e, number, event):
 @writes("cuEventRecord")
 def event_mark(e, number, event, stream):
     where = e.run("stream_of", stream)
+    owned(e, e.get(where, OWNER))
+    owned(e, e.get(event, MAKER))
     e.note(number, stream, event, 0, 0, e.get(where, GRAPH))
     e.put(where, event, WHERE)
     e.put(e.get(where, GRAPH), event, RECORDED)
@@ -293,6 +294,7 @@ def function_set(e, number, function, which, value):
 @writes("cuLaunchKernel")
 def launch(e, number, function, x, y, z, threads, ty, tz, shared, stream, pointers, extra):
     where, arguments = e.run("stream_of", stream), e.get(function, 1)
+    owned(e, e.get(where, OWNER))
     e.note(number, stream, function, x, threads, e.get(where, GRAPH))
     command = e.command(LAUNCH, function, x, threads, arguments)
     e.put(command, command, NODE)
@@ -387,6 +389,7 @@ def instantiate(e, number, out, graph, flags):
 @writes("cuGraphLaunch")
 def replay(e, number, program, stream):
     where = e.run("stream_of", stream)
+    owned(e, e.get(where, OWNER))
     e.note(number, stream, program, 0, 0, e.get(where, GRAPH))
     copied_list(e, program, lambda command: e.run("submit", where, command))
 

@@ -81,6 +81,14 @@ def test_the_interface_of_arrays(silent):
     rl.as_tensor(Other(x, stream=stream.stream_id), device="cuda")
     assert library.notes("cuStreamWaitEvent")
     assert not hasattr(rl.ones(2), "__cuda_array_interface__")
+    halves = x.bfloat16()
+    assert halves.__cuda_array_interface__["typestr"] == "<V2"
+    assert rl.as_tensor(Other(halves), device="cuda").dtype is rl.bfloat16
+    for dtype in (rl.complex32, rl.float8_e5m2):
+        with pytest.raises(TypeError, match="is not supported by __cuda_array_interface__"):
+            x.to(dtype).__cuda_array_interface__
+    with pytest.raises(TypeError, match="no tensor has elements"):
+        rl.as_tensor(Other(x, typestr="<f16"), device="cuda")
     with pytest.raises(RuntimeError, match="requires grad"):
         x.requires_grad_().__cuda_array_interface__
 

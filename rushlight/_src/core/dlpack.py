@@ -17,6 +17,7 @@ WHOLE, UNSIGNED, FLOAT, BFLOAT, COMPLEX, TRUTH = 0, 1, 2, 4, 5, 6  # codes of ty
 NAMES = {2: "cuda", 8: "mps", 10: "cuda", 14: "xpu"}  # types of devices
 NAME, USED = b"dltensor", b"used_dltensor"
 FIRST_STREAM, NO_STREAM = 1, -1  # of a consumer that names none; of one that keeps order itself
+PAIR_OF_BYTES = "<V2"  # how arrays name bfloat16, as ml_dtypes does
 
 
 class Device(ctypes.Structure):
@@ -147,10 +148,11 @@ def interface_of(self: Tensor) -> dict:
     if self.requires_grad:
         raise RuntimeError("Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't "
                            "required, use var.detach() to get Variable that doesn't require grad.")
-    if self.dtype is dtypes.bfloat16:
-        raise TypeError("BFloat16 is not supported by __cuda_array_interface__")
+    if self.dtype is not dtypes.bfloat16 and not self.dtype.in_numpy:
+        raise TypeError(f"{self.dtype} is not supported by __cuda_array_interface__: NumPy has no name for it")
     strides = None if self.is_contiguous() else tuple(s * self.itemsize for s in self.stride())
-    return {"typestr": np.dtype(self.dtype.numpy).str, "shape": tuple(self.shape), "strides": strides,
+    typestr = PAIR_OF_BYTES if self.dtype is dtypes.bfloat16 else np.dtype(self.dtype.numpy).str
+    return {"typestr": typestr, "shape": tuple(self.shape), "strides": strides,
             "data": (self.data_ptr() if self.numel() else 0, False), "version": 2}
 
 
@@ -161,7 +163,10 @@ def of_interface(source, found: dict) -> Tensor:
         raise RuntimeError("an array of a GPU was given, and there is no GPU here")
     if found.get("mask") is not None:
         raise TypeError("arrays with masks cannot be tensors")
-    dtype = dtypes.FROM_NUMPY[np.dtype(found["typestr"])]
+    typestr = found["typestr"]
+    dtype = dtypes.bfloat16 if typestr == PAIR_OF_BYTES else dtypes.FROM_NUMPY.get(np.dtype(typestr))
+    if dtype is None:
+        raise TypeError(f"no tensor has elements of type {typestr!r}")
     strides = found.get("strides")
     if strides is not None:
         if any(s % dtype.itemsize for s in strides):

@@ -176,6 +176,14 @@ class OutOfMemoryError(Numbered, RuntimeError):
     number = 503
 
 
+class AcceleratorError(RuntimeError):
+    """What a device's driver has refused, or has seen go wrong.  ``error_code``: its number for it."""
+
+    def __init__(self, text: str, error_code: int = 0):
+        super().__init__(text)
+        self.error_code = error_code
+
+
 class StorageBoundsError(Numbered, RuntimeError):
     """A view that reaches beyond its storage."""
 

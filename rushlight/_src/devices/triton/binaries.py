@@ -33,6 +33,10 @@ class Binary(NamedTuple):
     scratch: int = 0
 
 
+class Unfit(RuntimeError):
+    """A module of which there is no machine code for a GPU: its compiler cannot make it, or no unit could hold it."""
+
+
 def target_of(architecture: str):
     """Triton's GPUTarget of "sm_90" or "gfx942"."""
     imported()
@@ -60,13 +64,16 @@ def compiled(module: Module, variant: Variant, architecture: str):
 
 
 def binary(module: Module, variant: Variant, architecture: str) -> Binary:
-    """The machine code of a module, from disk where another process has made it.  RuntimeError where it needs more
-    shared memory than the GPU has."""
+    """The machine code of a module, from disk where another process has made it.  Unfit where Triton makes none, or it
+    needs more shared memory than the GPU has."""
     triton = imported()
     key = f"{triton.__version__}\n{architecture}\n{variant}\n{module}"
     found = cache.get("triton", key)
     if found is None:
-        made = compiled(module, variant, architecture)
+        try:
+            made = compiled(module, variant, architecture)
+        except (RuntimeError, triton.errors.TritonError) as reason:
+            raise Unfit(f"{module.name} is not compiled for {architecture}: {reason}") from reason
         code = made.asm["cubin" if "cubin" in made.asm else "hsaco"]
         found = encode((code, made.metadata.name, made.metadata.shared,
                               made.metadata.num_warps * target_of(architecture).warp_size,
@@ -75,6 +82,6 @@ def binary(module: Module, variant: Variant, architecture: str) -> Binary:
     result = Binary(*decode(found))
     most = SHARED.get(architecture, MOST_SHARED) << 10
     if result.shared > most:
-        raise RuntimeError(f"{module.name} needs {result.shared} bytes of shared memory, of which {architecture} has "
-                           f"{most}")
+        raise Unfit(f"{module.name} needs {result.shared} bytes of shared memory, of which {architecture} has "
+                    f"{most}")
     return result

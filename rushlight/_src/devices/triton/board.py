@@ -117,13 +117,11 @@ class Board:
             return self.memory.storage(self.queue, nbytes)
 
     def enter(self, size: int) -> int:
-        self.driver.use(self.index)
-        with self.driver.relaxed():
+        with self.driver.at(self.index), self.driver.relaxed():
             return self.driver.made("allocate", size)
 
     def leave(self, address: int):
-        self.driver.use(self.index)
-        with self.driver.relaxed():
+        with self.driver.at(self.index), self.driver.relaxed():
             self.driver.call("free", address)
 
     def trim(self):
@@ -139,13 +137,14 @@ class Board:
     # --- order of work ----------------------------------------------------------------------------------------
     def wait(self):
         """Returns when all streams have done what they were given."""
-        self.driver.use(self.index)
-        self.driver.call("synchronize")
+        with self.driver.at(self.index):
+            self.driver.call("synchronize")
         self.check()
 
     def settle(self):
         """Returns when the thread's stream has done what it was given."""
-        self.driver.call("stream_wait", self.stream)
+        with self.driver.at(self.index):
+            self.driver.call("stream_wait", self.stream)
         self.check()
 
     def new_flag(self, program) -> int:

@@ -1,7 +1,7 @@
 """The driver's library of a GPU, by ctypes: memory, copies, streams, events, machine code and launches.
 
 NVIDIA's and AMD's have the same entries under other names (``VENDORS``).  Every entry gives a status; what is not 0
-raises RuntimeError with the library's words for it.
+raises AcceleratorError with the library's words for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import NamedTuple
 
-from ...core.errors import OutOfMemoryError
+from ...core.errors import AcceleratorError, OutOfMemoryError
 from ...core.forking import guarded
 from ...core.native import mine
 
@@ -40,7 +40,7 @@ COMMON = {  # entry: types of its arguments
     "init": (U,), "count": (ctypes.POINTER(I),), "name": (P, I, I), "total": (ctypes.POINTER(Z), I),
     "attribute": (ctypes.POINTER(I), I, I), "allocate": (OUT, Z), "free": (P,), "information": (ctypes.POINTER(Z),) * 2,
     "upload": (P, P, Z, P), "download": (P, P, Z, P), "copy": (P, P, Z, P), "fill": (P, ctypes.c_ubyte, Z, P),
-    "pin": (OUT, Z, U), "unpin": (P,), "stream": (OUT, U, I), "stream_free": (P,), "stream_wait": (P,),
+    "pin": (OUT, Z, U), "unpin": (P,), "stream": (OUT, U, I), "stream_wait": (P,),
     "stream_done": (P,), "event": (OUT, U), "event_free": (P,), "event_mark": (P, P), "event_wait": (P,),
     "event_done": (P,), "event_before": (P, P, U), "event_elapsed": (ctypes.POINTER(F), P, P), "load": (OUT, P),
     "function": (OUT, P, ctypes.c_char_p), "function_set": (P, I, I),
@@ -54,7 +54,7 @@ NVIDIA = Vendor("cuda", ("libcuda.so.1", "nvcuda.dll"), {
     "attribute": "cuDeviceGetAttribute", "allocate": "cuMemAlloc_v2", "free": "cuMemFree_v2",
     "information": "cuMemGetInfo_v2", "upload": "cuMemcpyHtoDAsync_v2", "download": "cuMemcpyDtoHAsync_v2",
     "copy": "cuMemcpyDtoDAsync_v2", "fill": "cuMemsetD8Async", "pin": "cuMemHostAlloc", "unpin": "cuMemFreeHost",
-    "stream": "cuStreamCreateWithPriority", "stream_free": "cuStreamDestroy_v2", "stream_wait": "cuStreamSynchronize",
+    "stream": "cuStreamCreateWithPriority", "stream_wait": "cuStreamSynchronize",
     "stream_done": "cuStreamQuery", "event": "cuEventCreate", "event_free": "cuEventDestroy_v2",
     "event_mark": "cuEventRecord", "event_wait": "cuEventSynchronize", "event_done": "cuEventQuery",
     "event_before": "cuStreamWaitEvent", "event_elapsed": "cuEventElapsedTime", "load": "cuModuleLoadData",
@@ -69,7 +69,7 @@ AMD = Vendor("hip", ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7", "
     "attribute": "hipDeviceGetAttribute", "allocate": "hipMalloc", "free": "hipFree", "information": "hipMemGetInfo",
     "upload": "hipMemcpyHtoDAsync", "download": "hipMemcpyDtoHAsync", "copy": "hipMemcpyDtoDAsync",
     "fill": "hipMemsetD8Async", "pin": "hipHostMalloc", "unpin": "hipHostFree", "stream": "hipStreamCreateWithPriority",
-    "stream_free": "hipStreamDestroy", "stream_wait": "hipStreamSynchronize", "stream_done": "hipStreamQuery",
+    "stream_wait": "hipStreamSynchronize", "stream_done": "hipStreamQuery",
     "event": "hipEventCreateWithFlags", "event_free": "hipEventDestroy", "event_mark": "hipEventRecord",
     "event_wait": "hipEventSynchronize", "event_done": "hipEventQuery", "event_before": "hipStreamWaitEvent",
     "event_elapsed": "hipEventElapsedTime", "load": "hipModuleLoadData", "function": "hipModuleGetFunction",
@@ -98,7 +98,7 @@ class Driver:
         self.call("init", 0)
 
     def call(self, entry: str, *given):
-        """Calls an entry.  RuntimeError for a status that is not 0; OutOfMemoryError where memory is short."""
+        """Calls an entry.  AcceleratorError for a status that is not 0; OutOfMemoryError where memory is short."""
         status = self.entries[entry](*given)
         if status:
             self.failed(self.vendor.names[entry], status)
@@ -107,8 +107,8 @@ class Driver:
         if status == OUT_OF_MEMORY:
             raise OutOfMemoryError(f"{name}: the device is out of memory", "at most what the device has left",
                                    "let go of tensors that are no longer needed")
-        raise RuntimeError(f"CUDA error: {self.words(status)} ({name} gave {status})" if self.vendor.kind == "cuda"
-                           else f"HIP error: {self.words(status)} ({name} gave {status})")
+        vendor = "CUDA" if self.vendor.kind == "cuda" else "HIP"
+        raise AcceleratorError(f"{vendor} error: {self.words(status)} ({name} gave {status})", status)
 
     def words(self, status: int) -> str:
         if self.vendor.kind == "cuda":
@@ -182,6 +182,18 @@ class Driver:
                     self.contexts[index] = context
             self.library.cuCtxSetCurrent(self.contexts[index])
         self.own.index = index
+
+    @contextlib.contextmanager
+    def at(self, index: int):
+        """A block whose calls are for this device; what the thread's were for before, they are for again after."""
+        before, queue = getattr(self.own, "index", None), mine.queue
+        self.use(index)
+        try:
+            yield
+        finally:
+            if before is not None:
+                self.use(before)
+                mine.queue = queue
 
     def peer_copy(self, target_index, target, source_index, source, nbytes, stream):
         """Copies from one device to another, on a stream of the source's."""

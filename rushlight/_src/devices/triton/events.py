@@ -10,9 +10,9 @@ class Mark:
 
     def __init__(self, board, stream: int):
         self.driver, self.process = board.driver, os.getpid()
-        self.driver.use(board.index)
-        self.handle = self.driver.made("event", 0)
-        self.driver.call("event_mark", self.handle, stream)
+        with self.driver.at(board.index):  # it may be that something is let go of amid work for another device
+            self.handle = self.driver.made("event", 0)
+            self.driver.call("event_mark", self.handle, stream)
 
     def passed(self) -> bool:
         """Whether the work before it is done."""

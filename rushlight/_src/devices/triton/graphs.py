@@ -92,16 +92,26 @@ class Recording:
 
     def end(self):
         """The graph is whole.  RuntimeError where something that cannot be recorded was asked for meanwhile."""
+        board, status = self.board, self.ended()
+        if status:
+            board.driver.failed(board.driver.vendor.names["captured"], status)
+        self.program = board.driver.made("instantiate", self.graph, 0)
+
+    def abandon(self):
+        """Ends it where something else went wrong: there is no graph."""
+        self.ended()
+        self.reset()
+
+    def ended(self) -> int:
+        """The thread's stream is not recorded any more.  The driver's status."""
         board = self.board
         board.own_thread.recording = None
         board.recordings -= 1
         board.pooled(self.outer)
         out = ctypes.c_void_p()
         status = board.driver.entries["captured"](self.stream, ctypes.byref(out))
-        if status:
-            board.driver.failed(board.driver.vendor.names["captured"], status)
         self.graph = out.value or 0
-        self.program = board.driver.made("instantiate", self.graph, 0)
+        return status
 
     def launched(self, launch):
         """Notes a launch that was just recorded, where it draws random numbers."""
@@ -149,8 +159,8 @@ class Recording:
         if self.process == os.getpid():
             for entry, handle in (("replay_free", self.program), ("graph_free", self.graph)):
                 if handle:
-                    self.board.driver.use(self.board.index)
-                    self.board.driver.entries[entry](handle)
+                    with self.board.driver.at(self.board.index):
+                        self.board.driver.entries[entry](handle)
         self.program = self.graph = 0
         self.drawings, self.pool = [], None
 

@@ -169,6 +169,8 @@ class Memory:
                 raise OutOfMemoryError("the part of memory that the process may have is used up")
             address = self.board.enter(size)
         except OutOfMemoryError:  # there may be enough among the blocks that are kept
+            if self.board.recordings:  # nothing may be waited for
+                self.refuse(size)
             self.retries += 1
             self.board.wait()
             self.trim()

@@ -71,8 +71,8 @@ class PinnedBlocks:
 
     def idle(self, board, stream: int) -> bool:
         """Whether a stream has done what it was given."""
-        self.driver.use(board.index)
-        return self.driver.done("stream_done", stream)
+        with self.driver.at(board.index):
+            return self.driver.done("stream_done", stream)
 
     def trim(self):
         """Unpins what nobody has."""

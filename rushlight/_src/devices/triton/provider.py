@@ -19,16 +19,25 @@ from .pinned import PinnedBlocks
 from .recorded import RecordedProgram
 from .target import Blocks
 
+STREAMS = 32  # of a priority
+
 
 class Queue(Streams):
     """The streams of a board; a number is the driver's handle, 0 the first stream's."""
 
     def __init__(self, board: Board):
-        self.board, self.driver = board, board.driver
+        self.board, self.driver, self.made = board, board.driver, {}
 
     def new(self, priority):
-        self.driver.use(self.board.index)
-        return self.driver.made("stream", 1, priority)  # 1: it does not wait for the first stream
+        """One of STREAMS of a priority, in turns: streams live as long as the process, as in PyTorch."""
+        with self.board.lock:
+            made = self.made.setdefault(priority, [])
+            if len(made) < STREAMS:
+                with self.driver.at(self.board.index):
+                    made.append(self.driver.made("stream", 1, priority))  # 1: it does not wait for the first stream
+            else:
+                made.append(made.pop(0))
+            return made[-1]
 
     def current(self):
         return self.board.stream
@@ -37,20 +46,20 @@ class Queue(Streams):
         self.board.enter_stream(stream)
 
     def done(self, stream):
-        self.driver.use(self.board.index)
-        return self.driver.done("stream_done", stream)
+        with self.driver.at(self.board.index):
+            return self.driver.done("stream_done", stream)
 
     def synchronize(self, stream):
-        self.driver.use(self.board.index)
-        self.driver.call("stream_wait", stream)
+        with self.driver.at(self.board.index):
+            self.driver.call("stream_wait", stream)
         self.board.check()
 
     def mark(self, stream):
         return Mark(self.board, stream)
 
     def wait(self, stream, event):
-        self.driver.use(self.board.index)
-        self.driver.call("event_before", stream, event.handle, 0)
+        with self.driver.at(self.board.index):
+            self.driver.call("event_before", stream, event.handle, 0)
 
     def passed(self, event):
         return self.driver.done("event_done", event.handle)
@@ -126,12 +135,12 @@ class GPUs(BoardProvider):
         return report.summary(self.figures(index), index)
 
     def memory(self, index):
-        self.driver.use(index)
-        return self.driver.memory()
+        with self.driver.at(index):
+            return self.driver.memory()
 
     def pinned(self, nbytes):
-        self.driver.use(self.current())
-        memory = self.pins.take(nbytes)
+        with self.driver.at(self.current()):
+            memory = self.pins.take(nbytes)
         return Pinned(memory.address, memory)
 
     def upload(self, index, target, source, nbytes, non_blocking):
@@ -165,8 +174,8 @@ class GPUs(BoardProvider):
 
     # --- other libraries ---
     def device_of(self, address):
-        self.driver.use(self.current())
-        return self.driver.device_of(address)
+        with self.driver.at(self.current()):
+            return self.driver.device_of(address)
 
     def hand_over(self, index, stream):
         board = self.board(index)

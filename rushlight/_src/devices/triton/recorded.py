@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 import weakref
 
+from ...core.errors import OutOfMemoryError
+from ...core.log import logger
 from ...core.native import UNCOUNTED, Plan, Storage, Tensor, mine
 from ...core.native.memory import store_i64
 from ...core.native.objects import wrap
@@ -19,6 +21,7 @@ from .events import Mark
 from .graphs import Pool, Recording
 from .memory import Held
 
+log = logger("kernels")
 MOST = 4  # recordings of a program
 
 
@@ -42,6 +45,7 @@ class RecordedProgram:
 
     def __init__(self, board, program):
         self.board, self.program, self.instances, self.pool, self.stream = board, program, [], None, None
+        self.most = MOST
         self.known: dict = {}  # by the place of a word: its value in all calls so far; None where it varies
 
     def run(self, plan: Plan, args, values: int, used: int):
@@ -66,9 +70,14 @@ class RecordedProgram:
         if first:  # what varies is not known yet
             return None
         # a number that varies would be recorded as it is now
-        if len(self.instances) >= MOST or any(self.known[k] is None and k not in tensors for k in self.known):
+        if len(self.instances) >= self.most or any(self.known[k] is None and k not in tensors for k in self.known):
             return None
-        self.instances.append(self.record(plan, tensors, words))
+        try:
+            self.instances.append(self.record(plan, tensors, words))
+        except OutOfMemoryError as reason:  # without a recording's own memory the program may still run
+            log.debug("%s is not recorded again: %s", plan.op.name, reason)
+            self.most = len(self.instances)
+            return None
         return self.replayed(plan, self.instances[-1], words)
 
     def tensors(self, args, words: list):
@@ -89,7 +98,7 @@ class RecordedProgram:
         if board.recorder is None:
             board.recorder = board.driver.made("stream", 1, 0)
         written = {k for number, k in enumerate(tensors) if number in plan.written}
-        recording, begun = Recording(board, self.pool), False
+        recording, begun, whole = Recording(board, self.pool), False, False
         try:
             board.enter_stream(board.recorder)
             recording.begin("thread_local")
@@ -114,10 +123,13 @@ class RecordedProgram:
             store_i64(values, at, values + 8 * (at + 1))
             self.program.run(board, values)
             keep += rooms  # no later recording may have its results there
+            whole = True
         finally:
             try:
-                if begun:
+                if whole:
                     recording.end()
+                elif begun:
+                    recording.abandon()
             finally:
                 board.enter_stream(outer)
         own = {k for k, *_ in copied}

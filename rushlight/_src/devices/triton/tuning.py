@@ -14,8 +14,10 @@ from typing import Callable, NamedTuple
 from ...compiler.launch import encode
 from ...core import cache
 from ...core.devices import device
+from ...core.errors import AcceleratorError, OutOfMemoryError
 from ...core.log import logger
 from ...core.settings import settings
+from .binaries import Unfit
 from .programs import DecodedLaunch
 from .rates import shared_of
 
@@ -24,6 +26,7 @@ MOST = 8  # choices that are measured
 WORST = 4.0  # times the best estimate beyond which nothing is measured
 REPEATS = 3  # of which the least counts
 SECONDS = 0.02  # that a measurement takes, about
+TOO_LARGE = 1, 701  # the driver's numbers for what asks for more than a unit has
 MOST_SPILLED = 64  # registers of a thread that may be kept in memory
 REGISTERS_OF_CUBIN = b"\x04\x2f\x08\x00"  # before the number of a function, and its registers
 FRAME_OF_CUBIN = b"\x04\x11\x08\x00"  # before the number of a function, and the bytes that it keeps in memory
@@ -99,9 +102,13 @@ class Bench:
         """Why a plan is not measured; empty: it is."""
         launches, values = self.prepared(plan)
         for launch in launches:
-            try:  # what the compiler, or the GPU, cannot do
+            try:
                 DecodedLaunch(self.board, launch, 0).words(self.board, ctypes.addressof(values), False)
-            except RuntimeError as reason:
+            except Unfit as reason:
+                return str(reason)
+            except AcceleratorError as reason:
+                if reason.error_code not in TOO_LARGE:  # anything else is a fault, which no other choice mends
+                    raise
                 return str(reason)
             made = next(made for (number, _), (_, made) in self.board.kernels.items() if number == launch.kernel)
             reason = unfit(made, self.board.architecture)
@@ -148,7 +155,11 @@ def tuned(kind: str, name: str, choices: list, sizes: Callable):
         return found.plan()
     if board.recordings:  # while a graph is recorded nothing may wait
         return choices[0].plan()
-    found, plan = searched(name, choices, Bench(provider, index, sizes()))
+    try:
+        found, plan = searched(name, choices, Bench(provider, index, sizes()))
+    except OutOfMemoryError as reason:  # there is no room to measure in: as the model of cost says, until there is
+        log.debug("%s: %s is not measured, but taken: %s", name, choices[0].name, reason)
+        return choices[0].plan()
     cache.put("autotune", key, json.dumps(found).encode())
     return plan
 

@@ -1,0 +1,122 @@
+"""What goes wrong amid other work: memory that ends within a recording, finalizers of other devices, drivers that
+fail."""
+import gc
+import logging
+
+import pytest
+
+import rushlight as rl
+from rushlight._src.core.errors import AcceleratorError, OutOfMemoryError
+from rushlight._src.devices.triton import tuning
+
+from .stub import GRAPHS, LAZY, LIMIT, PROGRAMS, RESERVED
+from .test_tuning import clock, multiplied, own_cache  # noqa: F401 - fixtures
+
+
+def test_what_is_let_go_of_leaves_the_thread_on_its_device(silent):
+    """A block of another GPU that other streams used is marked by events there; the next launch is for this GPU."""
+    provider, library = silent
+    stream = rl.cuda.Stream("cuda:1")
+    x, held = rl.ones(8, device="cuda:0"), rl.ones(8, device="cuda:1")
+    held.record_stream(stream)
+    y = x + 1
+    library.clear()
+    del held
+    gc.collect()
+    provider.board(1).memory.returned()
+    assert library.notes("cuEventRecord") and provider.driver.own.index == 0
+    assert (y * 2).device.index == 0 and library.notes("cuLaunchKernel")
+
+
+def test_pinned_memory_of_another_device(silent):
+    provider, library = silent
+    library.state[LAZY] = 2
+    rl.ones(4, device="cuda:0") + 1
+    host = rl.ones(64).pin_memory()
+    host.to("cuda:1", non_blocking=True)
+    x = rl.ones(4, device="cuda:0") + 1
+    del host
+    gc.collect()
+    assert provider.driver.own.index == 0 and (x + 1).shape == (4,)
+    library.state[LAZY] = 0
+
+
+def test_memory_that_ends_within_a_recording(silent):
+    """The error says that memory has ended; the stream is not recorded any more, and there is no graph."""
+    provider, library = silent
+    x, graph = rl.ones(4, device="cuda"), rl.cuda.CUDAGraph()
+    with pytest.raises(OutOfMemoryError, match="Tried to allocate"):
+        with rl.cuda.graph(graph):
+            library.state[LIMIT] = library[RESERVED]
+            rl.empty(1 << 28, device="cuda")
+    library.state[LIMIT] = 1 << 34
+    assert not rl.cuda.is_current_stream_capturing() and library[GRAPHS] == library[PROGRAMS] == 0
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        graph.replay()
+    with rl.cuda.graph(graph):
+        y = x + 1
+    graph.replay()
+    assert y.shape == (4,)
+
+
+def test_a_program_that_has_no_room_to_be_recorded(silent):
+    """It runs launch by launch, in memory that others let go of."""
+    provider, library = silent
+    f = rl.compile(lambda x: (x + 1).relu() @ x, mode="reduce-overhead")
+    x = rl.ones(1 << 12, 1 << 12, device="cuda")
+    f(x)
+    library.state[LIMIT] = library[RESERVED]
+    for _ in range(3):
+        assert f(x).shape == x.shape
+    library.state[LIMIT] = 1 << 34
+    assert not library[PROGRAMS]
+
+
+def test_an_error_amid_a_recording(silent):
+    provider, library = silent
+    x, graph = rl.ones(4, device="cuda"), rl.cuda.CUDAGraph()
+    with pytest.raises(ZeroDivisionError):
+        with rl.cuda.graph(graph):
+            x + 1
+            1 / 0
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        graph.replay()
+    assert (x + 1).shape == (4,) and library[GRAPHS] == 0
+
+
+def test_the_driver_says_what_went_wrong(silent):
+    provider, library = silent
+    x = rl.ones(4, device="cuda") + 1
+    with library.failing("cuLaunchKernel", 719), pytest.raises(AcceleratorError,
+                                                               match="cuLaunchKernel gave 719") as seen:
+        x * 3
+    assert seen.value.error_code == 719 and rl.AcceleratorError is AcceleratorError
+    assert (x * 3).shape == (4,)
+
+
+@pytest.mark.parametrize("entry, status", [("cuLaunchKernel", 719), ("cuModuleLoadData", 700)])
+def test_the_tuner_takes_no_fault_for_a_tile(clock, silent, own_cache, entry, status):  # noqa: F811
+    provider, library = silent
+    with library.failing(entry, status), pytest.raises(AcceleratorError, match=f"gave {status}"):
+        multiplied(700)
+
+
+def test_the_tuner_without_room(clock, silent, own_cache, caplog, monkeypatch):  # noqa: F811
+    """What cannot be measured for want of memory is taken as the model of cost says, and not remembered."""
+    caplog.set_level(logging.DEBUG, "rushlight.autotune")
+
+    def no_room(self, plan):
+        raise OutOfMemoryError("no room", "less", "less")
+
+    monkeypatch.setattr(tuning.Bench, "wrong", no_room)
+    assert multiplied(900).shape == (900, 900)
+    assert "is not measured, but taken" in caplog.text
+    monkeypatch.undo()
+
+
+def test_streams_are_few(silent):
+    """PyTorch's 32 of a priority, in turns."""
+    provider, library = silent
+    made = [rl.cuda.Stream().stream_id for _ in range(100)]
+    assert len(set(made)) == 32 and made[:32] == made[32:64]
+    assert rl.cuda.Stream(priority=-1).stream_id not in made
