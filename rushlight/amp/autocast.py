@@ -5,7 +5,7 @@ import contextlib
 import functools
 import warnings
 
-from .._src.core.devices import is_host, provided
+from .._src.core.devices import Registry, is_host, provided
 from .._src.core.dtypes import float32
 from .._src.core.native import Scope, Tensor, held, mine
 from .._src.core.native.scopes import AUTOCAST
@@ -19,9 +19,10 @@ CODES = {dtype: code for code, dtype in PRECISIONS.items()}
 def check_device(device_type):
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-    if device_type not in DEVICES:
+    known = (*DEVICES, *(kind for kind in Registry.providers if kind not in (*DEVICES, "meta")))
+    if device_type not in known:
         raise RuntimeError(
-            f"User specified an unsupported autocast device_type '{device_type}': wanted one of {', '.join(DEVICES)}")
+            f"User specified an unsupported autocast device_type '{device_type}': wanted one of {', '.join(known)}")
 
 
 def is_autocast_available(device_type) -> bool:

@@ -1,4 +1,5 @@
-"""Devices of type "mps": none here.  Questions are answered so; what would need a device refuses."""
-from .._src.compat.devices import device_module
+"""Devices of type "mps": adapters of WebGPU that have this name.  Where there are none, questions are answered so, and
+what would need a device refuses."""
+from .._src.compat.accelerators import accelerator_module
 
-globals().update(device_module("mps"))
+globals().update(accelerator_module("mps"))

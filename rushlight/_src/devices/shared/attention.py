@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...compiler.target import leaf
+from ...core import dtypes
+from ...core.dtypes import bool_, float32, int64, uint8
 from ...core.expr import Expr, index
 from ...core.expr_text import text
 from ...ops.flash import AttentionSpec
@@ -101,3 +104,47 @@ class Attention:
     def most(self):
         """The most queries, and keys, that look at each other."""
         return self.spec.longest or (self.queries, self.keys)
+
+
+class Form(NamedTuple):
+    """What the text of attention depends on, whatever the numbers of queries, keys and heads.
+
+    ``size``, ``value_size``: of a head, of queries and of values.  ``mask``: its dtype, "" without one.  ``block``:
+    queries and keys of a block of the map of blocks, () without a map.  ``precision``: of products of float32, in
+    Triton's words.
+    """
+
+    dtype: str
+    size: int
+    value_size: int
+    causal: bool
+    ragged: bool
+    drops: bool
+    mask: str = ""
+    mods: Modification | None = None
+    block: tuple = ()
+    precision: str = "ieee"
+
+    @property
+    def key(self) -> str:
+        """Names the text completely."""
+        return f"{self._replace(mods=None)} {self.mods and self.mods.key}"
+
+    @property
+    def checks(self) -> bool:
+        """Whether what a user's functions read may be out of range."""
+        mods = self.mods
+        exprs = () if mods is None else (e for e in (mods.score, mods.slope, mods.mask) if e is not None)
+        return any({"position", "divisor"} & set(e.operations) for e in exprs)
+
+    def names(self) -> tuple:
+        """What is read, in order, beside what a kernel has of its own."""
+        return ("q", "k", "v", *(["mask"] if self.mask else []), *(["q_starts", "k_starts"] if self.ragged else []),
+                *(["blocks"] if self.block else []), *(b.name for b in (self.mods.buffers if self.mods else ())))
+
+    def dtypes(self) -> dict:
+        """The dtypes of all that is read."""
+        found = dict.fromkeys(("q", "k", "v", "out", "grad", "grad_q", "grad_k", "grad_v"), getattr(dtypes, self.dtype))
+        found |= {"lse": float32, "delta": float32, "q_starts": int64, "k_starts": int64, "blocks": uint8}
+        found["mask"] = bool_ if self.mask in ("", "bool") else getattr(dtypes, self.mask)
+        return found

@@ -13,6 +13,7 @@ from ...core.errors import OutOfMemoryError
 from ..shared.host import HostStep
 from ..shared.code import taken_apart
 from ..shared.memory import GRAIN, Blocks
+from .probes import PROBES
 from .step import modules
 
 PLACES = 40  # bits of an address that count bytes within a buffer
@@ -20,6 +21,10 @@ INSIDE = (1 << PLACES) - 1
 ACROSS = 65535  # workgroups of one dimension
 COMPUTE = 4  # the bit of the stage that computes
 BINDINGS = "max-storage-buffers-per-shader-stage"
+SHARED = "max-compute-workgroup-storage-size"
+# what adapters may have, by WebGPU's names, and the words that kernels know it by
+FEATURES = {"shader-int64": "i64", "shader-f64": "f64", "shader-f16": "f16", "subgroup": "subgroups",
+            "subgroups": "subgroups"}
 
 
 class Board(Blocks):
@@ -28,14 +33,13 @@ class Board(Blocks):
     def __init__(self, adapter):
         import wgpu
 
-        names = {"shader-int64": "i64", "shader-f64": "f64"}
-        wanted = [name for name in names if name in adapter.features]
-        self.features = frozenset(names[name] for name in wanted)
+        wanted = [name for name in FEATURES if name in adapter.features]
+        self.features = frozenset(FEATURES[name] for name in wanted) | {"fma"}
         limits = (
             BINDINGS,
             "max-storage-buffer-binding-size",
             "max-buffer-size",
-            "max-compute-workgroup-storage-size",
+            SHARED,
         )
         self.limits = {name: adapter.limits[name] for name in limits}
         self.largest = min(self.limits["max-storage-buffer-binding-size"], self.limits["max-buffer-size"]) & -GRAIN
@@ -45,34 +49,7 @@ class Board(Blocks):
         super().__init__()
         self.buffers, self.next, self.pipelines, self.groups, self.programs, self.layouts = {}, 1, {}, {}, {}, {}
         self.flag = self.buffer(16)
-        if self.fuses():
-            self.features |= {"fma"}
-
-    def fuses(self) -> bool:
-        """Whether the device's multiply-add rounds once.
-
-        It is asked: (1 + 2^-12)^2 - 1 - 2^-11 is 2^-24 then, else 0.
-        """
-        module = self.device.create_shader_module(
-            code="""@group(0) @binding(0) var<storage, read_write> x: array<f32>;
-@compute @workgroup_size(1) fn main() { x[1] = fma(x[0], x[0], -x[2]); }"""
-        )
-        pipeline = self.device.create_compute_pipeline(
-            layout="auto", compute={"module": module, "entry_point": "main"}
-        )
-        self.queue.write_buffer(self.flag, 0, np.array([1 + 2.0**-12, 0, 1 + 2.0**-11, 0], np.float32))
-        group = self.device.create_bind_group(
-            layout=pipeline.get_bind_group_layout(0),
-            entries=[{"binding": 0, "resource": {"buffer": self.flag, "offset": 0, "size": 16}}],
-        )
-        encoder = self.device.create_command_encoder()
-        steps = encoder.begin_compute_pass()
-        steps.set_pipeline(pipeline)
-        steps.set_bind_group(0, group)
-        steps.dispatch_workgroups(1)
-        steps.end()
-        self.queue.submit([encoder.finish()])
-        return bool(np.frombuffer(self.queue.read_buffer(self.flag), np.float32)[1] == 2.0**-24)
+        self.features -= {name for name, holds in PROBES.items() if name in self.features and not holds(self)}
 
     # --- memory --------------------------------------------------
     def buffer(self, nbytes: int):

@@ -1,9 +1,13 @@
-"""Which primitives templates of WGSL compute: products and convolutions, with operands as those of the processor's."""
+"""Which primitives templates of WGSL compute: products, convolutions and attention, with operands as those of the
+processor's."""
 
 from __future__ import annotations
 
+from ...core.kinds import P
 from ...core.shape_env import guess
+from ..cpu.claims.attention import ATTENTION
 from ..shared.products import claims
+from .templates.attention import Attentions
 from .templates.tiled import Templates, tile_for
 
 MOST_BUFFERS = 32  # of a product with all that it may read and write along
@@ -16,7 +20,20 @@ def packings(node, number: int) -> int:
     return -(-(columns if number == 0 else rows) // size)
 
 
-def claimed(features: frozenset, bindings: int) -> dict:
+def claimed(features: frozenset, bindings: int, attentions: Attentions) -> dict:
     """By the primitive: its Claim on a device of these features, whose shaders have so many buffers."""
-    return claims(Templates(features), bindings >= MOST_BUFFERS, packings,
-                  lambda dtypes: "float64" not in dtypes or "f64" in features)
+    found = claims(Templates(features), bindings >= MOST_BUFFERS, packings,
+                   lambda dtypes: "float64" not in dtypes or "f64" in features)
+    plans = {P.attention: (attentions.plan_forward, 0), P.attention_gradient: (attentions.plan_backward, 3)}
+    return found | {op: attending(op, *plan, attentions) for op, plan in plans.items()}
+
+
+def attending(op, plan, first: int, attentions: Attentions):
+    """The processor's Claim of attention, or of its gradient, planned by templates."""
+    own = ATTENTION[op]
+
+    def planned(assembler, node, targets, prologues):
+        _, problem, operands = own.plan(assembler, node, targets, prologues)
+        return plan, problem, operands
+
+    return own._replace(suits=lambda node: attentions.suits(node, first), plan=planned)

@@ -10,6 +10,8 @@ as one), then the buffers, last the error flag.
 
 from __future__ import annotations
 
+import re
+
 from ...compiler import math
 from ...compiler.kernel import Kernel, KernelStage, scalar_inputs
 from ...core.dtypes import float32
@@ -25,6 +27,10 @@ ACROSS = 65535  # workgroups of one dimension
 SYMBOLS = {"add": "+", "mul": "*", "and": "&", "or": "|"}
 NARROW = {"bool": 8, "uint8": 8, "int8": 8, "int16": 16, "float16": 16, "bfloat16": 16}
 
+# what threads of a reduction know of their subgroup
+SUBGROUPS = (", @builtin(subgroup_size) sub_size: u32, @builtin(subgroup_invocation_id) sub_lane: u32"
+             ", @builtin(subgroup_id) sub: u32, @builtin(num_subgroups) subs: u32")
+
 STORE = """fn store_b{k}(at: i32, value: u32) {{
   let shift = u32(at % {per}) * {bits}u; let place = at / {per};
   var old = atomicLoad(&b{k}[place]);
@@ -39,14 +45,14 @@ STORE = """fn store_b{k}(at: i32, value: u32) {{
 class Emitter(Writer):
     """Writes one parametrised kernel.
 
-    ``features``: the words "f64" and "i64" where the device has these types, and "fma" where its multiply-add rounds
-    once.
+    ``features``: the words "f64" and "i64" where the device has these types, "f16" where memory may have float16,
+    "subgroups" where threads exchange numbers, and "fma" where its multiply-add rounds once.
     """
 
     def __init__(self, kernel: Kernel, count: int, features):
         super().__init__()
         self.kernel, self.features, self.form = kernel, features, form(kernel)
-        self.buffers, self.head, self.constants = kernel.buffers(), [], {}
+        self.buffers, self.head, self.constants, self.meets = kernel.buffers(), [], {}, False
         self.written = {s.buffer for stage in kernel.stages for s in stage.stores}
         self.line("let none = words[0] >> 31u;")  # 0, which no compiler knows
         at = 1
@@ -70,11 +76,13 @@ class Emitter(Writer):
         name = buffer.dtype.name
         if name not in TYPES:
             raise Refused(f"numbers of {buffer.dtype}")
-        element = ("atomic<u32>" if buffer in self.written else "u32") if name in NARROW else self.type(buffer.dtype)
+        narrow = name in NARROW and not self.is_half(name)
+        element = ("f16" if self.is_half(name) else self.type(buffer.dtype) if not narrow
+                   else "atomic<u32>" if buffer in self.written else "u32")
         self.head.append(f"@group(0) @binding({k + 1}) var<storage, read_write> b{k}: array<{element}>;")
-        bits = NARROW.get(name)
-        if bits is None:
+        if not narrow:
             return
+        bits = NARROW[name]
         per, mask = 32 // bits, (1 << bits) - 1
         word = f"atomicLoad(&b{k}[at / {per}])" if buffer in self.written else f"b{k}[at / {per}]"
         self.head.append(
@@ -82,6 +90,10 @@ class Emitter(Writer):
         )
         if buffer in self.written:
             self.head.append(STORE.format(k=k, per=per, bits=bits, mask=mask))
+
+    def is_half(self, name: str) -> bool:
+        """Whether memory has numbers of the device's own float16; elsewhere they are parts of words."""
+        return name == "float16" and "f16" in self.features
 
     def type(self, dtype) -> str:
         kind = TYPES.get(dtype.name)
@@ -141,9 +153,11 @@ class Emitter(Writer):
         head += [f"const {name} = {value};" for value, name in self.constants.items()]
         body = "\n".join(f"  {line}" for line in self.scopes[0].lines)
         given = "@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lid: u32"
+        given += SUBGROUPS if self.meets else ""
         main = f"@compute @workgroup_size({size}) fn main({given}) {{\n{body}\n}}\n"
         whole = "\n".join(head) + "\n"
-        return whole + called_in(whole + main) + main
+        text = whole + called_in(whole + main) + main
+        return f"enable f16;\n{text}" if re.search(r"\bf16\b", text) else text
 
     def unit(self, axes):
         """One index of all outer axes."""
@@ -269,9 +283,7 @@ class Emitter(Writer):
         """One step of every reduction and store."""
         for r, own in zip(stage.reductions, names):
             new = [self.value(r.value)] + ([self.value(r.at)] if r.at is not None else [])
-            made = [self.let(text) for text in self.combine(r, own, new)]
-            for name, value in zip(own, made):
-                self.line(f"{name} = {value};")
+            self.merge(r, own, new)
             if r.running:
                 self.scopes[-1].leaves.add(r.result)
                 self.scopes[-1].values[r.result] = self.let(convert(own[0], r.value.dtype, r.result.dtype))
@@ -285,7 +297,9 @@ class Emitter(Writer):
         if s.combine:
             kind = self.type(dtype)
             value = self.update(s.combine, dtype, kind, self.from_memory(s.buffer, place), value)
-        if dtype.name in NARROW:
+        if self.is_half(dtype.name):
+            self.line(f"b{k}[{place}] = f32_to_f16({value});")
+        elif dtype.name in NARROW:
             stored = {
                 "bool": "select(0u, 1u, {})",
                 "uint8": "({}) & 255u",
@@ -310,10 +324,20 @@ class Emitter(Writer):
         def kept(name, kind):
             return f"({name} != 0u)" if kind == "bool" else name
 
-        def put(values):
+        def put(values, at="lid"):
             for name, value, kind in zip(shared, values, kinds):
-                self.line(f"{name}[lid] = {f'u32({value})' if kind == 'bool' else value};")
+                self.line(f"{name}[{at}] = {f'u32({value})' if kind == 'bool' else value};")
 
+        if "subgroups" in self.features:
+            own = self.exchanged(r, own, kinds)
+            self.block("if (sub_lane == 0u)", lambda: put(own, "sub"), branch=True)
+            self.line("workgroupBarrier();")
+            for x, name, kind in zip(own, shared, kinds):
+                self.line(f"{x} = {kept(f'{name}[0]', kind)};")
+            step = self.name()
+            self.block(f"for (var {step} = 1u; {step} < subs; {step}++)", lambda: self.merge(
+                r, own, [self.let(kept(f"{name}[{step}]", kind)) for name, kind in zip(shared, kinds)]), branch=True)
+            return own
         put(own)
         self.line("workgroupBarrier();")
         step = self.name()
@@ -330,8 +354,27 @@ class Emitter(Writer):
             self.line("workgroupBarrier();")
 
         self.block(f"for (var {step} = {GROUP // 2}u; {step} > 0u; {step} = {step} >> 1u)", halve, branch=True)
-        found = [self.let(kept(f"{name}[0]", kind)) for name, kind in zip(shared, kinds)]
-        return found
+        return [self.let(kept(f"{name}[0]", kind)) for name, kind in zip(shared, kinds)]
+
+    def exchanged(self, r, own, kinds) -> list:
+        """Variables in which each thread of a subgroup has what is left of all of them."""
+        self.meets, made = True, [self.name() for _ in own]
+        for name, value in zip(made, own):
+            self.line(f"var {name} = {value};")
+        step = self.name()
+
+        def meet():
+            new = [self.let(f"(subgroupShuffleXor(u32({x}), {step}) != 0u)" if kind == "bool"
+                            else f"subgroupShuffleXor({x}, {step})") for x, kind in zip(made, kinds)]
+            self.merge(r, made, new)
+
+        self.block(f"for (var {step} = sub_size >> 1u; {step} > 0u; {step} = {step} >> 1u)", meet, branch=True)
+        return made
+
+    def merge(self, r, names, new):
+        """Puts into variables what is left of them and of others."""
+        for name, value in zip(names, [self.let(text) for text in self.combine(r, names, new)]):
+            self.line(f"{name} = {value};")
 
     # --- expressions --------------------------------------------------
     def expanded(self, e):
@@ -418,6 +461,8 @@ class Emitter(Writer):
 
     def from_memory(self, buffer, place) -> str:
         name, k = buffer.dtype.name, self.names[buffer][1:]
+        if self.is_half(name):
+            return f"f32(b{k}[{place}])"
         if name not in NARROW:
             return f"b{k}[{place}]"
         raw = f"load_b{k}({place})"

@@ -32,6 +32,7 @@ fn f32_to_half(x: f32) -> u32 {
   }
   return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13u) & 1u)) >> 13u);
 }
+fn f32_to_f16(x: f32) -> f16 { return f16(x); }
 fn brain_to_f32(h: u32) -> f32 { return bitcast<f32>(h << 16u); }
 fn f32_to_brain(x: f32) -> u32 {
   let b = bitcast<u32>(x);

@@ -15,7 +15,7 @@ from ...core.errors import NoDeviceError
 from ...core.forking import guarded
 from ..base import Properties, Streams
 from ..shared.provider import BoardProvider
-from .board import BINDINGS, Board, adapters
+from .board import BINDINGS, SHARED, Board, adapters
 from .target import Shaders
 
 HOST_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 33
@@ -161,7 +161,8 @@ class WebGPU(BoardProvider):
         if self.compiler is None:  # for all devices of the type: what each of them can
             boards = [self.board(index) for index in range(self.count())]
             self.compiler = Shaders(frozenset.intersection(*(board.features for board in boards)),
-                                    min(board.limits[BINDINGS] for board in boards), self.type)
+                                    min(board.limits[BINDINGS] for board in boards), self.type,
+                                    min(board.limits[SHARED] for board in boards))
         return self.compiler
 
 

@@ -8,13 +8,13 @@ import struct
 
 from .... import switches
 from ....ops import dropping
-from ...shared.attention import Attention
+from ...shared.attention import Attention, Form
 from ...shared.products import CompiledKernel, Contraction, span
 from ..costs import Work, filled, seconds
 from ..rates import float32_by, known, shared_of, tf32_by
 from ..step import modules, power_above
 from ..tuning import Choice, tuned
-from .flash import Blocks, Form, Forward, power_of_two
+from .flash import Blocks, Forward, power_of_two
 from .flash_backward import KeyGradient, QueryGradient
 
 MOST_SIZE = 256  # of a head

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ....compiler.kernel import Buffer
-from ....core.dtypes import bool_, float32, int64, uint8
+from ....core.dtypes import float32
 from ....ops.dropping import KEYS, QUERIES
-from ...shared.attention import GRADIENT, LOG2E, SCORE, SPOT, Modification
-from ...shared.products import named
+from ...shared.attention import GRADIENT, LOG2E, SCORE, SPOT, Form
 from ..scalars import MEMORY
 from .template import Template
 
@@ -27,50 +26,6 @@ class Blocks(NamedTuple):
     keys: int
     warps: int = 4
     stages: int = 2
-
-
-class Form(NamedTuple):
-    """What the text of attention depends on, whatever the numbers of queries, keys and heads.
-
-    ``size``, ``value_size``: of a head, of queries and of values.  ``mask``: its dtype, "" without one.  ``block``:
-    queries and keys of a block of the map of blocks, () without a map.  ``precision``: of products of
-    float32, in Triton's words.
-    """
-
-    dtype: str
-    size: int
-    value_size: int
-    causal: bool
-    ragged: bool
-    drops: bool
-    mask: str = ""
-    mods: Modification | None = None
-    block: tuple = ()
-    precision: str = "ieee"
-
-    @property
-    def key(self) -> str:
-        """Names the text completely."""
-        return f"{self._replace(mods=None)} {self.mods and self.mods.key}"
-
-    @property
-    def checks(self) -> bool:
-        """Whether what a user's functions read may be out of range."""
-        mods = self.mods
-        exprs = () if mods is None else (e for e in (mods.score, mods.slope, mods.mask) if e is not None)
-        return any({"position", "divisor"} & set(e.operations) for e in exprs)
-
-    def names(self) -> tuple:
-        """What is read, in order, beside what a kernel has of its own."""
-        return ("q", "k", "v", *(["mask"] if self.mask else []), *(["q_starts", "k_starts"] if self.ragged else []),
-                *(["blocks"] if self.block else []), *(b.name for b in (self.mods.buffers if self.mods else ())))
-
-    def dtypes(self) -> dict:
-        """The dtypes of all that is read."""
-        found = dict.fromkeys(("q", "k", "v", "out", "grad", "grad_q", "grad_k", "grad_v"), named(self.dtype))
-        found |= {"lse": float32, "delta": float32, "q_starts": int64, "k_starts": int64, "blocks": uint8}
-        found["mask"] = bool_ if self.mask in ("", "bool") else named(self.mask)
-        return found
 
 
 def power_of_two(size: int) -> int:

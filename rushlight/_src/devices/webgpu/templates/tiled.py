@@ -61,7 +61,7 @@ class Tiled(Emitter):
 
     def __init__(self, shape, left, right, epilogue, tile: Tile, features):
         Writer.__init__(self)
-        self.features, self.head, self.constants = features, [], {}
+        self.features, self.head, self.constants, self.meets = features, [], {}, False
         self.shape, self.tile, self.epilogue = shape, tile, epilogue
         self.sides = [self.parts_of(name, given) for name, given in (("a", left), ("b", right))]
         self.given = left, right
@@ -95,12 +95,17 @@ class Tiled(Emitter):
     def module(self, name: str) -> Module:
         """The module, and what its launches bind."""
         size = self.tile.size
-        self.head += [f"var<workgroup> sa: array<{self.kind}, {DEPTH * size}>;",
-                      f"var<workgroup> sb: array<{self.kind}, {DEPTH * size}>;"]
+        self.head += [f"var<workgroup> s{name}: array<{self.passing(given)}, {DEPTH * size}>;"
+                      for name, given in zip("ab", self.given)]
         self.line("let unit = i32(wid.x + wid.y * 65535u);")
         self.block("if (unit < i32(words[0]))", self.group)
         text = self.whole(SIDE * SIDE, False)
         return Module(name, text, tuple(b.dtype.itemsize for b in self.buffers), (), False, 1, False)
+
+    def passing(self, given) -> str:
+        """The type of an operand's elements in workgroup memory."""
+        dtype = given.value.dtype if isinstance(given, Prologue) else given
+        return "f16" if self.is_half(dtype.name) else self.kind
 
     def group(self):
         """One tile of the result."""
@@ -131,6 +136,7 @@ class Tiled(Emitter):
         """A slice of both operands, and what it adds."""
         size, each = self.tile.size, self.tile.each
         zero = {"f32": "0.0f", "f64": "0.0lf", "i32": "0i"}[self.kind]
+        put = ["f32_to_f16" if self.passing(given) == "f16" else "" for given in self.given]
         for t in range(each):
             self.line(f"var a{t} = {zero};")
         self.line("{")
@@ -140,7 +146,7 @@ class Tiled(Emitter):
             self.block(f"if (ka < depth && row0 + ra + {16 * t} < rows)", lambda t=t: self.gather(0, f"a{t}", 16 * t))
         self.line("}")
         for t in range(each):
-            self.line(f"sa[da * {size} + ra + {16 * t}] = a{t};")
+            self.line(f"sa[da * {size} + ra + {16 * t}] = {put[0]}(a{t});")
         for t in range(each):
             self.line(f"var b{t}_ = {zero};")
             step = t * SIDE * SIDE // size
@@ -148,7 +154,7 @@ class Tiled(Emitter):
             self.line(f"let kb = k0 + db + {step};")
             self.block("if (kb < depth && column < columns)", lambda t=t: self.gather(1, f"b{t}_"))
             self.line("}")
-            self.line(f"sb[(db + {step}) * {size} + cb] = b{t}_;")
+            self.line(f"sb[(db + {step}) * {size} + cb] = {put[1]}(b{t}_);")
         self.line("workgroupBarrier();")
         self.block(f"for (var k = 0; k < {DEPTH}; k++)", self.add)
         self.line("workgroupBarrier();")
@@ -183,7 +189,9 @@ class Tiled(Emitter):
     def add(self):
         size, each = self.tile.size, self.tile.each
         for i in range(each):
-            self.line(f"let p{i} = sa[k * {size} + y + {16 * i}]; let q{i} = sb[k * {size} + x + {16 * i}];")
+            for name, letter, along, given in (("p", "a", "y", self.given[0]), ("q", "b", "x", self.given[1])):
+                read = f"s{letter}[k * {size} + {along} + {16 * i}]"
+                self.line(f"let {name}{i} = {f'f32({read})' if self.passing(given) == 'f16' else read};")
         for i in range(each):
             for j in range(each):
                 self.line(f"s{i}_{j} = s{i}_{j} + p{i} * q{j};")

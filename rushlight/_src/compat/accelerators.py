@@ -1,0 +1,240 @@
+"""``torch.xpu`` and ``torch.mps``: questions go to the provider of that name, where an adapter has it.
+
+Where none has, questions are answered so, and what would need a device refuses.
+"""
+from __future__ import annotations
+
+import collections
+import secrets
+
+from .. import streams
+from ..core.devices import device as Device, provided
+from ..core.dtypes import float16, float64
+from ..core.errors import NoDeviceError
+from .devices import device_module
+
+
+class Accelerator:
+    """The functions of ``torch.<kind>``, whatever the devices: methods are what the module names."""
+
+    def __init__(self, kind: str):
+        self._kind, self._refusing = kind, device_module(kind)
+
+    # --- which device is meant ---
+    def _provider(self):
+        """What provides the devices; NoDeviceError where nothing does."""
+        found = provided(self._kind)
+        if found is None:
+            raise NoDeviceError(f"Torch not compiled with {self._kind.upper()} enabled: no adapter has this name here",
+                                f"torch.{self._kind}.is_available()", "use the CPU")
+        return found
+
+    def _index(self, device=None) -> int:
+        """The index of a device: an int, a device or its name; None: the current one."""
+        found = self._provider()
+        where = device if device is None or isinstance(device, int) else Device(device).index
+        return found.current() if where is None else where
+
+    def is_available(self) -> bool:
+        """Whether an adapter has this name."""
+        return self.device_count() > 0
+
+    def is_initialized(self) -> bool:
+        """Whether there are devices, which are ready from the start."""
+        return self.is_available()
+
+    def init(self):
+        """Looks for devices; NoDeviceError where there are none."""
+        self._provider()
+
+    def device_count(self) -> int:
+        """How many devices there are."""
+        found = provided(self._kind)
+        return 0 if found is None else found.count()
+
+    def current_device(self) -> int:
+        """The index of the device that is meant where none is named."""
+        return self._index()
+
+    def set_device(self, device):
+        """Another device is meant where none is named; a negative index changes nothing."""
+        index = self._index(device)
+        if index >= 0:
+            self._provider().set_current(index)
+
+    def synchronize(self, device=None):
+        """Waits until a device has done all that it was given."""
+        self._provider().synchronize(self._index(device))
+
+    # --- what a device is ---
+    def get_device_properties(self, device=None):
+        """Its ``name``, ``total_memory`` in bytes and ``multi_processor_count``."""
+        return self._provider().properties(self._index(device))
+
+    def get_device_name(self, device=None) -> str:
+        """What the driver calls a device."""
+        return self.get_device_properties(device).name
+
+    def get_device_capability(self, device=None) -> dict:
+        """What is known of a device, by name: ``has_fp16`` and ``has_fp64`` say which floats kernels compute in."""
+        found = self.get_device_properties(device)
+        dtypes = self._provider().dtypes(self._index(device))
+        return {"name": found.name, "total_memory": found.total_memory,
+                "max_compute_units": found.multi_processor_count, "has_fp16": float16 in dtypes,
+                "has_fp64": float64 in dtypes}
+
+    def is_bf16_supported(self, including_emulation=True) -> bool:
+        """Whether tensors may be bfloat16: kernels compute it in float32."""
+        return self.is_available() and including_emulation
+
+    # --- memory ---
+    def _statistic(self, name: str, device=None) -> int:
+        found = provided(self._kind)
+        return 0 if found is None else found.statistics(self._index(device)).get(name, 0)
+
+    def memory_allocated(self, device=None) -> int:
+        """Bytes of tensors."""
+        return self._statistic("allocated", device)
+
+    def max_memory_allocated(self, device=None) -> int:
+        """The most bytes of tensors that there were."""
+        return self._statistic("most_allocated", device)
+
+    def memory_reserved(self, device=None) -> int:
+        """Bytes that the driver has given, those kept for later among them."""
+        return self._statistic("reserved", device)
+
+    def max_memory_reserved(self, device=None) -> int:
+        """The most bytes that the driver has given."""
+        return self._statistic("most_reserved", device)
+
+    def memory_stats(self, device=None) -> collections.OrderedDict:
+        """Bytes by name, now and at most; empty where there is no device."""
+        found = provided(self._kind)
+        figures = {} if found is None else found.statistics(self._index(device))
+        named = {"allocated_bytes.all.current": "allocated", "allocated_bytes.all.peak": "most_allocated",
+                 "reserved_bytes.all.current": "reserved", "reserved_bytes.all.peak": "most_reserved"}
+        return collections.OrderedDict((name, figures[own]) for name, own in named.items() if own in figures)
+
+    def mem_get_info(self, device=None) -> tuple:
+        """(free, total) bytes of a device."""
+        return self._provider().memory(self._index(device))
+
+    def reset_peak_memory_stats(self, device=None):
+        """The most is counted from here on."""
+        if self.is_available():
+            self._provider().reset_statistics(self._index(device))
+
+    def empty_cache(self):
+        """Gives memory that is kept for later back to the driver."""
+        for index in range(self.device_count()):
+            self._provider().trim(index)
+
+    # --- random numbers ---
+    def _generator(self, device=None):
+        return self._provider().generator(self._index(device))
+
+    def manual_seed(self, seed: int):
+        """The current device's stream begins at this seed; nothing where there is no device."""
+        if self.is_available():
+            self._generator().manual_seed(seed)
+
+    def manual_seed_all(self, seed: int):
+        """The streams of all devices begin at this seed."""
+        for index in range(self.device_count()):
+            self._generator(index).manual_seed(seed)
+
+    def seed(self):
+        """The current device's stream begins at a seed of the system's."""
+        self.manual_seed(secrets.randbits(63))
+
+    def seed_all(self):
+        """The streams of all devices begin at one seed of the system's."""
+        self.manual_seed_all(secrets.randbits(63))
+
+    def initial_seed(self) -> int:
+        """The seed of the current device's stream."""
+        return self._generator().initial_seed()
+
+    def get_rng_state(self, device=None):
+        """Where a device's stream is, as uint8."""
+        return self._generator(device).get_state()
+
+    def set_rng_state(self, new_state, device=None):
+        """Puts a device's stream where it was."""
+        self._generator(device).set_state(new_state)
+
+    def get_rng_state_all(self) -> list:
+        """Where the streams of all devices are."""
+        return [self.get_rng_state(index) for index in range(self.device_count())]
+
+    def set_rng_state_all(self, new_states):
+        """Puts the streams of all devices where they were."""
+        for index, state in enumerate(new_states):
+            self.set_rng_state(state, index)
+
+    # --- order of work ---
+    def current_stream(self, device=None):
+        """The stream to which the calling thread gives work."""
+        return streams.current_stream(Device(self._kind, self._index(device)))
+
+    def set_stream(self, stream):
+        """The thread gives its work to this stream from now on; None changes nothing."""
+        self._provider()
+        if stream is not None:
+            streams.set_stream(stream)
+
+    def stream(self, stream):
+        """A block on another stream."""
+        self._provider()
+        return stream
+
+    def _of_device(self, base, number: int):
+        """A class of streams or of events whose devices are of this type; ``number``: of its first arguments one is the
+        device."""
+        module = self
+
+        class Own(base):
+            __doc__ = base.__doc__
+
+            def __init__(self, *args, **kwargs):
+                given = args[:number] or (kwargs.pop("device", None),) if number else ()
+                options = dict(zip(("priority",) if number else ("enable_timing", "blocking", "interprocess"),
+                                   args[number:]))
+                where = Device(module._kind, module._index(*given))
+                super().__init__(where, **options, **kwargs)
+
+        Own.__name__ = Own.__qualname__ = base.__name__
+        Own.__module__ = f"torch.{self._kind}"
+        return Own
+
+    def names(self) -> dict:
+        """What the module has: of these functions, those that PyTorch's module has, and refusals of all else."""
+        own = {name: getattr(self, name) for name in dir(type(self)) if not name.startswith("_") and name != "names"}
+        own |= {"Stream": self._of_device(streams.Stream, 1), "Event": self._of_device(streams.Event, 0)}
+        return {**self._refusing, **own}
+
+
+class Metal(Accelerator):
+    """What ``torch.mps`` calls otherwise."""
+
+    def current_allocated_memory(self) -> int:
+        """Bytes of tensors."""
+        return self.memory_allocated()
+
+    def driver_allocated_memory(self) -> int:
+        """Bytes that the driver has given."""
+        return self.memory_reserved()
+
+    def recommended_max_memory(self) -> int:
+        """Bytes that tensors may take."""
+        return self.get_device_properties().total_memory
+
+
+def accelerator_module(kind: str) -> dict:
+    """The names of ``torch.<kind>``.
+
+    >>> accelerator_module("xpu")["device_count"]() >= 0
+    True
+    """
+    return (Metal if kind == "mps" else Accelerator)(kind).names()
