@@ -71,11 +71,10 @@ def refused(name, index, dtype) -> str:
 
 def judged(name, indices, dtype="float32"):
     """(what the host computed for an operator's samples, why one failed: empty if none did); samples that the processor
-    refuses in a dtype are left out."""
-    helped = set()
-    for index in indices:
-        if dtype != "float32" and refused(name, index, dtype):
-            continue
+    refuses in a dtype are left out, and None is what the host computed where those are all."""
+    taken = [index for index in indices if dtype == "float32" or not refused(name, index, dtype)]
+    helped = set() if taken else None
+    for index in taken:
         try:
             helped |= compared(name, index, dtype)
         except Exception as reason:  # noqa: BLE001 - the table names it
@@ -96,12 +95,12 @@ def main(*given) -> int:
             samples[name].append(index)
     for name, indices in samples.items():
         helped, failure = judged(name, indices, options.dtype)
-        verdict = "fails" if failure else "falls back" if helped else "shaders"
+        verdict = "fails" if failure else "refused" if helped is None else "falls back" if helped else "shaders"
         counts[verdict] += 1
-        reasons.update(() if failure else helped)
-        print(f"{verdict:11}{name:36}{failure or ', '.join(sorted(helped))}".rstrip(), flush=True)
+        reasons.update(() if failure else helped or ())
+        print(f"{verdict:11}{name:36}{failure or ', '.join(sorted(helped or ()))}".rstrip(), flush=True)
     print(f"{len(samples)} operators: {counts['shaders']} by shaders alone, {counts['falls back']} with help of the "
-          f"host, {counts['fails']} fail")
+          f"host, {counts['refused']} refused on the processor too, {counts['fails']} fail")
     print("the host computes, of so many operators:", ", ".join(f"{k} {n}" for k, n in reasons.most_common()))
     return counts["fails"]
 

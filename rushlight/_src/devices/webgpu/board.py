@@ -19,6 +19,7 @@ from .step import modules
 PLACES = 40  # bits of an address that count bytes within a buffer
 INSIDE = (1 << PLACES) - 1
 ACROSS = 65535  # workgroups of one dimension
+MOST = (1 << 31) - 1  # bytes of a block: kernels count its elements in 32 bits
 COMPUTE = 4  # the bit of the stage that computes
 BINDINGS = "max-storage-buffers-per-shader-stage"
 SHARED = "max-compute-workgroup-storage-size"
@@ -42,7 +43,8 @@ class Board(Blocks):
             SHARED,
         )
         self.limits = {name: adapter.limits[name] for name in limits}
-        self.largest = min(self.limits["max-storage-buffer-binding-size"], self.limits["max-buffer-size"]) & -GRAIN
+        bound = min(self.limits["max-storage-buffer-binding-size"], self.limits["max-buffer-size"])
+        self.largest = min(bound, MOST) & -GRAIN
         self.name = adapter.info["device"]
         self.device = adapter.request_device_sync(required_features=wanted, required_limits=self.limits)
         self.queue, self.usage = self.device.queue, wgpu.BufferUsage

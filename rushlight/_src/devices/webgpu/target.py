@@ -10,8 +10,8 @@ from .templates.attention import Attentions
 
 
 class Shaders(TextTarget):
-    """Threads and workgroups.  ``features``: as kernels know them (``board.FEATURES``); ``bindings``: how many buffers a
-    shader has; ``memory``: bytes that a workgroup shares; ``kind``: the type of device."""
+    """Threads and workgroups.  ``features``: as kernels know them (``board.FEATURES``); ``bindings``: how many buffers
+    a shader has; ``memory``: bytes that a workgroup shares; ``kind``: the type of device."""
 
     language, modules, module = "wgsl", modules, Module
 

@@ -53,10 +53,10 @@ class Attentions:
         """Whether a kernel computes attention, or its gradient; ``first``: the number of the argument with the
         queries."""
         q, _, v = node.args[first:first + 3]
-        wide = node.params["drop"] or node.params["longest"] or node.params["mods"] is not None
+        wide = node.params["drop"] or node.params["longest"] or node.params["mods"] is not None  # which count in int64
         captured = node.args[first + 5]
         return (self.refusal(q.dtype.name, guess(q.shape[-1]), guess(v.shape[-1])) is None
-                and (not wide or {"i64", "f64"} <= self.features) and len(captured) + 14 <= self.bindings)
+                and (not wide or "i64" in self.features) and len(captured) + 14 <= self.bindings)
 
     def block(self, kernel, form: Form, longest: int) -> Block | None:
         """The block of scores of a workgroup, not much longer than there are queries and keys; None where none

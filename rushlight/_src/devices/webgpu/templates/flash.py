@@ -43,8 +43,8 @@ class Scores(Emitter):
     """What the kernels share: where a workgroup is, scores of a block, and which of them count.
 
     ``own``: names of what a kernel has beside what all read; those in ``results`` are written.  ``strided``: those of
-    them whose strides are numbers of a launch.  ``turned``: whether scores have a row a key.  ``stays``: of the sizes of
-    what stays in workgroup memory: "size" or "value_size".
+    them whose strides are numbers of a launch.  ``turned``: whether scores have a row a key.  ``stays``: of the sizes
+    of what stays in workgroup memory: "size" or "value_size".
     """
 
     turned = False
@@ -96,7 +96,8 @@ class Scores(Emitter):
     def module(self, key: str) -> Module:
         """The module, and what its launches bind."""
         size, form = self.tile.size, self.form
-        kept = {f"t{k}": size * (1 + getattr(form, one)) for k, one in enumerate(self.stays)} | {"tx": size * self.pitch}
+        kept = {f"t{k}": size * (1 + getattr(form, one))
+                for k, one in enumerate(self.stays)} | {"tx": size * self.pitch}
         self.head += [f"var<workgroup> {name}: array<{self.element}, {count}>;" for name, count in kept.items()]
         self.head.append(f"var<workgroup> tp: array<f32, {size * (size + 1)}>;")
         self.line("let unit = i32(wid.x + wid.y * 65535u);")
@@ -131,7 +132,8 @@ class Scores(Emitter):
         for letter, whole in (("q", "queries"), ("k", "keys")):
             if self.form.ragged:
                 starts = self.made[f"{letter}_starts"]
-                first, end = (self.from_memory(starts, f"o{self.names[starts][1:]} + batch{more}") for more in ("", " + 1"))
+                first, end = (self.from_memory(starts, f"o{self.names[starts][1:]} + batch{more}")
+                              for more in ("", " + 1"))
                 self.lines(f"let {letter}_first = i32({first});", f"let {letter}_count = i32({end}) - {letter}_first;")
             else:
                 self.lines(f"let {letter}_first = 0;", f"let {letter}_count = {whole};")
@@ -195,7 +197,8 @@ class Scores(Emitter):
         self.block(f"for (var d = 0; d < {size}; d++)", along)
 
     def add_up(self, sums: str, name: str):
-        """Adds to sums of own rows what weights in ``tp`` make of the rows that pass by; ``name``: what they are like."""
+        """Adds to sums of own rows what weights in ``tp`` make of the rows that pass by; ``name``: what they are
+        like."""
         side, each = self.tile
         count = self.columns_of(name)
         read = f"tx[k * {self.pitch} + x + {side} * c]"
@@ -225,7 +228,8 @@ class Scores(Emitter):
         columns = self.columns_of(name)
 
         def one():
-            self.lines(f"let i = n / {columns};", f"let c = x + {side} * (n % {columns});", f"let r = {row} + y + {side} * i;")
+            self.lines(f"let i = n / {columns};", f"let c = x + {side} * (n % {columns});",
+                       f"let r = {row} + y + {side} * i;")
             self.block(f"if (r < {count} && c < {self.size_of(name)})", lambda: self.store(
                 Put(self.made[name]), f"{at} + r * {name}_row + c", f"({sums}[n]{factor})"))
 
@@ -319,7 +323,8 @@ class ByQueries(Scores):
         self.lines(f"let tall = (most_queries + {size - 1}) / {size};",
                    # what goes along most keys comes first
                    f"let row = {'(tall - 1 - unit % tall)' if self.form.causal else '(unit % tall)'} * {size};",
-                   "let head = unit / tall % heads;", "let batch = unit / tall / heads;", "let sharer = head / sharing;")
+                   "let head = unit / tall % heads;", "let batch = unit / tall / heads;",
+                   "let sharer = head / sharing;")
         self.sequence()
         self.lines(f"let q_at = {self.first('q', 'head')};", f"let k_at = {self.first('k', 'sharer')};",
                    f"let v_at = {self.first('v', 'sharer')};", f"let number = {self.number('head')};")
@@ -362,7 +367,8 @@ class Forward(ByQueries):
         """A row's sums over its total, whose logarithm is stored."""
         columns, lse = self.columns_of("v"), self.made["lse"]
         self.lines("let none_seen = total[i] == 0.0f;", "let over = select(total[i], 1.0f, none_seen);",
-                   f"for (var c = 0; c < {columns}; c++) {{ sums[i * {columns} + c] = sums[i * {columns} + c] / over; }}",
+                   f"for (var c = 0; c < {columns}; c++) "
+                   f"{{ sums[i * {columns} + c] = sums[i * {columns} + c] / over; }}",
                    f"let place_of = row + y + {self.tile.side} * i;")
         self.block("if (x == 0 && place_of < q_count)", lambda: self.store(
             Put(lse), "number + place_of", "select(top[i] + log_of(over), from_bits(2139095040u), none_seen)"))
@@ -377,7 +383,8 @@ class Forward(ByQueries):
             "var best = top[i];",
             f"for (var k = 0; k < {size}; k++) {{ let one = tp[(y + {side} * i) * {size + 1} + k]; "
             "best = select(best, one, one > best); }",
-            f"base[i] = select(best, 0.0f, best == {LEAST});", "change[i] = exp_of(top[i] - base[i]);", "top[i] = best;",
+            f"base[i] = select(best, 0.0f, best == {LEAST});", "change[i] = exp_of(top[i] - base[i]);",
+            "top[i] = best;",
             "total[i] = total[i] * change[i];",
             f"for (var c = 0; c < {columns}; c++) {{ sums[i * {columns} + c] = sums[i * {columns} + c] * change[i]; }}"))
         self.meet()
