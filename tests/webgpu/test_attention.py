@@ -117,7 +117,8 @@ def test_tensors_that_functions_read():
 
 def test_logarithms_of_totals():
     q, k, v = operands((1, 2, 20, 16), (2, 40), 16)
-    own, wanted = (flex_attention(*(x.to(device) for x in (q, k, v)), return_lse=True)[1] for device in ("webgpu", "cpu"))
+    own, wanted = (flex_attention(*(x.to(device) for x in (q, k, v)), return_lse=True)[1]
+                   for device in ("webgpu", "cpu"))
     np.testing.assert_allclose(own.cpu().numpy(), wanted.numpy(), rtol=1e-5)
 
 

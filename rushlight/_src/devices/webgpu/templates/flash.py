@@ -386,7 +386,7 @@ class Forward(ByQueries):
             f"base[i] = select(best, 0.0f, best == {LEAST});", "change[i] = exp_of(top[i] - base[i]);",
             "top[i] = best;",
             "total[i] = total[i] * change[i];",
-            f"for (var c = 0; c < {columns}; c++) {{ sums[i * {columns} + c] = sums[i * {columns} + c] * change[i]; }}"))
+            f"for (var c = {columns} * i; c < {columns} * i + {columns}; c++) {{ sums[c] = sums[c] * change[i]; }}"))
         self.meet()
         self.elements(self.weigh)
         self.meet()
