@@ -10,6 +10,7 @@ import argparse
 import collections
 import sys
 import time
+from typing import NamedTuple
 
 import rushlight as rl
 from rushlight._src.core.expr import apply
@@ -30,6 +31,12 @@ from .compiled import TARGETS, judged
 LARGE = 8192
 
 
+class Formats(NamedTuple):
+    """What a product tells of its operands."""
+
+    formats: tuple
+
+
 def products(target: str, few: bool) -> list:
     """Modules of products and convolutions: every tile that fits, whole, in parts, and persistent."""
     templates, found = Templates("cuda", target), []
@@ -42,6 +49,12 @@ def products(target: str, few: bool) -> list:
                 for precision in ("ieee", tf32_by(target)) if dtype is rl.float32 else ("ieee",):
                     found.append(templates.written(("matrices", 1, 1), dtype, dtype, Epilogue(out=out), tile, role,
                                                    precision))
+    for names in (("float8_e4m3fn", "float8_e5m2"), ("float8_e4m3fnuz", "float8_e4m3fnuz")):
+        left, right = templates.operands_of(Formats((*names, False)))
+        tiles = templates.tiles(("matrices",), left, LARGE, LARGE, LARGE, 1)
+        for tile in tiles[:1] if few else tiles:
+            if tile.splits == 1:
+                found.append(templates.written(("matrices", 1, 1), left, right, Epilogue(out=rl.bfloat16), tile))
     for direction in ("forward", "input", "weight"):
         tile = Tile(64, 64, 32)
         found.append(templates.written(("images", direction, False), rl.bfloat16, rl.bfloat16,

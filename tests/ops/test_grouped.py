@@ -63,3 +63,22 @@ def test_bags_with_sparse_gradients():
             assert table.weight.grad.is_sparse
             found.append(table.weight.grad.to_dense().tolist())
         np.testing.assert_allclose(*found, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_kernels_of_floats_of_a_byte(name):
+    """Conversions are arithmetic of kernels, with PyTorch's codes and numbers; what moves elements moves codes."""
+    random = np.random.default_rng(0)
+    values = np.concatenate([random.integers(0, 1 << 32, 20000, dtype=np.uint32).view(np.float32),
+                             np.float32(random.normal(size=20000) * np.exp(4 * random.normal(size=20000)))])
+    codes = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    found = []
+    for f in BOTH:
+        dtype = getattr(f, name)
+        own = f.tensor(codes).view(dtype)
+        rows = [f.tensor(values).to(dtype), f.tensor(values[20000:]).to(f.bfloat16).to(dtype), own.t().contiguous(),
+                f.cat([own, own[:, 3:5].expand(16, 2)], 1)]
+        found.append([r.view(f.uint8).tolist() for r in rows] + [own.float().numpy(),
+                                                                 own.to(f.bfloat16).float().numpy()])
+    for ours, theirs in zip(*found):
+        np.testing.assert_array_equal(ours, theirs)

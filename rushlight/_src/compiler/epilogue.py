@@ -19,7 +19,7 @@ from .schedule import own_work
 from .target import Operand, Stored, Target, leaf
 
 # whose last dimension is that of output features
-COLUMNS = (P.matmul, P.int_matmul, P.int_conv, P.conv_last, P.conv_last_input)
+COLUMNS = (P.matmul, P.int_matmul, P.byte_matmul, P.int_conv, P.conv_last, P.conv_last_input)
 MOST_NODES = 48     # of an epilogue
 MOST_OPERANDS = 10  # tensors that it reads
 MOST_AGAIN = 6      # operations that are computed elsewhere too

@@ -12,11 +12,12 @@ import math
 from ..core.dtypes import float32, float64, int32, int64
 from ..core.expr import Expr, apply, convert, number, where
 from ..ops import scalar
+from . import byte_math
 from ..ops.scalar.pieces import (bits, centred, fma, greater, lesser, magnitude, polynomial, through_double, whole,
                                  with_sign)
 
 LOG2E, LN2 = 1 / math.log(2), math.log(2)
-EXPANSIONS: dict = {}
+EXPANSIONS: dict = dict(byte_math.EXPANSIONS)
 
 
 def expansion(*ops):

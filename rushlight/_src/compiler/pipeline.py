@@ -21,6 +21,7 @@ from ..graph import verify as check
 from ..graph.graph import Graph, Node, Store, splice
 from . import memory
 from .assembler import Assembler
+from .byte_lowering import in_codes
 from .complex_lowering import in_pairs
 from .launch import decode
 from .outline import Binding, Outline
@@ -45,7 +46,8 @@ class Compilation:
 
     ``graph``: the program as it is now, ``derivative``: what is known of its backward program (None without one),
       ``buffer``: the residuals that share memory.
-    ``device``: the Target it is compiled for.  ``metas``: of its fresh outputs' memory; ``donated``: the input that
+    ``device``: the Target it is compiled for.  ``metas``: of its fresh outputs; ``stored``: of what is written into
+      their memory, codes for floats of a byte; ``donated``: the input that
       nobody reads afterwards; ``held``: addresses of inputs that are always the same.
     """
 
@@ -62,6 +64,7 @@ class Compilation:
         self.derivative: Derivative | None = None
         self.buffer = ResidualBuffer()
         self.metas: list[Meta] = []
+        self.stored: list[Meta] = []
         self.assembler: Assembler | None = None
 
     def size(self) -> str:
@@ -215,9 +218,15 @@ def lower_complex(c: Compilation):
     c.graph = in_pairs(c.graph)
 
 
+def lower_bytes(c: Compilation):
+    """Floats of a byte -> their codes, wherever a rule says how."""
+    c.graph, c.stored = in_codes(c.graph, c.metas, c.device)
+
+
 def place(c: Compilation):
     """A program -> with what is known of where its values lie: inputs, results, and views of these."""
-    c.assembler = Assembler(c.graph, c.name, c.metas, c.device, c.stream, c.buffer.offsets, c.donated, c.held)
+    c.assembler = Assembler(c.graph, c.name, c.stored, c.device, c.stream, c.buffer.offsets, c.donated, c.held)
+    c.assembler.outputs = c.metas
 
 
 def claim(c: Compilation):
@@ -316,6 +325,7 @@ PLANNING = (
     whole("join products", join_products),
     whole("resolve", resolve),
     whole("lower complex", lower_complex),
+    whole("lower bytes", lower_bytes),
     whole("place", place),
     whole("claim", claim),
     whole("schedule", schedule),

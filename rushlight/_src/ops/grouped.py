@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from ..core.dtypes import bfloat16, float16, float32, int32
+from ..core.kinds import P
+from ..core.meta import product
 from ..core.op import OPS, op
 
 F = "nn.functional"
@@ -59,25 +61,33 @@ def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
     return OPS["cat"](parts, dim)
 
 
-@op(composite=True, method=False)
+@op(autocast=None, method=False)
 def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False):
     """(input * scale_a) @ (mat2 * scale_b) + bias of floats of a byte: [m, k], [k, n] -> [m, n].
 
-    Scales are single numbers, or one a row of input [m, 1] and one a column of mat2 [1, n].  ValueError for other
-    dtypes and scales, RuntimeError for sizes that do not fit.
+    Scales are single numbers, or one a row of input [m, 1] and one a column of mat2 [1, n].  Sums are float32; with
+    ``use_fast_accum`` a GPU may keep fewer digits of them.  ValueError for other dtypes and scales, RuntimeError for
+    sizes that do not fit.
     """
     if not (input.dtype.is_byte and mat2.dtype.is_byte):
         raise ValueError(
             f"Expected matrices of floats of a byte, such as torch.float8_e4m3fn; got {input.dtype} and {mat2.dtype}")
-    if input.dim() != 2 or mat2.dim() != 2 or input.size(1) != mat2.size(0):
+    if len(input.shape) != 2 or len(mat2.shape) != 2 or input.shape[1] != mat2.shape[0]:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, input.shape))} and "
             f"{'x'.join(map(str, mat2.shape))})")
-    for name, scale, wanted in (("scale_a", scale_a, (input.size(0), 1)), ("scale_b", scale_b, (1, mat2.size(1)))):
-        if scale.dtype is not float32 or scale.numel() != 1 and tuple(scale.shape) != wanted:
+    for name, scale, wanted in (("scale_a", scale_a, (input.shape[0], 1)), ("scale_b", scale_b, (1, mat2.shape[1]))):
+        if scale.dtype is not float32 or product(scale.shape) != 1 and tuple(scale.shape) != wanted:
             raise ValueError(
                 f"{name} must be a float32 number, or {list(wanted)} of them; got {list(scale.shape)} of {scale.dtype}")
-    out = (input.float() @ mat2.float()) * (scale_a * scale_b)
-    out = out if bias is None else out + bias.float()
-    out = out if scale_result is None else out * scale_result
-    return out.to(out_dtype or input.dtype)
+    out = P.byte_matmul(input, mat2, fast=bool(use_fast_accum))
+    for factor in (scale_a, scale_b):  # one after the other: templates compute them along
+        out = P.mul(out, single(factor))
+    out = out if bias is None else P.add(out, P.convert(bias, dtype=float32))
+    out = out if scale_result is None else P.mul(out, single(scale_result))
+    return P.convert(out, dtype=out_dtype or input.dtype)
+
+
+def single(x):
+    """One number without dimensions; several as they are."""
+    return P.reshape(x, shape=()) if product(x.shape) == 1 else x

@@ -111,7 +111,7 @@ class Products:
 
     def plan_matmul(self, p, epilogue=None, a_from=None, b_from=None) -> Contraction:
         """A product of strided matrices."""
-        left, right = a_from or named(p.dtype), b_from or named(p.b_dtype or p.dtype)
+        left, right = (given or own for given, own in zip((a_from, b_from), self.operands_of(p)))
         epilogue = completed(epilogue, p.out_dtype or p.dtype)
         batch, numbers, operands, reached = (*(1,) * (3 - len(p.batch)), *p.batch), [], [], {}
         shapes = {"a": (*batch, p.rows, p.depth), "b": (*batch, p.depth, p.columns)}
@@ -125,6 +125,10 @@ class Products:
         counts = (len(a_from.leaves) if a_from else 1), (len(b_from.leaves) if b_from else 1)
         return self.plan(("matrices", *counts), left, right, epilogue, (*operands, "c"), (p.rows, p.columns, p.depth),
                          prod(batch), (*batch, *numbers), lambda: {**reached, "c": prod(batch) * p.rows * p.columns})
+
+    def operands_of(self, p) -> tuple:
+        """What the operands of a product are where nothing computes them: their dtypes."""
+        return named(p.dtype), named(p.b_dtype or p.dtype)
 
     def plan_forward(self, c, epilogue=None) -> Contraction:
         """y from x and the weights."""

@@ -1,11 +1,14 @@
-"""Which primitives templates of Triton compute: products, convolutions and attention, with operands as those of the
-processor's."""
+"""Which primitives templates of Triton compute: products, those of floats of a byte among them, convolutions and
+attention, with operands as those of the processor's."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ...core.kinds import P
 from ...core.shape_env import guess
 from ..cpu.claims.attention import ATTENTION
+from ..cpu.claims.contractions import CONTRACTIONS
 from ..shared.products import claims
 from .templates.attention import Attentions
 from .templates.products import Templates
@@ -19,7 +22,20 @@ def claimed(templates: Templates, attentions: Attentions) -> dict:
         tile = templates.tile(node.args[0].dtype, rows, columns)
         return -(-columns // tile.columns) if number == 0 else -(-rows // tile.rows)
 
-    return claims(templates, True, packings) | attending(attentions)
+    return (claims(templates, True, packings) | {P.byte_matmul: bytes_multiplied(templates.plan_matmul)}
+            | attending(attentions))
+
+
+def bytes_multiplied(plan):
+    """The Claim of products of floats of a byte, given as codes."""
+    own = CONTRACTIONS[P.int_matmul]
+
+    def planned(assembler, node, targets, prologues):
+        _, problem, operands = own.plan(assembler, node, targets, prologues)
+        params = node.params
+        return plan, replace(problem, formats=(params["left"], params["right"], params["fast"])), operands
+
+    return own._replace(suits=lambda node: bool(node.params["left"]) and 0 not in node.shape, plan=planned)
 
 
 def attending(attentions: Attentions) -> dict:

@@ -61,6 +61,26 @@ def known(architectures: str) -> GPU:
     return GPUS.get((architectures.split() or [""])[0], GPUS["sm_90"])
 
 
+BYTES = {"float8_e4m3fn": "tl.float8e4nv", "float8_e5m2": "tl.float8e5",
+         "float8_e4m3fnuz": "tl.float8e4b8", "float8_e5m2fnuz": "tl.float8e5b16"}  # names in Triton
+
+
+def byte_by(architectures: str, name: str) -> str:
+    """The type of Triton whose products units compute on all of the GPUs named, of floats of a byte; empty: they have
+    no units for these.
+
+    Example:
+        >>> byte_by("sm_90", "float8_e5m2"), byte_by("sm_80", "float8_e5m2"), byte_by("gfx942", "float8_e4m3fnuz")
+        ('tl.float8e5', '', 'tl.float8e4b8')
+    """
+    def has(gpu: str) -> bool:
+        if name.endswith("fnuz"):
+            return gpu == "gfx942"
+        return gpu.startswith("sm_") and int(gpu[3:]) >= 89 or gpu in ("gfx950", "gfx1200", "gfx1201")
+
+    return BYTES[name] if architectures and all(map(has, architectures.split())) else ""
+
+
 def float32_by(architectures: str) -> str:
     """How units for products multiply float32 to nearly all of its digits on the GPUs named, in Triton's words: as
     three products of tf32 on NVIDIA's, as six of bfloat16 where AMD's have no units for float32.

@@ -1,2 +1,2 @@
 """Every primitive: its name, its NumPy meaning, and the few traits its kind asks for."""
-from . import complex_numbers, contractions, elementwise, indexed, reductions, views  # noqa: F401
+from . import codes, complex_numbers, contractions, elementwise, indexed, reductions, views  # noqa: F401

@@ -30,6 +30,7 @@ class Matmul:
     come last.
     `uses`: how many products of a program have this B, as the steps of a recurrent layer: it is packed once for all of
       them.
+    `formats`: of floats of a byte, those of A and B, and whether sums may lose digits.
     """
 
     batch: tuple
@@ -46,6 +47,7 @@ class Matmul:
     a_parts: tuple = ()
     b_parts: tuple = ()
     uses: int = 1
+    formats: tuple = ()
 
     @property
     def shared(self):

@@ -6,18 +6,21 @@ import functools
 import hashlib
 
 from .... import switches
-from ....core.dtypes import float32
+from ....compiler.target import leaf
+from ....core.dtypes import bfloat16, float32, uint8
+from ....core.expr import apply, convert
 from ...shared.products import CompiledKernel, Contraction, Products, Prologue
 from ...shared.shapes import SHAPES
 from ..costs import Work, filled, seconds
-from ..rates import known, shared_of, tf32_by
+from ..rates import byte_by, known, shared_of, tf32_by
 from ..step import modules, power_above
 from ..tuning import Choice, tuned
-from .tiled import JOINED, Tile, Tiled
+from .tiled import JOINED, Codes, Tile, Tiled
 
 # by the bytes of an element: what a program may compute at a time
 TILES = {
-    1: ((128, 256, 64, 8, 3), (128, 128, 64, 8, 3), (64, 128, 64, 4, 3), (64, 64, 64, 4, 2), (16, 64, 64, 4, 2),
+    1: ((128, 256, 128, 8, 3), (128, 128, 128, 8, 3), (128, 256, 64, 8, 3), (128, 128, 64, 8, 3), (64, 128, 64, 4, 3),
+        (64, 64, 64, 4, 2), (16, 64, 64, 4, 2),
         (16, 32, 64, 4, 2)),
     2: ((128, 256, 64, 8, 3), (128, 128, 64, 8, 3), (128, 128, 32, 8, 2), (128, 64, 32, 4, 3), (64, 128, 32, 4, 3),
         (64, 64, 64, 4, 2), (32, 64, 64, 4, 2), (16, 64, 64, 4, 2), (16, 32, 64, 2, 2)),
@@ -31,7 +34,14 @@ DEEP = 512  # the least depth of a part
 
 
 def dtype_of(given):
-    return given.value.dtype if isinstance(given, Prologue) else given
+    return given.value.dtype if isinstance(given, Prologue) else given.dtype if isinstance(given, Codes) else given
+
+
+@functools.lru_cache(maxsize=None)
+def widened(format: str, side: str) -> Prologue:
+    """The operand "a" or "b" of floats of a byte, given as codes, as bfloat16, which has all of them."""
+    code = leaf(f"{side}0", uint8)
+    return Prologue(convert(apply(f"number_{format}", convert(code, float32)), bfloat16), (code,))
 
 
 class Templates(Products):
@@ -41,6 +51,14 @@ class Templates(Products):
         super().__init__()
         self.kind, self.architectures = kind, architectures
         self.gpu, self.shared = known(architectures), shared_of(architectures)
+
+    def operands_of(self, p) -> tuple:
+        if not p.formats:
+            return super().operands_of(p)
+        *formats, fast = p.formats
+        kinds = [byte_by(self.architectures, name) for name in formats]
+        return tuple(Codes(name, kind, fast) if all(kinds) else widened(name, side)
+                     for name, kind, side in zip(formats, kinds, "ab"))
 
     # --- choices --------------------------------------------------
     def precision(self, shape, left) -> str:
@@ -73,7 +91,7 @@ class Templates(Products):
     def estimate(self, shape, left, tile: Tile, rows: int, columns: int, depth: int, batch: int) -> float:
         """The seconds of a choice by the model of cost."""
         dtype, units = dtype_of(left), batch * self.units(tile, rows, columns)
-        kind = {1: "int8", 2: "half", 8: "float64"}.get(
+        kind = {1: "float8" if dtype.is_byte else "int8", 2: "half", 8: "float64"}.get(
             dtype.itemsize, "float32" if self.precision(shape, left) == "ieee" else "tf32")
         deep = -(-depth // tile.splits)
         results = rows * columns * batch * (4 if tile.splits > 1 else dtype.itemsize)

@@ -37,13 +37,24 @@ TOGETHER = 8  # rows of tiles that are computed beside each other, which read th
 JOINED = 32, 64  # of what a program adds up of parts
 
 
+class Codes(NamedTuple):
+    """An operand of floats of a byte, given as codes that units for products read: their ``format``; the ``kind`` that
+    Triton calls it; whether sums may lose digits (``fast``)."""
+
+    format: str
+    kind: str
+    fast: bool
+
+    dtype = property(lambda self: getattr(dtypes, self.format))
+
+
 class Tiled(Template):
     """Writes one module.
 
     ``role``: "whole"; "part" where a launch computes parts of the depth; "join", which adds these up.
 
-    ``left`` and ``right``: the dtype of an operand, or its Prologue; ``shape``: a Shape.  Buffers in order: what the
-    left operand is read from, then the right one, the result, and what the epilogue reads and writes.
+    ``left`` and ``right``: the dtype of an operand, its Codes, or its Prologue; ``shape``: a Shape.  Buffers in order:
+    what the left operand is read from, then the right one, the result, and what the epilogue reads and writes.
     """
 
     shape, constants = "[BM, BN]", ("BM", "BN", "BK", "SPLITS")
@@ -64,11 +75,12 @@ class Tiled(Template):
         self.wide |= {"row", "column", "ka", "kb", "place"}
 
     def dtype_of(self, given):
-        return given.value.dtype if isinstance(given, Prologue) else given
+        return given.value.dtype if isinstance(given, Prologue) else given.dtype if isinstance(given, Codes) else given
 
     def parts_of(self, name, given) -> list:
         """The buffers that an operand is read from."""
-        read = [one.dtype for one in given.leaves] if isinstance(given, Prologue) else [given]
+        read = [one.dtype for one in given.leaves] if isinstance(given, Prologue) else [
+            dtypes.uint8 if isinstance(given, Codes) else given]
         return [Buffer(f"{name}{k}", dtype) for k, dtype in enumerate(read)]
 
     # --- text --------------------------------------------------
@@ -138,6 +150,8 @@ class Tiled(Template):
         else:
             exact = (f', input_precision="{self.precision}"' if self.sum.is_floating_point
                      else f", out_dtype={self.kind}")
+            if isinstance(self.given[0], Codes):
+                exact = "" if self.given[0].fast else ", max_num_imprecise_acc=BK"
             self.line(f"sums = tl.dot({left}, {right}, sums{exact})")
 
     def gathered(self, side: int, places: list, inside: str) -> str:
@@ -153,6 +167,8 @@ class Tiled(Template):
             found = self.let(f"tl.where({there}, {found}, 0)")  # what is computed of nothing need not be 0
         elif inside and self.lies.border:
             found = self.let(f"tl.where({mask} & ({there} == 0), border.to({found}.dtype), {found})")
+        if isinstance(given, Codes):
+            return self.let(f"{found}.to({given.kind}, bitcast=True)")
         kind = MEMORY[self.dtype_of(given).name]
         if self.sum is int32 and self.dtype_of(self.given[0]) is not self.dtype_of(self.given[1]):
             kind = "tl.float32"  # bytes of two signs: what they add up to is exact in slices

@@ -1,0 +1,112 @@
+"""Programs over floats of a byte as programs over their codes, which are uint8: kernels then see whole numbers only.
+
+What moves elements moves codes; conversions are arithmetic (``byte_math.py``); products are a template's, where the
+device has one, else products of float32.  A program with anything else on such numbers stays as it is.
+"""
+from __future__ import annotations
+
+from ..core.dtypes import float32, uint8
+from ..core.kinds import P
+from ..core.meta import Meta
+from ..graph.graph import Graph, Node, Store, map_nodes
+from ..transforms.trace import Trace, traced
+
+MOVING = frozenset(("view", "join", "gather"))
+
+
+def in_codes(graph: Graph, metas: list, device) -> tuple:
+    """(an equal program over codes, the Metas of its fresh results' memory); ``device``: the Target that may claim
+    products."""
+    if not any(map(of_bytes, (*graph.inputs, *graph.nodes))) or not all(map(writable, graph.nodes)):
+        return graph, metas
+    return Coding(graph, device).run(), list(map(coded, metas))
+
+
+def metas_of(node: Node) -> tuple:
+    return node.meta if isinstance(node.meta, tuple) else (node.meta,)
+
+
+def of_bytes(node: Node) -> bool:
+    return any(isinstance(m, Meta) and m.dtype.is_byte for m in metas_of(node))
+
+
+def writable(node: Node) -> bool:
+    """Whether a rule says what a node is over codes, or there is nothing to say."""
+    if not of_bytes(node) and not any(map(of_bytes, node.used)):
+        return True
+    if node.inside is not None or isinstance(node.meta, tuple):
+        return False
+    if node.op in (P.convert, P.byte_matmul, P.copy, P.full):
+        return True
+    return node.op.kind.name in MOVING and node.op is not P.pad or node.op is P.where
+
+
+def coded(meta):
+    """The Meta of the codes of what has one."""
+    return Meta(meta.shape, meta.strides, uint8, meta.device) if meta.dtype.is_byte else meta
+
+
+class Coding:
+    """One program being written anew.  ``made``: what became of a node: itself, or its codes."""
+
+    def __init__(self, graph: Graph, device):
+        self.graph, self.device, self.trace, self.made = graph, device, Trace(), {}
+
+    def run(self) -> Graph:
+        for node in self.graph.inputs:
+            self.made[node] = self.input(node) if of_bytes(node) else node
+        with self.trace:
+            for node in self.graph.nodes:
+                touched = of_bytes(node) or any(map(of_bytes, node.used))
+                self.made[node] = self.written(node) if touched else self.kept(node)
+        outputs = [Store(self.made[o.node], self.made[o.into]) if isinstance(o, Store) else self.made[o]
+                   for o in self.graph.outputs]
+        return Graph([self.made[n] for n in self.graph.inputs], self.trace.nodes, outputs).prune()
+
+    def input(self, node: Node) -> Node:
+        return Node(node.name, None, meta=coded(node.meta), where=node.where, constant=node.constant)
+
+    def kept(self, node: Node) -> Node:
+        args = map_nodes(node.args, self.made.__getitem__)
+        made = Node(self.trace.fresh("t"), node.op, args, node.params, node.meta, node.inside, node.where, node.weak,
+                    node.constant)
+        self.trace.nodes.append(made)
+        return made
+
+    def written(self, node: Node) -> Node:
+        """What a node is over codes."""
+        args = map_nodes(node.args, lambda n: traced(self.made[n]))
+        if node.op is P.convert:
+            return self.converted(node, args[0])
+        if node.op is P.full:
+            made = P.full(shape=node.shape, value=node.params["value"], dtype=float32)
+            return code_of(made, node.dtype).node
+        if node.op is P.byte_matmul:
+            return self.product(node, *args)
+        return node.op(*args, **node.params).node
+
+    def converted(self, node: Node, x) -> Node:
+        source, target = node.args[0].dtype, node.params["dtype"]
+        if source is target:
+            return x.node
+        found = number_of(x, source) if source.is_byte else x
+        if target.is_byte:
+            return code_of(P.convert(found, dtype=float32), target).node
+        return P.convert(found, dtype=target).node
+
+    def product(self, node: Node, a, b) -> Node:
+        kinds = [n.dtype for n in node.args]
+        made = P.byte_matmul(a, b, fast=node.params["fast"], left=kinds[0].name, right=kinds[1].name)
+        if self.device.claim(made.node) is not None:
+            return made.node
+        return P.matmul(*(number_of(x, kind) for x, kind in zip((a, b), kinds))).node
+
+
+def number_of(codes, dtype):
+    """The numbers, as float32, that codes stand for."""
+    return getattr(P, f"number_{dtype.name}")(P.convert(codes, dtype=float32))
+
+
+def code_of(x, dtype):
+    """The codes of float32."""
+    return P.convert(getattr(P, f"code_{dtype.name}")(x), dtype=uint8)
