@@ -22,7 +22,7 @@ from ._src.core.convert import InProcess, UntypedStorage, layout
 from ._src.core.devices import device as Device
 from ._src.core.dtypes import BY_NAME, BYTES, NAMED, NAMES, UNSIGNED, dtype as Dtype, type_name, uint8
 from ._src.core.errors import CorruptFileError
-from ._src.core.exchange import frombuffer, to_numpy
+from ._src.core.exchange import frombuffer, seen_memory, to_numpy
 from ._src.core.files import replaced
 from ._src.core.meta import Meta, Size
 from ._src.core.native import Tensor, wrap
@@ -504,7 +504,7 @@ class Storages:
     def turn(self, key, dtype):
         """Turns the bytes of numbers round where the file has the greatest first."""
         if self.order == "big" and dtype.itemsize > 1 and self.known[key].device.provider.has_data:
-            view = to_numpy(self.known[key])
+            view = to_numpy(self.known[key], seen_memory)
             width = dtype.itemsize // (2 if dtype.is_complex else 1)
             whole = view[:len(view) // width * width].view(f"u{width}")
             whole.byteswap(inplace=True)
@@ -512,7 +512,7 @@ class Storages:
     def memory(self, key, size, device):
         """A tensor of this many bytes, entered under its key; the bytes to write (its own, but on the meta device)."""
         tensor = self.known[key] = empty((size,), BY_NAME["uint8"], device=device)
-        return to_numpy(tensor) if device.provider.has_data else bytearray(size)
+        return to_numpy(tensor, seen_memory) if device.provider.has_data else bytearray(size)
 
 
 class Mapped(Storages):

@@ -50,6 +50,7 @@ def touched(tensor):
     """The tensor's elements change: what has been saved of it for a backward is no longer what it was."""
     if counter(tensor).version >= 0:
         counter(tensor).version += 1
+    tensor._storage.writes += 1
 
 
 def bring_back(target, source):

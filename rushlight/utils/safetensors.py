@@ -14,7 +14,7 @@ import numpy as np
 from .._src.core.devices import cpu
 from .._src.core.dtypes import BY_NAME
 from .._src.core.errors import CorruptFileError
-from .._src.core.exchange import from_numpy, view_memory
+from .._src.core.exchange import from_numpy, seen_memory
 from .._src.core.files import replaced
 from .._src.core.meta import Meta, product
 from .._src.core.native import Tensor, wrap
@@ -72,7 +72,7 @@ def describe(tensors, metadata):
         if tensor.dtype not in codes:
             raise NotImplementedError(
                 f"{name!r} is of {tensor.dtype}, which the safetensors format does not have: convert it first")
-        data = view_memory(resolved(tensor.detach().contiguous()).cpu(),
+        data = seen_memory(resolved(tensor.detach().contiguous()).cpu(),
                            tensor.dtype.numpy or np.dtype(np.uint16)).reshape(-1).view(np.uint8)
         header[name] = {"dtype": codes[tensor.dtype], "shape": list(tensor.shape),
                         "data_offsets": [at, at + data.nbytes]}

@@ -7,7 +7,7 @@ from ..core.meta import Meta, span
 from ..core.native import Tensor, sharing, wrap
 from ..core.native.memory import copy_bytes
 from ..core.op import OPS
-from ..core.tensor import address, borrowed, empty_of, resolved
+from ..core.tensor import borrowed, empty_of, place, resolved
 from .function import Function
 
 
@@ -65,7 +65,7 @@ def transport(target: Tensor, source: Tensor, non_blocking: bool):
     nbytes, to, of = source._meta.numel * source.itemsize, target._meta.device, source._meta.device
     if not nbytes:
         return
-    here, there = address(source), address(target)
+    here, there = place(source), place(target)
     if of is to:
         of.provider.copy(of.index, there, here, nbytes)
     elif of.provider.on_host:

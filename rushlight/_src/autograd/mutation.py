@@ -36,6 +36,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         if shadow._grad_node is not None:
             correct_saved(shadow._grad_node, plan.saves, plan.source, before)
     counter(target).version = version + 1
+    target._storage.writes += 1
     mine.packing = packing
     if packing and shadow._grad_node is not None:
         state.pack(shadow._grad_node)

@@ -103,6 +103,8 @@ class Templated:
                 continue
             unused.difference_update(value for value, _ in launch.slots)
             code.launch(launch, self.label)
+            if step.fills:
+                code.packs(launch, temporaries[step.fills])
         code.keep.append(plan)
         log.debug("%s: %s by template, %d steps", code.outline.name, self.name, len(plan.steps))
 

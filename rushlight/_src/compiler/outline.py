@@ -10,11 +10,12 @@ from ..core.meta import settled
 from .assembler import Assembler
 from .items import Templated
 from .layout import MemoryLayout, Parts, reusable_bytes
-from .launch import CONSTANT, Launch, Table
+from .launch import CONSTANT, HEAD, Launch, Table, encode, starts
 from .places import FLAG, Temporary
 
 memory_log = logger("memory")
 LONG = 1 << 21  # multiplications from which other threads may run meanwhile
+MUCH = 1024  # multiplications for each packed byte, from which on packing takes less than some hundredths of the time
 
 
 class Outline:
@@ -52,6 +53,7 @@ class Binding:
     def __init__(self, outline: Outline, sizes: dict, mixed: bool):
         self.outline, self.sizes, self.mixed, self.name = outline, sizes, mixed, outline.name
         self.replaceable, self.launches, self.labels, self.keep, self.callbacks = [], [], [], [], {}
+        self.packed: list = []  # (number of the launch, temporary that it fills, input that it packs)
 
     def size(self) -> str:
         return f"{len(self.launches)} launches"
@@ -101,6 +103,27 @@ class Binding:
         temporaries[name] = self.fillings.setdefault(key, own)
         return temporaries[name] is not own
 
+    def packs(self, launch: Launch, temporary):
+        """Notes a launch that was added last, where it makes a temporary of one input, which the program leaves as it
+        is."""
+        given, own = self.outline.given, [value for value, _ in launch.slots if value not in (CONSTANT, temporary)]
+        if len(own) == 1 and type(own[0]) is int and own[0] < len(given):
+            if own[0] not in self.outline.written and own[0] != self.outline.donated and not given[own[0]].weak:
+                self.packed.append((len(self.launches) - 1, temporary, own[0]))
+
+    def packings(self) -> tuple:
+        """What ``Code`` says of the operands that the program packs; () where packing takes no time beside the rest."""
+        total = sum(temporary.nbytes for _, temporary, _ in self.packed)
+        if not total or total * MUCH < sum(map(self.known, self.outline.work)):
+            return ()
+        found, begins = [], list(starts(encode(self.launches)))
+        for number, temporary, value in self.packed:
+            uses = tuple(begins[k] + HEAD + 2 * slot for k, launch in enumerate(self.launches) if k != number
+                         for slot, (one, _) in enumerate(launch.slots) if one is temporary)
+            tensor = sum(not node.weak for node in self.outline.given[:value])
+            found.append((number, value, tensor, temporary.nbytes, *self.layout.at[temporary], uses))
+        return tuple(sorted(found, key=lambda one: one[2]))
+
     def lay_out(self):
         """Places temporaries, and large results if they may lie among them: all values of the launches get numbers."""
         outline, self.outputs = self.outline, self.known(self.outline.outputs)
@@ -122,12 +145,13 @@ class Binding:
 
     def encode(self):
         """Has the target write the program."""
-        outline, size = self.outline, self.layout.size
+        outline, size, packings = self.outline, self.layout.size, self.packings()
         names = tuple(n.name for n in outline.given), tuple(n.name for n in outline.stream)
         long = max(map(self.known, outline.work), default=0) > LONG
         self.code = outline.target.code(self.placed, self.outputs, temporaries=[size] if size else [], keep=self.keep,
                                         long=long, labels=self.labels, names=names,
-                                        callbacks=self.callbacks, layout=self.layout)
+                                        callbacks=self.callbacks, layout=self.layout,
+                                        **{"packings": packings} if packings else {})
 
     def donated(self) -> Parts | None:
         """The parts of the donated input that launches read."""

@@ -126,7 +126,7 @@ class Target:
         """The program as the device runs it (``code.Code``)."""
         raise NotImplementedError
 
-    def restored(self, words, outputs, temporaries, keep, long, labels, names, callbacks, tables):
+    def restored(self, words, outputs, temporaries, keep, long, labels, names, callbacks, tables, packings=()):
         """A program that ``code`` made in another process: its words with the kernels' addresses put in, and the facts
         it had."""
         raise NotImplementedError

@@ -16,7 +16,7 @@ from .later import entered
 from .native import UNCOUNTED, Tensor, wrap
 from .op import OPS
 from .overriding import DISPATCH, kind_of
-from .tensor import alias, attach, blank, borrowed, count_apart, empty, empty_of, show, take_memory
+from .tensor import address, alias, attach, blank, borrowed, count_apart, empty, empty_of, show, take_memory
 
 
 moved, written, copied_bytes = (entered("_src.autograd.moving", name) for name in ("moved", "written", "copied_bytes"))
@@ -356,11 +356,11 @@ def __deepcopy__(self, memo):
 
 def rebuild(kind, array, dtype, requires_grad, attributes, turned=0, where="cpu"):
     """A tensor from what pickling kept of it."""
-    from .exchange import view_memory
+    from .exchange import seen_memory
     from .tensor import empty
     made = empty(array.shape, dtype, device=devices.cpu)
     if array.size:
-        view_memory(made, dtype.numpy)[...] = array
+        seen_memory(made, dtype.numpy)[...] = array
     made = made.to(where)
     made = alias(made, made._meta.turning(turned))
     out = made if kind is Tensor else blank(kind)
@@ -399,7 +399,7 @@ def __delitem__(self, key):
 
 @attach
 def __reduce_ex__(self, protocol):
-    from .exchange import view_memory
+    from .exchange import seen_memory
     if "_wraps" in self.__dict__:  # its attributes have what it stands for
         meta = self._meta
         return rebuild_wrapper, (self.__class__, meta.dtype, tuple(meta.shape), tuple(meta.strides), self._offset,
@@ -407,7 +407,7 @@ def __reduce_ex__(self, protocol):
     where = self._meta.device
     place = () if where.provider.on_host else (str(where),)
     held = alias(self, self._meta.plain).cpu() if place else self
-    return rebuild, (self.__class__, view_memory(held, self.dtype.numpy).copy(), self._meta.dtype, self._needs_grad,
+    return rebuild, (self.__class__, seen_memory(held, self.dtype.numpy).copy(), self._meta.dtype, self._needs_grad,
                      dict(self.__dict__), self._meta.turned, *place)
 
 
@@ -492,7 +492,8 @@ class UntypedStorage(InProcess):
         return wrap(self._tensor._storage, 0, Meta.of((self.nbytes(),), dtypes.uint8, self._tensor.device), 1)
 
     def data_ptr(self):
-        return 0 if self.is_meta else self._tensor._storage.address
+        """Where the bytes lie; 0 on the meta device."""
+        return 0 if self.is_meta else address(self.bytes)
 
     @property
     def _cdata(self) -> int:
@@ -509,7 +510,7 @@ class UntypedStorage(InProcess):
         found = self.with_data(text=NOT_AVAILABLE).bytes[index]
         if not isinstance(index, slice):
             return int(found)
-        part = borrowed(found._storage.address + found._offset, found.numel(), found._storage)
+        part = borrowed(address(found), found.numel(), found._storage)
         return UntypedStorage(wrap(part, 0, Meta.of((part.nbytes,), dtypes.uint8, self.device), 1))
 
     def __setitem__(self, index, value):
@@ -547,6 +548,7 @@ class UntypedStorage(InProcess):
             storage.address, old.address = old.address, storage.address
             storage.kind, old.kind = old.kind, storage.kind
             old.owner, storage.owner = storage.owner, old.owner or old
+            storage.shown = 1  # arrays and slices may still show what it was before
         storage.nbytes = size
         return self
 
@@ -563,7 +565,8 @@ class UntypedStorage(InProcess):
         return self.with_data(text=NOT_AVAILABLE).bytes.tolist()
 
     def __eq__(self, other):
-        return isinstance(other, UntypedStorage) and other.data_ptr() == self.data_ptr()
+        return isinstance(other, UntypedStorage) and (other._tensor._storage.address
+                                                     == self._tensor._storage.address)
 
     __hash__ = None
 

@@ -15,7 +15,7 @@ from .meta import Meta, Size
 from .narrow import narrow, widen
 from .native import Tensor, wrap
 from .overriding import observed
-from .tensor import address, attach, blank, borrowed, empty, resolved
+from .tensor import attach, blank, borrowed, empty, place, resolved
 
 
 class Memory:
@@ -53,7 +53,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return wrap(borrowed(array.ctypes.data, meta.nbytes, array), 0, meta, meta.itemsize)
 
 
-def to_numpy(tensor: Tensor) -> np.ndarray:
+def to_numpy(tensor: Tensor, view=None) -> np.ndarray:
     """An array that shares memory with a tensor.  RuntimeError where the elements are not the numbers in memory."""
     meta = tensor._meta
     if meta.turned:
@@ -66,7 +66,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
             f".to(torch.{'complex64' if meta.dtype.is_complex else 'float32'}) or .view({meta.dtype.numpy.name}) first")
     if not meta.device.provider.has_data:
         raise TypeError("can't convert a tensor on the meta device to numpy: it has no data")
-    return view_memory(tensor, meta.dtype.numpy)
+    return (view or view_memory)(tensor, meta.dtype.numpy)
 
 
 class NoMemoryError(RuntimeError):
@@ -74,7 +74,15 @@ class NoMemoryError(RuntimeError):
 
 
 def view_memory(tensor: Tensor, element) -> np.ndarray:
-    """The tensor's memory as an array, which keeps the storage alive.  TypeError where it is not the host's."""
+    """The tensor's memory as an array, which keeps the storage alive and may be given to anybody.  TypeError where it
+    is not the host's."""
+    if tensor._storage is not None:
+        tensor._storage.shown = 1
+    return seen_memory(tensor, element)
+
+
+def seen_memory(tensor: Tensor, element) -> np.ndarray:
+    """``view_memory`` for whoever lets go of the array at once, and writes into a new tensor's alone."""
     meta = tensor._meta
     if not meta.device.provider.on_host:
         raise TypeError(
@@ -86,7 +94,7 @@ def view_memory(tensor: Tensor, element) -> np.ndarray:
         raise NoMemoryError(
             f"{type(tensor).__name__} has no memory of its own to read: its class answers operators. Convert it to a "
             "plain tensor first.")
-    interface = {"version": 3, "shape": tuple(meta.shape), "typestr": element.str, "data": (address(tensor), False),
+    interface = {"version": 3, "shape": tuple(meta.shape), "typestr": element.str, "data": (place(tensor), False),
                  "strides": tuple(s * meta.itemsize for s in meta.strides)}
     return np.asarray(Memory(tensor._storage, interface))
 
@@ -115,17 +123,17 @@ def __array__(self, dtype=None, copy=None):
     return array if dtype is None else array.astype(dtype, copy=False)
 
 
-def values_of(tensor: Tensor) -> np.ndarray:
+def values_of(tensor: Tensor, view=view_memory) -> np.ndarray:
     """The elements as Python-convertible NumPy values (bfloat16 and floats of a byte widened); those of a device are
-    copied."""
+    copied.  ``view``: ``seen_memory`` for whoever lets go of them at once."""
     if tensor._storage is None:
         tensor = tensor.concrete()
     if not tensor._meta.device.provider.on_host:
         tensor = tensor.detach().cpu()
     tensor, dtype = resolved(tensor), tensor._meta.dtype
     if dtype.scheme is not None:
-        return dtype.scheme.values(view_memory(tensor, dtype.numpy))
-    return to_numpy(tensor) if dtype.in_numpy else widen(view_memory(tensor, dtype.numpy), dtype)
+        return dtype.scheme.values(view(tensor, dtype.numpy))
+    return to_numpy(tensor, view) if dtype.in_numpy else widen(view(tensor, dtype.numpy), dtype)
 
 
 # numbers that are read where they lie
@@ -143,15 +151,15 @@ def item(self):
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     cell = CELLS.get(self._meta.dtype) if type(self) is Tensor else None
     if cell is not None and self._storage is not None and not self._meta.turned:
-        return (cell.from_address(address(self)).value if where.provider.on_host
-                else where.provider.read(where.index, address(self), self._meta.dtype))
-    return values_of(self).reshape(-1)[0].item()
+        return (cell.from_address(place(self)).value if where.provider.on_host
+                else where.provider.read(where.index, place(self), self._meta.dtype))
+    return values_of(self, seen_memory).reshape(-1)[0].item()
 
 
 @attach
 def tolist(self):
     """The elements as nested lists of Python numbers."""
-    return values_of(self).tolist()
+    return values_of(self, seen_memory).tolist()
 
 
 @attach
@@ -389,13 +397,13 @@ def filled_from(array: np.ndarray, dtype) -> Tensor:
     if array.size:
         if not dtype.in_numpy:
             wide = np.complex64 if dtype.is_complex else np.float32
-            view_memory(out, dtype.numpy)[...] = narrow(array.astype(wide), dtype)
+            seen_memory(out, dtype.numpy)[...] = narrow(array.astype(wide), dtype)
         else:
             with np.errstate(all="ignore"):
                 if array.dtype.kind in "if" and dtype.category == dtypes.INTEGER and not (array.dtype.kind == "i"
                                                                                           and dtype is int64):
                     dtypes.check_range(array.min().item(), array.max().item(), dtype)
-                view_memory(out, dtype.numpy)[
+                seen_memory(out, dtype.numpy)[
                     ...] = array.real if array.dtype.kind == "c" and not dtype.is_complex else array
     return out
 

@@ -106,7 +106,7 @@ def render(values, formatter, indent, short) -> str:
 
 @attach
 def __repr__(self, *, tensor_contents=None):
-    from .exchange import values_of
+    from .exchange import seen_memory, values_of
     kind = self.__class__
     # users' classes say their names
     prefix = "tensor(" if kind.__module__.partition(".")[0] == Tensor.__module__ else f"{kind.__name__}("
@@ -124,7 +124,7 @@ def __repr__(self, *, tensor_contents=None):
         if self.dtype is not dtypes.Defaults.floating:
             suffixes.append(f"dtype={self.dtype}")
     else:
-        values = values_of(self)
+        values = values_of(self, seen_memory)
         short = self.numel() > Options.threshold
         sample = shown(values) if short else values
         formatter = ComplexFormatter(sample) if self.dtype.is_complex else Formatter(sample.astype(np.float64)

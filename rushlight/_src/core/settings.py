@@ -107,6 +107,9 @@ class Settings:
                                  "Whether load() reads weights only, whatever the program says.")
     force_no_weights_only = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", False, yes,
                                     "Whether load() reads any object where the program does not say.")
+    packed_mb = Setting("RUSHLIGHT_PACKED_MB", 1024, whole,
+                        "Megabytes that packed copies of weights take at most; looked at when a program is first found "
+                        "to read the same weights again.")
     store = Setting("RUSHLIGHT_STORE", True, switch,
                     "Whether the disk cache holds plans too: what was traced, differentiated and assembled, beside "
                     "machine code.")

@@ -73,7 +73,7 @@ def share(storage: Storage) -> None:
                                                                 storage.owner)
     shared = Shared(file_of(storage.nbytes), storage.nbytes, before)
     ctypes.memmove(shared.address, storage.address, storage.nbytes)
-    storage.kind, storage.owner, storage.address = 0, shared, shared.address
+    storage.kind, storage.owner, storage.address, storage.packs = 0, shared, shared.address, None
 
 
 def handed(tensor: Tensor):

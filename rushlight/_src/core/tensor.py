@@ -119,7 +119,14 @@ def resolved(tensor: Tensor) -> Tensor:
 
 
 def address(tensor: Tensor) -> int:
-    """Where the first element lies."""
+    """Where the first element lies, for whoever may write there later: such writes are not counted, so from now on
+    nothing that follows from the elements is kept (``native/weights.py``)."""
+    tensor._storage.shown = 1
+    return place(tensor)
+
+
+def place(tensor: Tensor) -> int:
+    """Where the first element lies, for whoever reads it at once, or compares it."""
     return tensor._storage.address + tensor._offset * tensor.itemsize
 
 

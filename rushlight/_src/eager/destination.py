@@ -9,7 +9,7 @@ from ..core.interpret import is_recording
 from ..core.native import Op, Plan, Tensor
 from ..core.op import OPS
 from ..core.targets import check_cast, check_distinct
-from ..core.tensor import address, alias
+from ..core.tensor import alias, place
 from ..graph.graph import Node, nodes_in
 
 APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
@@ -35,7 +35,7 @@ def moving(meta: Meta):
 
 def span_of(tensor: Tensor):
     """The addresses from the first byte of a tensor to behind its last."""
-    start = address(tensor)
+    start = place(tensor)
     return start, start + tensor._meta.nbytes
 
 

@@ -15,6 +15,7 @@ from .arguments import launch_plan
 from .backward import give_backward
 from .detours import call_body
 from .elsewhere import flat
+from .weights import give_packing
 
 output_log = logger("output")
 
@@ -123,6 +124,7 @@ def install(plan: Plan, code):
     plan.itemsizes = tuple(m.itemsize for m in code.outputs)
     plan.temporaries, plan.inside, plan.reused = tuple(code.temporaries), code.inside, code.reused
     plan.code, plan.code_owner, plan.long = code.address, code, int(code.long)
+    give_packing(plan, code)
     if output_log.isEnabledFor(DEBUG):
         output_log.debug("%s\n%s", plan.op.name, code.written(plan.op.name))
     plan.large = int(calls.MOST + len(code.outputs) + len(code.temporaries) + 4 > calls.ROOM)

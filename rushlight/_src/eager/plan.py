@@ -37,6 +37,7 @@ from .draft import Draft, around, blank_plan, describe, python_plan
 from .elsewhere import flat
 from .programs import (alias_of, into_plan, is_only_known, meta_plan, own, passes, passing_plan, program_plan,
                        refuse_mixture, run_plan, same_plan, view_plan)
+from .weights import give_packing
 
 log, graph_log = logger("plans"), logger("graph")
 planning = guarded("plans", threading.RLock())  # plans are made by one thread at a time
@@ -185,6 +186,7 @@ def restored(op: Op, found: store.Stored, entry: str) -> Plan:
         plan.function = call_body(op)
     if found.code is not None:
         plan.code, plan.code_owner = found.code.address, found.code
+        give_packing(plan, found.code)
     if found.backward is not None:
         if isinstance(found.backward[2], store.Underived):
             found.backward[2].op, found.backward[2].derive = op, backward_again

@@ -166,12 +166,13 @@ def code_rows(code) -> tuple:
     for at in starts(words):
         words[at] = references.setdefault(words[at], len(references))
     return (words.tobytes(), [reference(a, code) for a in references], code.tables, code.outputs, code.temporaries,
-            code.long, code.labels, code.names, code.device, target_of(code.device).fingerprint())
+            code.long, code.labels, code.names, getattr(code, "packings", ()), code.device,
+            target_of(code.device).fingerprint())
 
 
 def code_from(saved: tuple):
     """The code that ``code_rows`` took apart.  LookupError where the cache lost a kernel."""
-    data, references, tables, outputs, temporaries, long, labels, names, device, made_for = saved
+    data, references, tables, outputs, temporaries, long, labels, names, packings, device, made_for = saved
     target = target_of(device)
     if target.fingerprint() != made_for:
         raise LookupError(f"a program for another {device} than is here")
@@ -191,7 +192,8 @@ def code_from(saved: tuple):
         words[at] = addresses[words[at]]
     for at, table in tables.items():
         words[at] = table.ctypes.data
-    return target.restored(words, outputs, temporaries, keep, long, labels, names, callbacks, tables)
+    facts = (packings,) if packings else ()
+    return target.restored(words, outputs, temporaries, keep, long, labels, names, callbacks, tables, *facts)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

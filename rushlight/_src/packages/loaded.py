@@ -18,7 +18,7 @@ from ..core.native import Tensor
 from ..core.native.objects import RUN
 from ..core.op import make
 from ..core.pytree import tree_flatten
-from ..core.tensor import address, empty_of
+from ..core.tensor import address, empty_of, place
 from ..devices.cpu.code import Code
 from ..devices.cpu.llvm.features import host
 from ..eager.arguments import run_values
@@ -126,7 +126,7 @@ class Loaded:
         plan = self.operator.plans.get(key)
         if plan is None or plan.kind != RUN:
             plan = self.operator.plans.enter(key, self.plan(outputs, shapes))
-        return run_values(plan, values, None, [address(value) for value in values], 0)
+        return run_values(plan, values, None, [place(value) for value in values], 0)
 
     def plan(self, outputs, shapes):
         """The plan of calls whose inputs lie in memory as the model reads them: one step, the model itself.

@@ -7,7 +7,7 @@ import struct
 from ..core.expr import Expr
 from ..core.meta import Meta, settled
 from ..core.native import Tensor
-from ..core.tensor import address
+from ..core.tensor import place
 from ..devices.cpu.llvm import pool
 from ..devices.cpu.llvm.features import WASM, host
 from . import entry, interface
@@ -202,4 +202,4 @@ def contents(value) -> bytes:
     import ctypes
 
     span = value._meta.nbytes
-    return ctypes.string_at(address(value), span) if span else b"\0"
+    return ctypes.string_at(place(value), span) if span else b"\0"

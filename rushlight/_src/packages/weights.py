@@ -11,7 +11,7 @@ import functools
 import hashlib
 import struct
 
-from ..core.tensor import address
+from ..core.tensor import place
 from ..devices.cpu.llvm import jit
 from ..devices.cpu.llvm.builder import Module
 from . import entry
@@ -27,7 +27,7 @@ class Weights:
         self.values, self.places, at, shared = values, {}, 0, {}
         self.parts = []  # (address, bytes, bytes that fill it up)
         for k, value in values:
-            where = address(value), value._meta.nbytes
+            where = place(value), value._meta.nbytes
             if where in shared:  # parameters that are tied
                 self.places[k] = shared[where]
                 continue

@@ -1,11 +1,10 @@
 """The hot path, in a typed subset of Python (see ``language``) that is compiled here unless ``RUSHLIGHT_NATIVE=0``."""
 from . import (allocator, arguments, blocks, calls, engine, history, join, keys, objects, queues, remote, running,
-               scopes, search, sharing, views)
+               scopes, search, sharing, views, weights)
 from .compiler import activate
 
-compiled = activate(blocks, queues, allocator, objects, keys, arguments, calls, sharing, running, remote, history,
-                    views,
-                    search, join, scopes, engine)  # in this order code that runs together lies together
+compiled = activate(blocks, queues, allocator, objects, keys, arguments, calls, sharing, weights, running, remote,
+                    history, views, search, join, scopes, engine)  # in this order code that runs together lies together
 
 from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
 from .calls import Op  # noqa: E402

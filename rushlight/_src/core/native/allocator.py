@@ -90,6 +90,9 @@ class Storage:
     version: i64  # counts the writes; below 0 for inference tensors
     counted: object  # the storage whose version counts them instead, once one of its tensors was given other memory
     mark: i64  # the last call that looked for this storage among its arguments
+    writes: i64  # counts all writes to the memory, before and after each, whatever tensors they go through
+    shown: i64  # whether it was told where the memory lies, so that it may be written without being counted
+    packs: object  # what is known of packed copies of what it holds (``weights.Packed``)
     owner: object
 
     def finalize(self):

@@ -45,6 +45,8 @@ HOOKS = {
                           "a device's driver has refused a launch"),
     "far_storage": Hook("queue, nbytes", "a Storage", "_src/eager/elsewhere.py",
                         "a queue has no free block of a class, or there is no class for so many bytes"),
+    "leave_out": Hook("plan, packing", "nothing: it gives the Packing its code and forms", "_src/eager/weights.py",
+                      "operands that a program packs have stayed as they were"),
     # what tensors look like
     "metas": Hook("", "(shape, strides, dtype, device) -> Meta, of all that there are", ARGUMENTS,
                   "a result is made whose length the data decide: Metas are interned"),

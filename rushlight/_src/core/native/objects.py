@@ -73,6 +73,7 @@ class State:
     unsaveable: object
     zeros: object
     derive_recorded: object
+    leave_out: object
     metas: dict
     meta: object
     static_types: object
@@ -144,6 +145,7 @@ class Plan:
     ready: i64
     prepared: object
     board: object
+    packing: object  # the operands that its program packs (``weights.Packing``), or None
     inner: object  # PYTHON plans around another plan: it, and what else they were made of
     wanted: tuple  # the tensor arguments that get gradients
     cotangents: tuple  # the results that carry gradients

@@ -10,6 +10,7 @@ from .objects import Plan, Storage, Tensor, counter, mine, part_of, state, wrap
 from .history import record
 from .remote import into
 from .sharing import check_writable, touch
+from .weights import run_packed
 
 
 @native
@@ -87,6 +88,7 @@ def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) ->
         settle(made, plan.inside, arena)
     if donated is not None:
         settle(made, plan.reused, donated)
+        donated.writes += 1
         donated.nbytes = 0
     return finish(plan, args, made, values, mask)
 
@@ -146,6 +148,7 @@ def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, ma
     else:
         launch(plan, args, values, used)
     counter(target).version += 1
+    target._storage.writes += 1
     return target
 
 
@@ -171,10 +174,11 @@ def start(plan: Plan, args: Args, values: i64, used: i64) -> None:
         used += 2
     store_i64(values, used, values + (used + 1) * 8)
     store_i64(values, used + 1, 0)
-    if plan.long != 0:
-        run_program_nogil(plan.code, values)
-    else:
-        run_program(plan.code, values)
+    if plan.packing is None or not run_packed(plan, args, values, used):
+        if plan.long != 0:
+            run_program_nogil(plan.code, values)
+        else:
+            run_program(plan.code, values)
     if load_i64(values, used + 1) != 0:
         state.failed(plan, collect(args), load_i64(values, used + 1))
 

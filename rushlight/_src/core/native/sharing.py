@@ -73,13 +73,17 @@ def touch(plan: Plan, args: Args) -> None:
     for k in range(len(written)):
         target = cast(Tensor, tensor_argument(args, written[k]))
         counter(target).version += 1
+        target._storage.writes += 1
 
 
 @native
 def check_writable(target: Tensor) -> None:
-    """Raises for an inference tensor, which only code in inference mode may write."""
+    """Notes that a tensor is about to be written.  Raises for an inference tensor, which only code in inference mode
+    may write."""
     if counter(target).version < 0 and mine.inference == 0:
         state.unwritable(target)
+    if target._storage is not None:
+        target._storage.writes += 1
 
 
 @native
@@ -87,3 +91,5 @@ def count_write(target: Tensor) -> None:
     """Notes that a tensor was written.  Raises as ``check_writable``."""
     check_writable(target)
     counter(target).version += 1
+    if target._storage is not None:
+        target._storage.writes += 1

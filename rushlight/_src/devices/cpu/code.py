@@ -16,15 +16,17 @@ class Code:
     ``labels``: what each step does, for people; ``names``: those of its inputs, and of the random stream's place;
     ``callbacks``: the arguments of ``reference.callback`` that made the kernel at an address; ``tables``: the arrays of
     which the words at some positions are addresses; ``inside``, ``reused``: outputs that may lie in other memory
-    (``Layout``); ``device``: the type of those that run it."""
+    (``Layout``); ``device``: the type of those that run it; ``packings``: the operands that its launches pack, each
+    (number of the launch, value that it packs, which tensor argument that is, bytes, value and offset where the packed
+    form lies, places of the words that name it elsewhere)."""
 
     known: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by address: those that live
 
     def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=(), names=((), ()), callbacks=None,
-                 tables=None, layout=None, device="cpu"):
+                 tables=None, packings=(), layout=None, device="cpu"):
         self.inside, self.reused = (layout.inside, layout.reused) if layout else ((), ())
         self.labels, self.names, self.callbacks, self.tables = labels, names, callbacks or {}, tables or {}
-        self.device = device
+        self.device, self.packings = device, packings
         self.block = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self.block)
         self.known[self.address] = self

@@ -118,7 +118,7 @@ class ChannelProduct:
         sources = {"weights": ("pointer", "weight", 0), "packed": ("temp", self.packed, 0)}
         grain = max(1, 16384 // (self.depth * self.width))
         return KernelCall(kernel, self.c.groups * self.panels, grain,
-                          written_slots(channels.WEIGHT_SLOTS, slots, sources))
+                          written_slots(channels.WEIGHT_SLOTS, slots, sources), fills=self.packed)
 
     def blocks(self, tiles):
         """(block_tiles, block_panels, block_depth) of a unit of work among so many tiles."""

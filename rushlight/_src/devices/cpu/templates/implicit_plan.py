@@ -120,8 +120,8 @@ class Builder:
         """Cycles of the sums of so many tiles that share a panel."""
         return tiles * rows * vectors * depth / 2
 
-    def _add(self, kernel, extent, grain, names, slots, sources, extra=()):
-        self.steps += (KernelCall(kernel, extent, grain, written_slots(names, slots, sources) + extra),)
+    def _add(self, kernel, extent, grain, names, slots, sources, extra=(), fills=""):
+        self.steps += (KernelCall(kernel, extent, grain, written_slots(names, slots, sources) + extra, fills),)
 
     def add_image(self, start):
         """The step that writes padded, split images from number `start` on into the temporary "<operand> image"."""
@@ -172,7 +172,7 @@ class Builder:
         words = blocks.tile_rows * blocks.depth if contiguous else product.rows * slots["run"]
         grain = max(1, 8192 // max(words, 1))
         sources = {"weights": ("pointer", "weight", 0), "packed": packed}
-        self._add(kernel, units, grain, implicit.WEIGHT_SLOTS, slots, sources)
+        self._add(kernel, units, grain, implicit.WEIGHT_SLOTS, slots, sources, fills=name)
         return product, blocks, slots, packed
 
     def _out_offsets(self, product):

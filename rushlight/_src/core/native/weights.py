@@ -1,0 +1,263 @@
+"""Packed copies of operands: made once while an operand stays as it is, and shared by all programs that want its form.
+
+A template packs a right operand, or the weights of a convolution, into the order in which it reads them.  A plan whose
+program begins with such a step has a ``Packing``: a second form of its program, without those steps, that is given the
+packed copies.  A copy belongs to the storage that it was made of, dies with it, and holds as long as nothing has been
+written there: ``Storage.writes`` counts every write, whatever tensor it went through.  Storages whose memory others may
+write without being counted (``Storage.shown``, and borrowed memory) are packed at each call, as ever.
+"""
+from __future__ import annotations
+
+from .allocator import LARGE, Storage, allocate
+from .language import Args, cast, filled, i64, native, new_tuple, tuple_set
+from .memory import copy_bytes, fill_bytes, load_i64, run_program, run_program_nogil, stack, store_i64
+from .objects import Plan, Tensor, state
+
+PATIENCE = 1024  # calls that an operand whose copies are used too rarely has to stay as it is, at most
+MOST = 8  # copies of one storage, in different forms or of different places
+PAID = 4  # uses from which on a copy was worth making
+
+
+@native(weakref=True)
+class Form:
+    """How an operand is packed: a program of two values, where the operand lies and where its copy goes."""
+
+    code: i64
+    owner: object  # what keeps the program alive
+    nbytes: i64
+
+
+@native(weakref=True)
+class Packing:
+    """The operands that a program packs; those of its launches that pack are left out in ``code``."""
+
+    code: i64  # 0 at first
+    calls: i64  # how often the program has been run before it was made
+    owner: object
+    count: i64
+    tensors: tuple  # of each operand, which tensor among the arguments it is, ascending
+    places: tuple  # which value of the program
+    forms: tuple
+
+
+@native
+class Kept:
+    """What packed copies take of memory, in bytes, and may take; ``checked``: whether each is compared with a fresh one
+    before it is used."""
+
+    bytes: i64
+    most: i64
+    checked: i64
+    made: i64  # how many copies were made
+    used: i64  # how often one was used again
+
+
+kept = Kept()
+
+
+@native(acyclic=True)
+class Packed:
+    """What is known of an operand in one form; a storage has a chain of these."""
+
+    form: object
+    address: i64  # where the operand lies
+    writes: i64  # to the storage, when it was last looked at
+    calm: i64  # how many programs have wanted it since
+    wait: i64  # how many have to, until a copy is kept
+    memory: Storage  # the copy, or None
+    next: object
+
+    def finalize(self):
+        if self.memory is not None:
+            kept.bytes -= self.memory.nbytes
+
+
+@native
+def sources(packing: Packing, args: Args) -> tuple:
+    """The storages of a program's operands."""
+    wanted = packing.tensors
+    count = packing.count
+    found = new_tuple(count)
+    number = 0
+    at = 0
+    for k in range(len(args)):
+        argument = args[k]
+        kind = type(argument)
+        if isinstance(argument, Tensor):
+            at = taken(found, at, wanted, number, cast(Tensor, argument)._storage)
+            number += 1
+        elif kind is list or kind is tuple:
+            inner: i64 = len(argument)
+            for j in range(inner):
+                element = argument[j]
+                if isinstance(element, Tensor):
+                    at = taken(found, at, wanted, number, cast(Tensor, element)._storage)
+                    number += 1
+    while at < count:
+        tuple_set(found, at, None)
+        at += 1
+    return filled(found)
+
+
+@native
+def taken(found: tuple, at: i64, wanted: tuple, number: i64, storage: Storage) -> i64:
+    """Enters the storage of one tensor for the operands that it is; the number of those that are known then."""
+    count = len(wanted)
+    while at < count:
+        which: i64 = wanted[at]
+        if which != number:
+            return at
+        tuple_set(found, at, storage)
+        at += 1
+    return at
+
+
+@native
+def own(storage: Storage) -> bool:
+    """Whether all writes to a storage's memory are counted: nobody was shown where it lies."""
+    return storage.shown == 0 and storage.kind > 0 and storage.kind <= LARGE
+
+
+@native
+def packed(form: Form, address: i64, nogil: i64) -> Storage:
+    """A packed copy of what lies at an address."""
+    memory = allocate(form.nbytes)
+    if kept.checked != 0:
+        fill_bytes(memory.address, 0, form.nbytes)
+    values = stack(2)
+    store_i64(values, 0, address)
+    store_i64(values, 1, memory.address)
+    if nogil != 0:
+        run_program_nogil(form.code, values)
+    else:
+        run_program(form.code, values)
+    return memory
+
+
+@native
+def looked_at(storage: Storage, form: Form, address: i64) -> Packed:
+    """What is known of an operand that a program wants; what no longer holds is let go."""
+    one: object = storage.packs
+    before: Packed = None
+    number = 0
+    while one is not None:
+        found = cast(Packed, one)
+        if found.form is form and found.address == address:
+            if found.writes == storage.writes:
+                found.calm += 1
+                return found
+            if found.memory is not None:
+                if found.calm - found.wait >= PAID:
+                    found.wait = 1 if found.wait < 2 else found.wait // 2
+                elif found.wait < PATIENCE:
+                    found.wait *= 2
+            let_go(found)
+            found.writes = storage.writes
+            found.calm = 0
+            return found
+        number += 1
+        if number == MOST and before is not None:  # the one that was first looked at longest ago
+            before.next = None
+            break
+        before = found
+        one = found.next
+    made = Packed()
+    made.form = form
+    made.address = address
+    made.writes = storage.writes
+    made.wait = 1
+    made.next = storage.packs
+    storage.packs = made
+    return made
+
+
+@native
+def let_go(found: Packed) -> None:
+    """Frees a copy."""
+    if found.memory is not None:
+        kept.bytes -= found.memory.nbytes
+        found.memory = None
+
+
+@native
+def copy_of(storage: Storage, found: Packed, nogil: i64) -> Storage:
+    """The copy that is kept of an operand, or a new one, which is kept where there is room."""
+    form = cast(Form, found.form)
+    if found.memory is not None:
+        kept.used += 1
+        if kept.checked != 0:
+            check(found, form)
+        return found.memory
+    memory = packed(form, found.address, nogil)
+    if found.memory is None and found.writes == storage.writes and kept.bytes + memory.nbytes <= kept.most:
+        kept.bytes += memory.nbytes
+        kept.made += 1
+        found.memory = memory
+    return memory
+
+
+@native
+def check(found: Packed, form: Form) -> None:
+    """Raises where a copy is not what packing gives now: a write was not counted."""
+    fresh = packed(form, found.address, 0)
+    for k in range(form.nbytes // 8):
+        if load_i64(fresh.address, k) != load_i64(found.memory.address, k):
+            raise AssertionError("a packed copy of an operand is stale: a write to its storage was not counted")
+
+
+@native
+def ready(packing: Packing, storages: tuple, values: i64) -> tuple:
+    """What is known of a program's operands, each None where it has to be packed now; None where all have to be."""
+    count = packing.count
+    found = new_tuple(count)
+    live = 0
+    for k in range(count):
+        storage = cast(Storage, storages[k])
+        known: Packed = None
+        if storage is not None:
+            if own(storage):
+                place: i64 = packing.places[k]
+                known = looked_at(storage, cast(Form, packing.forms[k]), load_i64(values, place))
+                if known.calm < known.wait:
+                    known = None
+                else:
+                    live += 1
+        tuple_set(found, k, known)
+    all = filled(found)
+    return None if live == 0 else all
+
+
+@native
+def run_packed(plan: Plan, args: Args, values: i64, used: i64) -> bool:
+    """Runs a program with packed copies of its operands, where these have stayed as they were; False where it has to be
+    run as it is.  ``used``: the number of its error flag."""
+    packing = cast(Packing, plan.packing)
+    if packing.code == 0:
+        packing.calls += 1
+        if packing.calls == 1:
+            return False
+        state.leave_out(plan, packing)
+    storages = sources(packing, args)
+    known = ready(packing, storages, values)
+    if known is None:
+        return False
+    words = used + 2
+    count = packing.count
+    inner = stack(words + count)
+    held = new_tuple(count)
+    for k in range(count):
+        memory: Storage = None
+        if known[k] is None:
+            place: i64 = packing.places[k]
+            memory = packed(cast(Form, packing.forms[k]), load_i64(values, place), plan.long)
+        else:
+            memory = copy_of(cast(Storage, storages[k]), cast(Packed, known[k]), plan.long)
+        tuple_set(held, k, memory)
+        store_i64(inner, words + k, memory.address)
+    alive = filled(held)
+    copy_bytes(inner, values, words * 8)
+    if plan.long != 0:
+        run_program_nogil(packing.code, inner)
+    else:
+        run_program(packing.code, inner)
+    return len(alive) == count

@@ -1,0 +1,68 @@
+"""Programs without the launches that pack operands: what the hot path runs where these stay as they are
+(``core/native/weights.py``)."""
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import weakref
+
+from ..compiler.launch import CONSTANT, Launch, decode, encode
+from ..core.log import logger
+from ..core.native import Plan
+from ..core.native.hooks import connect
+from ..core.native.weights import Form, Packing, kept
+from ..core.settings import settings
+
+log = logger("memory")
+forms: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by what they do: those that live
+
+
+def give_packing(plan: Plan, code):
+    """Has the hot path look whether the operands that a program packs stay as they are."""
+    found = getattr(code, "packings", ())
+    if not found:
+        return
+    packing = Packing()
+    packing.count = len(found)
+    packing.tensors, packing.places = tuple(one[2] for one in found), tuple(one[1] for one in found)
+    plan.packing = packing
+
+
+def leave_out(plan: Plan, packing: Packing):
+    """Gives a Packing its forms, and the program without the launches that pack: in that one what they would fill are
+    further values, behind the error flag."""
+    code = plan.code_owner
+    launches, words = code.launches, list(code.block)
+    after = sum(map(len, code.names)) + len(code.outputs) + len(code.temporaries) + 2
+    for number, (_, _, _, _, _, offset, uses) in enumerate(code.packings):
+        for at in uses:
+            words[at], words[at + 1] = after + number, words[at + 1] - offset
+    left_out = {one[0] for one in code.packings}
+    rest = [launch for k, launch in enumerate(decode(words)) if k not in left_out]
+    made = encode(rest)
+    kept.most, kept.checked = settings.packed_mb << 20, int(settings.verify)
+    packing.forms = tuple(form_of(launches[one[0]], one, code) for one in code.packings)
+    packing.owner = (ctypes.c_int64 * len(made))(*made), code
+    packing.code = ctypes.addressof(packing.owner[0])
+    log.debug("%s: %d of its operands, %d bytes when packed, are packed once while they stay as they are",
+              plan.op.name, packing.count, sum(one[3] for one in code.packings))
+
+
+def form_of(launch: Launch, packing: tuple, code) -> Form:
+    """How a launch packs an operand, as a program of two values; equal ones are one Form."""
+    _, value, _, nbytes, place, offset, _ = packing
+    slots = tuple((CONSTANT, number) if one == CONSTANT else (0, number) if one == value else (1, number - offset)
+                  for one, number in launch.slots)
+    words = encode([launch._replace(slots=slots)])
+    tables = {array.ctypes.data: hashlib.sha256(array).digest() for array in code.tables.values()}
+    key = tuple(tables.get(word, word) for word in words), nbytes
+    found = forms.get(key)
+    if found is None:
+        found = Form()
+        block = (ctypes.c_int64 * len(words))(*words)
+        found.code, found.owner, found.nbytes = ctypes.addressof(block), (block, code), nbytes
+        forms[key] = found
+    return found
+
+
+connect("_src/eager/weights.py", leave_out=leave_out)
