@@ -237,6 +237,8 @@ def run_packed(plan: Plan, args: Args, values: i64, used: i64) -> bool:
         if packing.calls == 1:
             return False
         state.leave_out(plan, packing)
+    if kept.most == 0:
+        return False
     storages = sources(packing, args)
     known = ready(packing, storages, values)
     if known is None:
