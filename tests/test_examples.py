@@ -29,3 +29,9 @@ def test_digits_learns_in_one_epoch(tmp_path):
 def test_every_kind_of_attention_equals_its_formula(tmp_path):
     lines = run("masks.py", "--picture", tmp_path / "masks.png").splitlines()
     assert len([line for line in lines if "of the weights" in line]) == 7
+
+
+def test_networks_of_bytes_find_the_classes_that_floats_find():
+    lines = run("int8.py", "--epochs", "6").splitlines()
+    agreement = {line.split()[0]: float(re.search(r"([\d.]+)% as float32", line)[1]) for line in lines[1:]}
+    assert {"fx", "dynamic"} <= set(agreement) and min(agreement.values()) >= 99

@@ -235,6 +235,14 @@ class Asking(nn.Module):
         return x * 2 if torch.compiler.is_exporting() else x * 3
 
 
+def test_weights_are_read_as_they_are_where_nothing_is_recorded():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)).eval()
+    with torch.no_grad():
+        program = export(model, (torch.ones(2, 1, 4, 4),))
+    assert [node.target for node in program.graph.nodes if node.op == "call_function"] == [
+        torch.ops.aten.conv2d.default, torch.ops.aten.batch_norm.default]
+
+
 def test_programs_know_that_they_are_exported():
     x = torch.ones(2)
     assert export(Asking(), (x,)).module()(x).tolist() == [2, 2] and torch.compile(Asking())(x).tolist() == [3, 3]

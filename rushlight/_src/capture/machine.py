@@ -177,6 +177,7 @@ class Machine:
     def guard_modes(self):
         source = Source(None, self.guarding.constant_name(mine))
         self.modes = {name: getattr(mine, name) for name in ("grad", "inference", "autocast")}
+        self.recorder.outright = self.entry.owner.exporting and not self.modes["grad"]
         for name, value in self.modes.items():
             self.guarding.guard(f"{{0}}.{name} == {value}", source)
         self.guarding.guard(f"{{0}}.device is {self.guarding.constant_name(mine.device)}", source)

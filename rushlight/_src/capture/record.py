@@ -44,6 +44,7 @@ class Recorder(Interpreter):
         self.regions: dict = {}  # node -> the checkpointed call it belongs to
         self.plain = False  # whether no result keeps its history, since backward passes have used it up
         self.graded = False  # whether anything was computed with a history
+        self.outright = False  # whether arguments keep theirs where recording is off: the caller's mode decides
         self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
         self.settings_read: set = set()  # (owner, name) of switches that decided what was recorded
         self.counter = {}
@@ -150,7 +151,7 @@ class Recorder(Interpreter):
         if not isinstance(value, Tensor):
             return value
         value = value if isinstance(value, Fake) else self.lift(value)
-        if not mine.grad and value._needs_grad:
+        if not mine.grad and value._needs_grad and not self.outright:
             return self.cut(value)
         return value
 
