@@ -243,6 +243,21 @@ def test_weights_are_read_as_they_are_where_nothing_is_recorded():
         torch.ops.aten.conv2d.default, torch.ops.aten.batch_norm.default]
 
 
+class Nesting(nn.Module):
+    def forward(self, parts, *, scale):
+        first, (second, third) = parts
+        return {"sum": first + second * scale, "rest": [third, first]}
+
+
+def test_exported_modules_are_captured_as_one_graph():
+    parts = torch.ones(2, 3), [torch.full((2, 3), 2.0), torch.arange(4.0)]
+    module = export(Nesting(), (parts,), {"scale": torch.tensor(3.0)}).module()
+    found = torch.compile(module, fullgraph=True)(parts, scale=torch.tensor(5.0))
+    assert found["sum"].tolist() == [[11.0] * 3] * 2 and found["rest"][0].tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="nested as"):
+        torch.compile(module)(list(parts), scale=torch.tensor(5.0))
+
+
 def test_programs_know_that_they_are_exported():
     x = torch.ones(2)
     assert export(Asking(), (x,)).module()(x).tolist() == [2, 2] and torch.compile(Asking())(x).tolist() == [3, 3]

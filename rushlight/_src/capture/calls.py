@@ -36,7 +36,7 @@ APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "nn.modules", "nn.multihead", "nn.parallel", "nn.utils", "_src.checks", "func.modules", "_src.compiling",
     "_src.controls",
-    "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx",
+    "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx", "export.calling",
     "distributions", "jit", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices",
     "_src.compat.torchvision", "tools.warm", "_dynamo", "ao",
     "distributed.pipelining.marks", "distributed.pipelining._IR", "distributed.activations",

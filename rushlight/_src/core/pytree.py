@@ -63,7 +63,8 @@ class TreeSpec:
 
     def __eq__(self, other):
         return (isinstance(other, TreeSpec) and self.type is other.type and self.context == other.context
-                and self.children_specs == other.children_specs)
+                and len(self.children_specs) == len(other.children_specs)
+                and all(mine == its for mine, its in zip(self.children_specs, other.children_specs)))
 
     __hash__ = None
 
