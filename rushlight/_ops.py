@@ -84,10 +84,15 @@ class OpOverload(Callable):
         self.namespace, self._opname, self.op = packet.namespace, packet.opname, packet.op
         self.__name__ = f"{self._opname}.{name}"
         self.__qualname__, self.__module__ = self.__name__, f"torch._ops.{self.namespace}"
-        self.tags = []
 
     def __call__(self, *args, **kwargs):
         return self.run(*args, **kwargs)
+
+    @functools.cached_property
+    def tags(self) -> list:
+        """What is said of it: members of ``torch.Tag``."""
+        known = room("library.tags")
+        return known.tags_of(self._opname, self._overloadname) if self.schema is not None else []
 
     redispatch = __call__
 
@@ -252,7 +257,7 @@ class Namespace:
 
     def find(self, name):
         if self.name == "higher_order":
-            return getattr(room("_higher_order_ops"), {"map_impl": "map"}.get(name, name), None)
+            return room("_higher_order_ops.operators").operator_named(name)
         if self.name == "profiler":
             entering = room("profiler.entering")
             return OpOverloadPacket(self.name, name, None, vars(entering)[name]) if name in vars(entering) else None

@@ -1,7 +1,7 @@
 """The table of what operators decompose into, for programs to change and to give to ``run_decompositions``."""
 from __future__ import annotations
 
-from .._decomp import core_aten_decompositions
+from ..library.decompositions import table
 
 __all__ = ["CustomDecompTable"]
 
@@ -20,7 +20,7 @@ class CustomDecompTable(dict):
     has_materialized = True  # every entry is there from the beginning
 
     def __init__(self):
-        super().__init__(core_aten_decompositions())
+        super().__init__(table())
         self.first = dict(self)
 
     @property

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 import collections
-import copy
 import dataclasses
+import operator
 
 from .._src.aot.alias import Recording
 from .._src.core.expr import size
@@ -12,14 +12,12 @@ from .._src.core.meta import Meta
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten
 from .._src.transforms.trace import without_values
+from .._ops import ops
 from ..fx import Graph, GraphModule
-from ..fx.convert import module_of, recorded_module
-from ..fx.recording import Recorded
 from .._src.graph import graph as house
 from .calling import ExportedModule, GuardFailed, Guards, Nested
-from .checks import put_in, taken_out
 from .decomp_utils import CustomDecompTable
-from .graph_signature import ExportGraphSignature, InputKind
+from .graph_signature import ExportGraphSignature, InputKind, OutputKind
 
 
 def default_decompositions() -> CustomDecompTable:
@@ -57,6 +55,16 @@ def entered(value, varying, trace, symbols, sizes):
         if form == (1, 0):
             sizes.setdefault(shape[k], (made.node, k))
     return made
+
+
+WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+
+
+def pairs_by_name(pairs, values):
+    """(name of the state or the input, the node that stands for it) of each input that is used."""
+    for spec, node in pairs:
+        if node in values:
+            yield (spec.arg.name if spec.kind is InputKind.USER_INPUT else spec.target), values[node]
 
 
 CallSpec = collections.namedtuple("CallSpec", "in_spec out_spec")
@@ -143,20 +151,34 @@ class ExportedProgram:
                 values[node] = graph.placeholder(node.target)
                 values[node].meta.update(node.meta)
         leaves, extra = list(values.values()), {}
+        written = {s.target for s in self.graph_signature.output_specs if s.kind in WRITES}
         for spec, node in pairs:
-            if spec.kind is not InputKind.USER_INPUT and (node.users or spec.kind is InputKind.PARAMETER):
+            if spec.kind is not InputKind.USER_INPUT and (node.users or spec.kind is InputKind.PARAMETER
+                                                          or spec.target in written):
                 values[node] = graph.get_attr(spec.target)
                 values[node].meta.update(node.meta)
         if check_guards and leaves:
             graph.call_module("_guards_fn", tuple(leaves))
             extra["_guards_fn"] = Guards(self.expected, [node.name for node in leaves])
-        graph.output(graph.graph_copy(self.graph, values))
+        results = graph.graph_copy(self.graph, values)
+        graph.output(self.written_back(graph, results, dict(pairs_by_name(pairs, values))))
         for node in [n for n in graph.find_nodes(op="get_attr") if not n.users]:
             graph.erase_node(node)
         graph.set_codegen(Nested(self.parameter_names, len(self.example_inputs[1]), self.in_spec, self.out_spec))
-        flows = {node.target: self.graph_module.get_submodule(node.target)
-                 for node in self.graph.find_nodes(op="call_module")}
+        flows = {node.target: operator.attrgetter(node.target)(self.graph_module)
+                 for kind in ("call_module", "get_attr") for node in self.graph.find_nodes(op=kind)}
         return ExportedModule({**self.constants, **self.state_dict, **flows, **extra}, graph, "GraphModule")
+
+    def written_back(self, graph, results, inputs) -> tuple:
+        """The results for the caller; those that inputs are worth afterwards are copied into them.  ``inputs``: nodes
+        by the name of their state or input."""
+        user = []
+        for spec, node in zip(self.graph_signature.output_specs, results):
+            if spec.kind in WRITES:
+                graph.call_function(ops.aten.copy_.default, (inputs[spec.target], node))
+            else:
+                user.append(node)
+        return tuple(user)
 
     @property
     def parameter_names(self) -> list:
@@ -165,24 +187,14 @@ class ExportedProgram:
         names = list(self.argument_names[:len(args)])
         return [*names, *(f"args_{k}" for k in range(len(names), len(args))), *kwargs]
 
-    def run_decompositions(self, decomp_table=None) -> "ExportedProgram":
-        """The same program in primitives; with a table (overload: function), in the operators that the table leaves.
+    def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False) -> "ExportedProgram":
+        """The same program for inference: without writes, in the operators that a table (overload: function) leaves.
 
-        ``default_decompositions()``, unchanged, means what no table means.
+        Without a table these are what PyTorch calls its core, and ``default_decompositions()`` is that table.  What is
+        written to is an output more (``OutputKind.BUFFER_MUTATION``, ``USER_INPUT_MUTATION``).
         """
-        if isinstance(decomp_table, CustomDecompTable) and decomp_table.unchanged:
-            decomp_table = None
-        made = copy.copy(self)
-        made.graph_module = self.decomposed(decomp_table)
-        names = [n.name for n in made.graph.find_nodes(op="placeholder")]
-        old = [n.name for n in self.graph.find_nodes(op="placeholder")]
-        made.graph_signature = copy.deepcopy(self.graph_signature)
-        renamed = dict(zip(old, names))
-        for spec in made.graph_signature.input_specs:
-            spec.arg.name = renamed.get(spec.arg.name, spec.arg.name)
-        for spec, node in zip(made.graph_signature.output_specs, made.graph.output_node().args[0]):
-            spec.arg.name = getattr(node, "name", spec.arg.name)
-        return made
+        from .rewriting import rewritten
+        return rewritten(self, default_decompositions() if decomp_table is None else decomp_table)
 
     def given(self) -> list:
         """(value, (shape, dtype, dimensions that vary)) for each input of the graph: example arguments, and the state
@@ -191,18 +203,6 @@ class ExportedProgram:
         leaves = iter(zip(tree_flatten(self.example_inputs)[0], self.expected))
         return [next(leaves) if s.kind is InputKind.USER_INPUT else (named[s.target], (None, None, {}))
                 for s in self.graph_signature.input_specs]
-
-    def decomposed(self, table):
-        given = self.given()
-        varies = any(isinstance(varying, dict) and varying for _, (_, _, varying) in given)
-        if table and not varies:
-            from ..fx.experimental.proxy_tensor import make_fx
-            return make_fx(self.graph_module.forward, table)(*(value for value, _ in given))
-        if table:
-            raise RuntimeError(
-                "a program with sizes that vary cannot be decomposed by a table: leave the table out, or export the "
-                "program for fixed sizes")
-        return self.in_primitives(given)
 
     def traced(self, given, module=None, keeps=None) -> "Primitives":
         """The program, or a module like its own, in primitives; calls for which ``keeps(op, args, kwargs)`` holds are
@@ -233,25 +233,6 @@ class ExportedProgram:
                                          [*(n for n in nodes if isinstance(n, house.Node)), *stores]),
                              getattr(trace, "kept", ())).prune()
         return Primitives(whole, nodes, sizes, {symbol: name for name, (symbol, _) in symbols.items()})
-
-    def in_primitives(self, given) -> GraphModule:
-        """The program in primitives, as a module."""
-        plain, errors = taken_out(self.graph_module)
-        found = self.traced(given, plain)
-        if found.sizes:
-            spec = tree_flatten(tuple(range(len([r for r in found.results if isinstance(r, house.Node)]))))[1]
-            recorded = Recorded(found.graph, found.graph.inputs, {}, [], 0, found.sizes, spec, {})
-            module = recorded_module(recorded, [node.name for node in found.graph.inputs])
-        else:
-            module = module_of(found.graph)
-        output = module.graph.output_node()
-        made = iter(output.args[0])
-        results = tuple(next(made) if isinstance(r, house.Node) else r for r in found.results)
-        count = len(results) - len(errors)
-        output.args = (results[:count],)
-        put_in(module.graph, results[count:], errors)
-        module.recompile()
-        return module
 
     def __str__(self):
         body = self.graph_module.print_readable(False).rstrip()

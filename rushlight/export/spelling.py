@@ -4,6 +4,7 @@ from __future__ import annotations
 import linecache
 
 from .._src.capture.backends import Users
+from .._src.capture.control import Flow
 from .._src.capture.unbacked import ITEM, PICK, SIZE, Reading
 from .._src.core.expr import Expr
 from .._src.core.interpret import active
@@ -103,6 +104,25 @@ def shown(recorder, node, k, result, inside):
     return recorder.fake(node, result._meta, result._needs_grad, result.inputs)
 
 
+def loop_groups(op, values):
+    """(operator, its groups of arguments, how inputs of a program come in their order) of a loop."""
+    def sorted_out(given):
+        first, carried = given[:op.before], given[op.before:getattr(op, "middle", op.after)]
+        rows, last = given[getattr(op, "middle", op.after):op.after], given[op.after:]
+        return list(carried), list(rows), [*first, *last]
+
+    def order(given):
+        carried, rows, rest = sorted_out(given)
+        return [*carried, *rows, *rest]
+
+    carried, rows, rest = sorted_out(values)
+    if op.name == "while_loop":
+        return "while_loop", (tuple(carried), tuple(rest)), order
+    if not carried:
+        return "map_impl", (rows, rest), order
+    return "scan", (carried, rows, tuple(rest)), order
+
+
 class AtenView(View):
     """Writes a captured program with overloads of ``torch.ops.aten``, and values as FakeTensors."""
 
@@ -149,7 +169,35 @@ class AtenView(View):
             args.pop()
         return self.graph.call_function(ops.aten.slice.Tensor, self.value(tuple(args)), name="slice")
 
+    def flow(self, node):
+        """Control flow as PyTorch writes it: programs are submodules, what they take is in groups."""
+        op, values = node.op, [self.value(v) for v in node.args]
+        first = ()
+        if op.name == "cond":
+            target, groups, order = "cond", [tuple(values[1:])], None
+            first = (values[0],)
+        elif op.name == "associative_scan":
+            target, (rows, rest), order = op.name, op.groups(values), None
+            groups = [list(rows), tuple(rest)]
+        else:
+            target, groups, order = loop_groups(op, values)
+        parts = [self.subprogram(f"{name}_0", program, order) for name, program in zip(op.parts, op.programs)]
+        return self.graph.call_function(getattr(ops.higher_order, target), (*first, *parts, *groups), name=target)
+
+    def subprogram(self, name, program, order):
+        """A program as a submodule, which takes its inputs in another order."""
+        graph = program.graph
+        inputs = graph.inputs if order is None else order(list(graph.inputs))
+        inner = type(self)(house.Graph(inputs, graph.nodes, graph.outputs))
+        stem, count = name.rpartition("_")[0], 0
+        while f"{stem}_{count}" in self.modules:
+            count += 1
+        self.modules[f"{stem}_{count}"] = GraphModule(inner.modules, inner.graph)
+        return self.graph.get_attr(f"{stem}_{count}")
+
     def reading(self, node):
+        if isinstance(node.op, Flow) and node.op.public is None:
+            return self.flow(node)
         if node.op is ITEM:
             made = self.graph.call_function(ops.aten.item.default, self.value(node.args), name="item")
         elif node.op is SIZE:

@@ -46,6 +46,7 @@ def padding_of_row(found: dict) -> dict:
 
 CUDNN = {"cudnn_enabled": True}
 FORMS = {
+    "_filled": Form("full", given={"size": "shape", "fill_value": "value"}),
     "_to_dtype": Form("to", given={"self": "input", "dtype": "dtype"}),
     "split": Form("split", "split_with_sizes"),
     "nn.functional.embedding": Form("embedding", given={"weight": "weight", "indices": "input"},
@@ -113,12 +114,17 @@ def arguments(op, args, kwargs) -> tuple:
                 first = found[before]
                 found[before] = [*(first if isinstance(first, (list, tuple)) else [first]), *value]
             else:
-                found[name] = value or None
+                found[name] = value or (value if args and [] in map(listed, args) else None)
         elif kind is inspect.Parameter.VAR_KEYWORD:
             found.update(value)
         else:
             found[name], before = value, name
     return found
+
+
+def listed(value):
+    """A sequence as a list, and all else as it is."""
+    return list(value) if isinstance(value, (list, tuple)) else value
 
 
 def is_wrapper(op) -> bool:

@@ -6,6 +6,7 @@ from .._src.core.devices import device as Device
 from .._src.core.dtypes import bool_
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
+from . import inner_functions
 
 
 def slice(self, dim=0, start=None, end=None, step=1):
@@ -124,7 +125,7 @@ def padded(mode):
     return lambda self, padding: OPS["nn.functional.pad"](self, list(padding), mode)
 
 
-FUNCTIONS = {f.__name__: f for f in (
+FUNCTIONS = inner_functions.FUNCTIONS | {f.__name__: f for f in (
     slice, slice_copy, _to_copy, scalar_tensor, _assert_async, _assert_scalar, _assert_tensor_metadata,
     sym_constrain_range, to,
     item, is_nonzero, native_dropout, _native_batch_norm_legit, _native_batch_norm_legit_no_training)}

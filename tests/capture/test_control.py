@@ -190,7 +190,9 @@ def test_arguments_are_checked():
 
 
 def test_names():
-    assert torch.ops.higher_order.cond is torch.cond and torch.while_loop is while_loop
+    x = torch.ones(2)
+    assert torch.while_loop is while_loop and torch.equal(
+        torch.ops.higher_order.cond(True, torch.sin, torch.cos, (x,)), torch.cond(True, torch.sin, torch.cos, (x,)))
 
 
 def test_a_users_backend_sees_the_functions():

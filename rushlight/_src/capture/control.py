@@ -2,6 +2,7 @@
 repeats, between programs."""
 from __future__ import annotations
 
+from ..._higher_order_ops.associative_scan import associative_scan
 from ..._higher_order_ops.cond import cond
 from ..._higher_order_ops.scan import steps
 from ..._higher_order_ops.while_loop import while_loop
@@ -111,6 +112,36 @@ class Scanned(Flow):
         return (*carried, *(OPS["stack"](list(column)) for column in zip(*found)))
 
 
+class Associated(Flow):
+    """A program of two rows, by which each of ``rows`` tensors is combined along its first dimension."""
+
+    parts = "combine_graph",
+
+    def __init__(self, name, programs, before, rows):
+        super().__init__(name, programs)
+        self.before, self.rows = before, rows
+
+    def groups(self, values) -> tuple:
+        """(the rows, the other values) of arguments, in which rows stand twice."""
+        end = self.before + self.rows
+        return values[self.before:end], [*values[:self.before], *values[end + self.rows:]]
+
+    def apply(self, programs, *values):
+        rows, rest = self.groups(values)
+        first, last = rest[:self.before], rest[self.before:]
+
+        def combine(a, b):
+            found = [programs[0](*first, *one, *other, *last) for one, other in zip(zip(*a_rows(a)), zip(*a_rows(b)))]
+            return tuple(OPS["stack"](list(column)) for column in zip(*found))
+
+        return tuple(associative_scan(combine, tuple(rows), 0))
+
+
+def a_rows(tensors) -> list:
+    """The rows of each of several tensors."""
+    return [x.unbind(0) for x in tensors]
+
+
 class Wrapped(Flow):
     """A program that is called, as a part of its own."""
 
@@ -198,13 +229,38 @@ class Control(Part, part="control"):
         return self.resulting(Repeated("while_loop", programs, before, len(carried)), arguments, [body], body.metas,
                               any(flags), spec)
 
+    @CALLED.by(associative_scan)
+    def associative_scan(self, combine_fn, xs, dim, reverse=None, combine_mode=None):
+        """A scan of an associative function: one node in exported programs, written out elsewhere."""
+        given = [v for v in (combine_fn, xs, dim, reverse, combine_mode) if v is not None]
+        place = self.values.force(dim)
+        plain = reverse is None or self.values.known(reverse) is False
+        if not self.machine.entry.owner.exporting or not isinstance(place, Constant) or place.value != 0 or not plain:
+            return self.calls.inline(self.calls.as_function(self.values.from_python(associative_scan)), given, {})
+        rows: list = []
+        spec = self.flattened(xs, rows)
+        rows = [self.straight(row) for row in rows]
+
+        def places():
+            return [self.slot(v.fake._meta.like(tuple(v.fake._meta.shape[1:])), v.fake._needs_grad, v.fake.inputs)
+                    for v in rows]
+
+        first, second = places(), places()
+        body = self.followed(combine_fn, [self.tree_of(spec, iter(first)), self.tree_of(spec, iter(second))])
+        self.agree(spec, body.spec, body, first)
+        programs, arguments, before = self.programs([body], [first, second], [rows, rows])
+        operator = Associated("associative_scan", programs, before, len(rows))
+        metas = [v.fake._meta.like(tuple(v.fake._meta.shape)) for v in rows]
+        grad = any(v.fake._needs_grad for v in rows)
+        return self.resulting(operator, arguments, [body], metas, grad, spec)
+
     @CALLED.by(steps)
     def steps(self, combine_fn, init, xs):
         """A scan: written out, unless it has many steps or as many as vary."""
         rows: list = []
         row_spec = self.flattened(xs, rows)
         length = rows[0].fake._meta.shape[0]
-        if type(length) is int and length <= WRITTEN_OUT:
+        if type(length) is int and length <= WRITTEN_OUT and not self.machine.entry.owner.exporting:
             return self.calls.inline(self.calls.as_function(self.values.from_python(steps)), [combine_fn, init, xs], {})
         spec, carried = self.carried(init)
         rows = [self.straight(row) for row in rows]
