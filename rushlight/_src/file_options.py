@@ -5,6 +5,7 @@ import mmap
 import threading
 
 from .core.advice import warn
+from .core.platform import here
 
 class Options:
     """Settings that can be assigned to, each of which is there from the beginning.  AttributeError for other names."""
@@ -71,6 +72,8 @@ class set_default_mmap_options:  # noqa: N801 - PyTorch's name
     """Sets how ``load(mmap=True)`` maps files, from now on or for a ``with`` block.  ValueError for other flags."""
 
     def __init__(self, flags: int):
+        if not here.forks:
+            raise RuntimeError("Changing the default mmap options is currently not supported for Windows")
         if flags not in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):
             raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or "
                              f"mmap.MAP_SHARED, but got {flags}")

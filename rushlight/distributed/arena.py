@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import struct
 import zlib
 
+from .._src.core.platform import here
 from .announcing import AGREED, DIFFERS, HEAD, LATE, MORE, Place, announcing
 from .chains import Chain
 from .direct import direct
@@ -26,11 +26,6 @@ ALONE = 16384  # bytes up to which every rank reduces for itself
 INLINE = 65536  # bytes for each rank up to which an all_to_all goes through slots
 SPINS, FEW_SPINS, YIELDS = 4000, 40, 400
 copy = ctypes.memmove
-
-
-def processors() -> int:
-    """How many processors this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.lru_cache(512)
@@ -54,7 +49,7 @@ class ArenaEngine(Engine):
         self.step, self.broken, self.words = 0, None, arena.words
         self.nap = TimeSpec(0, int(NAP * 1e9))
         self.napping = ctypes.addressof(self.nap)
-        self.spins = SPINS if arena.separate and size <= processors() else FEW_SPINS
+        self.spins = SPINS if arena.separate and size <= here.processors() else FEW_SPINS
         self.yields = YIELDS if arena.separate else 0
         self.room = arena.slot - HEAD
         self.announce, self.settle, self.swap, self.take = announcing()

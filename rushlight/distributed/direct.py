@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 
+from .._src.core.platform import here
 from .stores import DistBackendError
 
 TOKEN = 16  # bytes that each rank has others read, to see whether they can
@@ -19,9 +19,7 @@ class Piece(ctypes.Structure):
 
 def reader():
     """The system's ``process_vm_readv``; None where it has none."""
-    if not sys.platform.startswith("linux"):
-        return None
-    found = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)
+    found = getattr(here.library, "process_vm_readv", None) if here.name == "linux" else None
     if found is not None:
         found.restype, found.argtypes = ctypes.c_ssize_t, [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong,
                                                            ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]

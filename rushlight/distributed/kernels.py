@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import platform
-import sys
 
+from .._src.core.platform import here
 from .._src.devices.cpu.llvm import jit
 from .._src.devices.cpu.llvm.builder import Module
 from .._src.devices.cpu.llvm.values import constant
@@ -25,7 +25,7 @@ UNROLL = 4
 
 def futex_number():
     """The system call with which a thread sleeps until a word of memory changes; None where there is none."""
-    return FUTEX.get(platform.machine()) if sys.platform == "linux" else None
+    return FUTEX.get(platform.machine()) if here.name == "linux" else None
 
 
 def pause(b):
@@ -37,7 +37,7 @@ def system(b, word, operation: int, value, until):
     """futex(word, operation, value, until); elsewhere the thread gives way to others."""
     null = constant(ptr, 0)
     if futex_number() is None:
-        b.call("sched_yield", [], i32)
+        b.call(here.giving_way, [], i32)
     else:
         b.call("syscall", [constant(i64, futex_number()), word, constant(i64, operation), value, until, null,
                            constant(i64, 0)], i64, variadic=1)
@@ -71,7 +71,7 @@ def write_reached(module):
                             look)[0]
 
     seen = looks(f.atomic_load(i32, word), spins, lambda: pause(f))
-    seen = looks(seen, yields, lambda: f.call("sched_yield", [], i32))
+    seen = looks(seen, yields, lambda: f.call(here.giving_way, [], i32))
 
     def sleep():
         sleepers = f.offset(word, 4)
@@ -128,7 +128,8 @@ class TimeSpec(ctypes.Structure):
 @functools.cache
 def waiting():
     """(publish, meet, reached) as functions that let other Python threads run."""
-    found = jit.build(f"distributed: waiting 4 {futex_number()}", waiting_text, ["publish", "meet", "reached"])
+    found = jit.build(f"distributed: waiting 4 {futex_number()} {here.name}", waiting_text,
+                      ["publish", "meet", "reached"])
     kinds = {"publish": (None, ctypes.c_void_p, ctypes.c_int32),
              "meet": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_int64,
                       ctypes.c_int64, ctypes.c_void_p),

@@ -2,16 +2,12 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import json
-import mmap
 import os
-import socket
-import struct
-import tempfile
 import threading
 
 from .._src.core.forking import guarded
+from .._src.core.platform import here
 from .kernels import LINE
 from .stores import Store
 
@@ -35,18 +31,16 @@ def share_of(whole: int, parts: int, least: int, most: int) -> int:
 class Arena:
     """Mapped memory: a word for each rank and one for all, states, slots, and a ring of bytes for each pair of ranks.
 
-    A rank of another process holds a lock on its own byte of the file: the system lets go of it however the process
-    ends.
+    A rank of another process holds its own byte of the file: the system lets go of it however the process ends.
     """
 
-    def __init__(self, descriptor: int, size: int, separate: bool = True):
-        self.size, self.descriptor, self.separate, self.pid = size, descriptor, separate, os.getpid()
+    def __init__(self, file, size: int, separate: bool = True):
+        self.size, self.file, self.separate, self.pid = size, file, separate, os.getpid()
         self.slot = share_of(ALL_SLOTS, size, SMALLEST_SLOT, LARGEST_SLOT)
         self.ring = share_of(ALL_RINGS, size * size, SMALLEST_RING, LARGEST_RING)
         states, slots = rounded((size + 1) * LINE), 2 * rounded((size + 1) * LINE)
         rings = slots + 2 * size * self.slot
-        self.memory = mmap.mmap(descriptor, self.length(size))
-        self.words = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.words = file.address
         self.states, self.slots, self.rings = self.words + states, self.words + slots, self.words + rings
 
     @staticmethod
@@ -69,7 +63,7 @@ class Arena:
     def enter(self, rank: int):
         """This rank is here from now on."""
         if self.separate:
-            fcntl.lockf(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, rank)
+            self.file.claim(rank)
         self.owner(rank).value = os.getpid()
         self.state(rank).value = STATES.index("here")
 
@@ -83,48 +77,19 @@ class Arena:
         state = STATES[self.state(rank).value]
         if state != "here" or not self.separate or self.owner(rank).value == self.pid:
             return state
-        lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, rank, 1, 0)
-        kind, = struct.unpack_from("h", fcntl.fcntl(self.descriptor, fcntl.F_GETLK, lock))
-        return "ended" if kind == fcntl.F_UNLCK else "here"
-
-    def __del__(self):
-        if getattr(self, "descriptor", -1) >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
-
-
-def this_machine() -> str:
-    """What processes that can share memory have in common."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            boot = file.read().strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return f"{socket.gethostname()} {os.getuid() if hasattr(os, 'getuid') else ''}"
-
-
-def new_file(length: int):
-    """(descriptor, path by which other processes of this user open it) of a file that lies in memory where the system
-    has such."""
-    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
-        descriptor = os.memfd_create("rushlight", os.MFD_CLOEXEC)
-        path = f"/proc/{os.getpid()}/fd/{descriptor}"
-    else:
-        descriptor, path = tempfile.mkstemp(prefix="rushlight")
-    os.ftruncate(descriptor, length)
-    return descriptor, path
+        return "here" if self.file.claimed(rank) else "ended"
 
 
 def opened(told: dict, size: int):
     """The arena that rank 0 has told of; None where this process cannot reach it."""
-    if told["machine"] != this_machine():
+    if told["machine"] != here.machine():
         return None
     with GUARD:
         if told["token"] in WITHIN and told["pid"] == os.getpid():
             WITHIN[told["token"]].separate = False
             return WITHIN[told["token"]]
     try:
-        return Arena(os.open(told["path"], os.O_RDWR | os.O_CLOEXEC), size)
+        return Arena(here.opened(told["path"], Arena.length(size)), size)
     except OSError:
         return None
 
@@ -133,19 +98,19 @@ def arena_for(store: Store, rank: int, size: int):
     """The arena of a group whose ranks all call this with one store; None where they do not all see the same memory."""
     token = None
     if rank == 0:
-        descriptor, path = new_file(Arena.length(size))
-        arena = Arena(descriptor, size)
+        file = here.shared(Arena.length(size))
+        arena = Arena(file, size)
         token = f"{os.getpid()} {id(arena)}"
         WITHIN[token] = arena
-        store.set("arena", json.dumps({"machine": this_machine(), "pid": os.getpid(), "path": path, "token": token}))
+        store.set("arena", json.dumps({"machine": here.machine(), "pid": os.getpid(), "path": file.path,
+                                       "token": token}))
     else:
         arena = opened(json.loads(store.get("arena")), size)
         store.set(f"sees {rank}", "yes" if arena else "no")
     try:
         if rank == 0:
             together = all([store.get(f"sees {other}") == b"yes" for other in range(1, size)])
-            if not path.startswith("/proc/"):
-                os.unlink(path)
+            file.unlink()
             store.set("together", "yes" if together else "no")
         together = store.get("together") == b"yes"
     finally:

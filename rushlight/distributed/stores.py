@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import os
 import pickle
 import threading
 import time
 from pathlib import Path
+
+from .._src.core.platform import here
 
 DEFAULT_TIMEOUT = datetime.timedelta(minutes=30)
 
@@ -220,7 +221,7 @@ class FileStore(Store):
     @contextlib.contextmanager
     def locked(self):
         with open(self.path, "a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            here.locked(file)
             yield file
 
     def ask(self, kind, *given, timeout=None):

@@ -12,6 +12,7 @@ import time
 import traceback
 
 from .._src.core.advice import warn
+from .._src.core.platform import here
 
 __all__ = ["ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "spawn",
            "SpawnContext", "start_processes"]
@@ -45,9 +46,7 @@ class ProcessExitedException(ProcessException):
 
 def end_with_parent():
     """Asks the system to interrupt this process when its parent ends, where it can."""
-    if sys.platform.startswith("linux"):
-        import ctypes
-        ctypes.CDLL(None).prctl(1, int(signal.SIGINT), 0, 0, 0)  # PR_SET_PDEATHSIG
+    here.end_with_parent()
 
 
 def _wrap(fn, i, args, error_file):

@@ -6,6 +6,8 @@ import os
 import platform
 import sys
 
+from .._src.core.platform import here
+
 PACKAGES = ("numpy", "llvmlite", "scipy", "safetensors", "transformers", "timm")
 
 
@@ -31,12 +33,8 @@ def get_env_info() -> dict:
 
 def processor() -> str:
     """The name of the CPU."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")),
-                        platform.processor())
-    except OSError:
-        return platform.processor() or platform.machine()
+    named = [line.partition(":")[2].strip() for line in here.processor().splitlines() if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
 
 
 def get_pretty_env_info() -> str:

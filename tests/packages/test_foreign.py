@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from rushlight._src.core.llvm.loader import Unknown
+from rushlight._src.core.llvm.macho import scale
+from rushlight._src.core.llvm.relocation import Unknown
 from rushlight._src.devices.cpu.llvm.features import host, level
 from rushlight._src.packages import macho, pe
 from rushlight._src.packages.entry import PUBLIC
@@ -120,5 +121,5 @@ def test_windows_maps_large_weights(tmp_path, wine):
 def test_offsets_of_loads_count_in_what_they_load():
     words = {0x91000000: 0, 0x39400000: 0, 0x79400000: 1, 0xB9400000: 2, 0xF9400000: 3, 0xBD400000: 2, 0xFD400000: 3,
              0x3DC00000: 4, 0x3D800000: 4, 0x3D400000: 0, 0x7D400000: 1}
-    assert {word: macho.scale(word) for word in words} == words
+    assert {word: scale(word) for word in words} == words
     assert level(MAC).registers == 32 and level(WINDOWS).width == 256

@@ -20,6 +20,7 @@ import struct
 
 from ..version import VERSION
 from . import folder as folders
+from .platform import here
 from .settings import settings
 
 logger = logging.getLogger("rushlight.cache")
@@ -58,7 +59,7 @@ def current():
     setting = settings.cache
     if setting == "0":
         return None
-    return _opened(setting, os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME"), folders.user())
+    return _opened(setting, os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME"), here.user())
 
 
 def directory():

@@ -5,6 +5,8 @@ import contextlib
 import os
 import stat
 
+from .platform import here
+
 STREAMS = "/dev/", "/proc/"  # what lies there leads to open files: it is written as it is
 MEMORY = "/dev/shm/"
 
@@ -73,7 +75,7 @@ def direct(path, old) -> bool:
         return True
     if old is None:
         return False
-    return not stat.S_ISREG(old.st_mode) or old.st_nlink > 1 or hasattr(os, "geteuid") and old.st_uid != os.geteuid()
+    return not stat.S_ISREG(old.st_mode) or old.st_nlink > 1 or not here.owns(old)
 
 
 def beside(path) -> str:

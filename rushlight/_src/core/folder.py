@@ -14,6 +14,8 @@ import os
 import stat
 import time
 
+from .platform import here
+
 logger = logging.getLogger("rushlight.cache")
 
 SECRET = "secret"
@@ -30,18 +32,11 @@ class Refused(OSError):
     """A folder or file that is not this user's alone."""
 
 
-def user() -> int:
-    """The number of the user this process acts for; 0 where the system has none."""
-    return os.geteuid() if hasattr(os, "geteuid") else 0
-
-
 def check(path, status, forbidden=0o022):
     """Refused for what another user owns, or what has one of the ``forbidden`` permissions."""
-    if not hasattr(os, "geteuid"):
-        return
-    if status.st_uid != user():
-        raise Refused(errno.EPERM, f"user {status.st_uid} owns it, not {user()}", path)
-    if status.st_mode & forbidden:
+    if not here.owns(status):
+        raise Refused(errno.EPERM, f"user {status.st_uid} owns it, not {here.user()}", path)
+    if here.others_may(status, forbidden):
         raise Refused(errno.EPERM,
                       f"its permissions {stat.S_IMODE(status.st_mode):o} let others "
                       f"{'write to' if forbidden == 0o022 else 'use'} it", path)

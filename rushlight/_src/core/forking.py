@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import _imp
 import importlib._bootstrap
-import os
 import sys
 import threading
 import time
+
+from .platform import here
 
 ORDER = ("groups", "gradients", "plans", "machine code", "code generation", "LLVM", "pool", "devices", "metas",
          "expressions", "memory")
@@ -74,5 +75,4 @@ def give():
         taken.pop().release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=take, after_in_parent=give, after_in_child=give)
+here.around_fork(take, give)

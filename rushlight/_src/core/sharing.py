@@ -7,61 +7,36 @@ other means.  A process that hands memory over through a queue has to live until
 from __future__ import annotations
 
 import ctypes
-import mmap
-import os
-import tempfile
 import weakref
 from multiprocessing import parent_process, reduction
 
 from .advice import warn
 from .native import Storage, Tensor, state, wrap
+from .platform import here
 from .tensor import blank, borrowed, show
 
 
 class Shared:
-    """A mapping, and the file behind it.  ``before``: where the bytes lay until then, which arrays made of them may
-    still show.  ``living``: how many there are, each with an open file."""
+    """A mapping, and the file behind it (``file``).  ``before``: where the bytes lay until then, which arrays made of
+    them may still show.  ``living``: how many there are, each with an open file."""
 
     living = 0
 
-    def __init__(self, descriptor: int, nbytes: int, before=None):
-        self.descriptor, self.before = descriptor, before
+    def __init__(self, file, before=None):
+        self.file, self.before, self.memory, self.address = file, before, file.memory, file.address
         Shared.living += 1
-        self.memory = mmap.mmap(descriptor, max(nbytes, 1))
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
-        weakref.finalize(self, closed, descriptor)
+        weakref.finalize(self, closed, file)
 
 
-def closed(descriptor: int):
+def closed(file):
     """Closes the file of a mapping that is gone."""
-    os.close(descriptor)
+    file.close()
     Shared.living -= 1
-
-
-def files_left() -> bool:
-    """Whether another file may be opened for memory: half of the files that a process may have are for others."""
-    try:
-        import resource
-    except ImportError:  # not on Windows, where there is no such limit
-        return True
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return most == resource.RLIM_INFINITY or Shared.living < most // 2
 
 
 def is_shared(storage: Storage) -> bool:
     """Whether a storage's bytes are in memory that processes share."""
     return isinstance(storage.owner, Shared)
-
-
-def file_of(nbytes: int) -> int:
-    """The descriptor of a new file without a name."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("tensor", os.MFD_CLOEXEC)
-    else:
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, max(nbytes, 1))
-    return descriptor
 
 
 def share(storage: Storage) -> None:
@@ -71,7 +46,9 @@ def share(storage: Storage) -> None:
     before = Storage()
     before.address, before.nbytes, before.kind, before.owner = (storage.address, storage.nbytes, storage.kind,
                                                                 storage.owner)
-    shared = Shared(file_of(storage.nbytes), storage.nbytes, before)
+    file = here.shared(max(storage.nbytes, 1))
+    file.unlink()
+    shared = Shared(file, before)
     ctypes.memmove(shared.address, storage.address, storage.nbytes)
     storage.kind, storage.owner, storage.address, storage.packs = 0, shared, shared.address, None
 
@@ -86,21 +63,21 @@ def handed(tensor: Tensor):
             "detach() it first")
     movable = tensor._meta.device.provider.on_host and tensor._storage.nbytes
     if parent_process() is None and movable and not tensor.__dict__ and not is_shared(tensor._storage):
-        if files_left():
+        if here.files_left(Shared.living):
             share(tensor._storage)
         else:
             warn("more tensors go to another process than there are files for shared memory (ulimit -n): these are "
                  "copied, and what either process writes the other does not see. Put them into one tensor.")
     if not is_shared(tensor._storage) or tensor.__dict__:
         return tensor.__reduce_ex__(2)
-    file = reduction.DupFd(tensor._storage.owner.descriptor)
-    return received, (type(tensor), file, tensor._storage.nbytes, tensor._offset, tensor._meta,
+    opened, told = tensor._storage.owner.file.told()
+    return received, (type(tensor), opened, told, tensor._storage.nbytes, tensor._offset, tensor._meta,
                       bool(tensor._needs_grad))
 
 
-def received(kind, file, nbytes, offset, meta, wants_gradient):
+def received(kind, opened, told, nbytes, offset, meta, wants_gradient):
     """The tensor that another process handed over."""
-    shared = Shared(file.detach(), nbytes)
+    shared = Shared(opened(*told))
     made = wrap(borrowed(shared.address, nbytes, shared), offset, meta, meta.itemsize)
     if kind is not Tensor:
         found, made = made, blank(kind)

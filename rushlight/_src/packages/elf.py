@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 
 from ..core.llvm.loader import ABSOLUTE, RELOCATIONS, SYMBOLS, ZEROED, Section
+from ..core.llvm.pieces import Piece, placed, rounded
 from ..core.llvm.relocation import Unknown
-from .pieces import Piece, placed, rounded
 
 LOAD, DYNAMIC, STACK = 1, 2, 0x6474E551  # kinds of program headers
 NEEDED, HASH, STRINGS, SYMBOL_TABLE, RELA, RELA_BYTES, RELA_ENTRY, STRINGS_BYTES, SYMBOL_ENTRY, SONAME, RELA_COUNT = (

@@ -11,59 +11,17 @@ from __future__ import annotations
 import hashlib
 import struct
 
-from ..core.llvm.relocation import Arm64, Unknown, branch, low, pages
-from .pieces import Piece, placed, rounded
+from ..core.llvm.macho import ARM64, DEFINED, EXTERNAL, MAGIC, SEGMENT, SYMBOLS, ObjectFile
+from ..core.llvm.pieces import placed, rounded
+from ..core.llvm.relocation import Arm64, Unknown
 from .wasm import number
 
 PAGE, HASHED = 1 << 14, 1 << 12  # of the system; that the signature hashes
-MAGIC, ARM64, OBJECT, LIBRARY = 0xFEEDFACF, 0x100000C, 1, 6
-SEGMENT, SYMBOLS, DYNAMIC_SYMBOLS, LOADED, OWN_NAME, UNIQUE, SIGNATURE, VERSION, INFO = (
-    0x19, 2, 0xB, 0xC, 0xD, 0x1B, 0x1D, 0x32, 0x80000022)  # load commands
-UNSIGNED, SUBTRACTED, BRANCH, PAGE_OF, LOW, GOT_PAGE, GOT_LOW, ADDEND = 0, 1, 2, 3, 4, 5, 6, 10
-EXTERNAL, DEFINED = 1, 0xE  # of a symbol's type
+LIBRARY = 6
+DYNAMIC_SYMBOLS, LOADED, OWN_NAME, UNIQUE, SIGNATURE, VERSION, INFO = (
+    0xB, 0xC, 0xD, 0x1B, 0x1D, 0x32, 0x80000022)  # load commands
 OURS = "/usr/lib/libSystem.B.dylib"
 MACOS, LEAST = 1, 11 << 16  # platform, version
-
-
-class ObjectFile:
-    """One object file: its sections as Pieces, its symbols, its relocations.  Unknown for what the code generator does
-    not write."""
-
-    def __init__(self, image: bytes, renamed: dict):
-        magic, machine, _, kind, count, _, _, _ = struct.unpack_from("<8I", image)
-        if (magic, machine, kind) != (MAGIC, ARM64, OBJECT):
-            raise Unknown("not an object file of Mach-O for 64-bit ARM")
-        self.pieces, self.starts, self.rows, self.symbols, at = [], [], [], [], 32
-        for _ in range(count):
-            command, nbytes = struct.unpack_from("<II", image, at)
-            if command == SEGMENT:
-                for k in range(struct.unpack_from("<I", image, at + 64)[0]):
-                    self.read_section(image, at + 72 + 80 * k)
-            elif command == SYMBOLS:
-                self.read_symbols(image, *struct.unpack_from("<4I", image, at + 8))
-            at += nbytes
-        self.defined = {renamed.get(name, name): (self.pieces[section - 1], value - self.starts[section - 1])
-                        for name, kind, section, value in self.symbols
-                        if kind & EXTERNAL and section and self.pieces[section - 1]
-                        and (name in renamed or not renamed)}
-
-    def read_section(self, image, at):
-        _, segment, start, size, place, alignment, relocations, count, flags, *_ = struct.unpack_from(
-            "<16s16sQQ8I", image, at)
-        segment, zeroed = segment.rstrip(b"\0"), flags & 255 in (1, 12)
-        kept = size and segment in (b"__TEXT", b"__DATA")
-        data = b"" if zeroed else image[place:place + size]
-        piece = Piece(data, 1 << alignment, segment == b"__DATA", size) if kept else None
-        self.pieces.append(piece)
-        self.starts.append(start)
-        rows = list(struct.iter_unpack("<iI", image[relocations:relocations + 8 * count])) if kept else []
-        self.rows += [(piece, offset, told >> 28, told >> 27 & 1, told >> 25 & 3, told & 0xFFFFFF)
-                      for offset, told in rows]
-
-    def read_symbols(self, image, at, count, strings, _):
-        for name, kind, section, _, value in struct.iter_unpack("<IBBHQ", image[at:at + 16 * count]):
-            text = image[strings + name:image.index(b"\0", strings + name)].decode()
-            self.symbols.append((text.removeprefix("_"), kind, section if kind & 0xE == DEFINED else 0, value))
 
 
 class Image:
@@ -71,8 +29,7 @@ class Image:
 
     def __init__(self, made, public, name, starts, ends):
         self.made, self.public, self.name, self.starts, self.ends = made, sorted(public), name, starts, ends
-        self.outside = list(dict.fromkeys(n for o in made.objects for n, _, section, _ in o.symbols
-                                          if not section and n not in made.defined))
+        self.outside = list(dict.fromkeys(n for o in made.objects for n in o.outside() if n not in made.defined))
         self.jump, self.rebased, self.segments = Arm64().jump, [], []
         pieces = [p for o in made.objects for p in o.pieces if p is not None]
         self.pieces = [*pieces, *made.data]
@@ -94,9 +51,9 @@ class Image:
 
     def target(self, o: ObjectFile, k: int) -> int:
         """The place of a symbol; of an outside function, that of the jump to it."""
-        name, _, section, value = o.symbols[k]
-        if section:
-            return o.pieces[section - 1].place + value - o.starts[section - 1]
+        place, name = o.place_of(k), o.symbols[k][0]
+        if place is not None:
+            return place
         if name in self.made.defined:
             return self.address(name)
         return self.stubs_at + 16 * self.outside.index(name)
@@ -108,47 +65,14 @@ class Image:
             raise Unknown(f"the address of {name} by way of a table")
         return self.slots_at + 8 * self.outside.index(name)
 
-    def absolute(self, place: int, address: int):
+    def absolute(self, place, o, k, addend, writable):
+        if not writable:
+            raise Unknown("an address among code")
+        self.pointer(place, o.begin(self, k) + addend)
+
+    def pointer(self, place: int, address: int):
         struct.pack_into("<Q", self.out, place, address)
         self.rebased.append(place)
-
-    def relocate_all(self, o: ObjectFile):
-        addend, less = 0, None
-        for piece, offset, kind, outer, length, k in o.rows:
-            place = piece.place + offset
-            if kind == ADDEND:
-                addend = k - (1 << 24) if k >> 23 else k
-            elif kind == SUBTRACTED:
-                less = self.target(o, k)
-            elif kind == UNSIGNED:
-                self.unsigned(o, piece, place, outer, length, k, less)
-                less = None
-            else:
-                self.instruction(o, place, kind, k, addend)
-                addend = 0
-
-    def unsigned(self, o, piece, place, outer, length, k, less):
-        form = "<q" if length == 3 else "<i"
-        held, = struct.unpack_from(form, self.out, place)
-        found = self.target(o, k) + held if outer else o.pieces[k - 1].place + held - o.starts[k - 1]
-        if less is not None:
-            struct.pack_into(form, self.out, place, found - less)
-        elif length == 3 and piece.writable:
-            self.absolute(place, found)
-        else:
-            raise Unknown("an address among code")
-
-    def instruction(self, o, place, kind, k, addend):
-        word, = struct.unpack_from("<I", self.out, place)
-        if kind == BRANCH:
-            word = branch(word, self.target(o, k) + addend, place)
-        elif kind in (PAGE_OF, GOT_PAGE):
-            word = pages(word, self.target(o, k) + addend if kind == PAGE_OF else self.slot(o, k), place)
-        elif kind in (LOW, GOT_LOW):
-            word = low(word, self.target(o, k) + addend if kind == LOW else self.slot(o, k), scale(word))
-        else:
-            raise Unknown(f"relocation {kind}")
-        struct.pack_into("<I", self.out, place, word)
 
     def written(self) -> bytes:
         self.out = bytearray(self.linked_at)
@@ -157,12 +81,12 @@ class Image:
         for k in range(len(self.outside)):
             self.put(self.stubs_at + 16 * k, self.jump(self.stubs_at + 16 * k, self.slots_at + 8 * k))
         for o in self.made.objects:
-            self.relocate_all(o)
+            o.relocate(self)
         for piece in self.made.data:
             for offset, (name, addend) in piece.pointers.items():
-                self.absolute(piece.place + offset, self.address(name) + addend)
+                self.pointer(piece.place + offset, self.address(name) + addend)
         for k, name in enumerate((*self.starts, *self.ends)):
-            self.absolute(self.calls_at + 8 * k, self.address(name))
+            self.pointer(self.calls_at + 8 * k, self.address(name))
         return self.finished()
 
     # --- what the loader reads ----------------------------------------------------------------------------------------
@@ -274,13 +198,6 @@ class Image:
 
     def put(self, place: int, data: bytes):
         self.out[place:place + len(data)] = data
-
-
-def scale(word: int) -> int:
-    """The power of two by which an instruction's offset counts: 0 where it adds."""
-    if word & 0x1F000000 == 0x11000000:
-        return 0
-    return 4 if word & 0x04800000 == 0x04800000 and not word >> 30 else word >> 30
 
 
 def signature_bytes(name: str, covered: int) -> int:

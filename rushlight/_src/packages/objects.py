@@ -1,10 +1,10 @@
 """Shared objects being written: object files of our code generator, and data that may point into them."""
 from __future__ import annotations
 
+from ..core.llvm.pieces import Piece
+from ..core.llvm.relocation import Arm64, X86
 from ..devices.cpu.llvm.features import ARM, LINUX, MAC, WASM, WINDOWS
 from . import elf, macho, pe, wasm
-from ..core.llvm.relocation import Arm64, X86
-from .pieces import Piece
 
 FORMATS = {LINUX: elf.Format(X86()), ARM: elf.Format(Arm64()), WASM: wasm.Format(),
            WINDOWS: pe.Format(), MAC: macho.Format()}

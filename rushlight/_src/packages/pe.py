@@ -9,55 +9,18 @@ from __future__ import annotations
 
 import struct
 
+from ..core.llvm.coff import DISCARDED, MACHINE, WRITABLE, ObjectFile
+from ..core.llvm.pieces import placed, rounded
 from ..core.llvm.relocation import Unknown
-from .pieces import Piece, placed, rounded
 
 PAGE, BASE = 4096, 0x180000000
-MACHINE, OPTIONAL, SECTION = 0x8664, 240, 40  # number of x86-64, bytes of an optional header and of a section's
-CODE, ZEROED, INFO, REMOVED, COMDAT, DISCARDED, WRITABLE = 0x20, 0x80, 0x200, 0x800, 0x1000, 1 << 25, 1 << 31
-READ, EXECUTE, INITIALIZED = 1 << 30, 1 << 29, 0x40
-ADDRESS, NUMBER, RELATIVE = 1, 3, range(4, 10)  # relocations: eight bytes, from the base, from what follows
+OPTIONAL = 240  # bytes of an optional header
+CODE, READ, EXECUTE, INITIALIZED = 0x20, 1 << 30, 1 << 29, 0x40
 LIBRARIES = {
     "kernel32.dll": ("CreateThread", "WaitForSingleObject", "CloseHandle", "GetActiveProcessorCount", "CreateFileA",
                      "GetFileSizeEx", "CreateFileMappingA", "MapViewOfFile", "UnmapViewOfFile", "GetModuleHandleExA"),
     "api-ms-win-core-synch-l1-2-0.dll": ("WaitOnAddress", "WakeByAddressAll")}
 REST = "ucrtbase.dll"  # C's library
-PROVIDED = "_fltused", "@feat.00"  # marks without an address
-
-
-class ObjectFile:
-    """One object file: its sections as Pieces, its symbols, its relocations.  Unknown for what the code generator does
-    not write."""
-
-    def __init__(self, image: bytes, renamed: dict):
-        machine, count, _, table, symbols, optional, _ = struct.unpack_from("<HHIIIHH", image)
-        if machine != MACHINE or optional:
-            raise Unknown("not an object file of COFF for x86-64")
-        strings = table + 18 * symbols
-        self.pieces, self.rows, self.comdats = [], [], []
-        for k in range(count):
-            _, _, _, size, at, relocations, _, found, _, flags = struct.unpack_from("<8s6I2HI", image, 20 + SECTION * k)
-            kept = size and not flags & (INFO | REMOVED | DISCARDED)
-            data = b"" if flags & ZEROED else image[at:at + size]
-            alignment = 1 << max(0, (flags >> 20 & 15) - 1)
-            self.pieces.append(Piece(data, alignment, bool(flags & WRITABLE), size) if kept else None)
-            self.comdats.append(bool(flags & COMDAT))
-            rows = struct.iter_unpack("<IIH", image[relocations:relocations + 10 * found])
-            self.rows += [(self.pieces[-1], *row) for row in rows if kept]
-        self.symbols, more = [], 0
-        for name, value, section, _, kind, others in struct.iter_unpack("<8sIhHBB", image[table:strings]):
-            if more:  # what tells more of the symbol before
-                more -= 1
-                self.symbols.append(None)
-                continue
-            first, offset = struct.unpack("<II", name)
-            long = image[strings + offset:image.index(b"\0", strings + offset)] if not first else name.rstrip(b"\0")
-            self.symbols.append((long.decode(), section, value, kind))
-            more = others
-        self.defined = {renamed.get(name, name): (self.pieces[section - 1], value)
-                        for name, section, value, kind in filter(None, self.symbols)
-                        if kind == 2 and section > 0 and not self.comdats[section - 1]
-                        and self.pieces[section - 1] and (name in renamed or not renamed)}
 
 
 class Image:
@@ -65,8 +28,8 @@ class Image:
 
     def __init__(self, made, public, name, start):
         self.made, self.public, self.name, self.start = made, sorted(public), name, start
-        self.outside = list(dict.fromkeys(s[0] for o in made.objects for s in o.symbols if s and s[1] == 0
-                                          and s[0] not in made.defined and s[0] not in PROVIDED))
+        self.outside = list(dict.fromkeys(name for o in made.objects for name in o.outside()
+                                          if name not in made.defined))
         self.imported: dict = {}
         for one in self.outside:
             library = next((k for k, names in LIBRARIES.items() if one in names), REST)
@@ -135,33 +98,24 @@ class Image:
 
     def target(self, o: ObjectFile, k: int) -> int:
         """The place of a symbol; of an outside function, that of the jump to it."""
-        name, section, value, _ = o.symbols[k]
-        if section > 0:
-            return o.pieces[section - 1].place + value
+        place, name = o.place_of(k), o.symbols[k][0]
+        if place is not None:
+            return place
         if name in self.made.defined:
             return self.address(name)
         if name not in self.slots:
             raise Unknown(f"the symbol {name} has no address")
         return self.stubs_at + 8 * self.outside.index(name)
 
-    def absolute(self, place: int, address: int):
+    def absolute(self, place, o, k, addend, writable):
+        if not writable:
+            raise Unknown("an address among code")
+        self.pointer(place, o.begin(self, k) + addend)
+
+    def pointer(self, place: int, address: int):
         """Eight bytes that hold an address in memory."""
         struct.pack_into("<Q", self.out, place, BASE + address)
         self.relocated.append(place)
-
-    def relocate(self, o, piece, offset, k, kind):
-        place = piece.place + offset
-        held, = struct.unpack_from("<i", self.out, place)
-        if kind in RELATIVE:
-            struct.pack_into("<i", self.out, place, self.target(o, k) + held - place - 4 - (kind - RELATIVE[0]))
-        elif kind == NUMBER:
-            struct.pack_into("<I", self.out, place, self.target(o, k) + held)
-        elif kind == ADDRESS:
-            if not piece.writable:
-                raise Unknown("an address among code")
-            self.absolute(place, self.target(o, k) + struct.unpack_from("<q", self.out, place)[0])
-        else:
-            raise Unknown(f"relocation {kind}")
 
     def written(self) -> bytes:
         self.out = bytearray(self.relocations_at)
@@ -172,11 +126,10 @@ class Image:
             self.put(at, b"\xff\x25" + struct.pack("<i", self.slots[name] - at - 6))
             struct.pack_into("<Q", self.out, self.slots[name], self.hints[name])
         for o in self.made.objects:
-            for row in o.rows:
-                self.relocate(o, *row)
+            o.relocate(self)
         for piece in self.made.data:
             for offset, (name, addend) in piece.pointers.items():
-                self.absolute(piece.place + offset, self.address(name) + addend)
+                self.pointer(piece.place + offset, self.address(name) + addend)
         self.put(self.imports_at, self.imports)
         self.put(self.exports_at, self.exports)
         table = self.base_relocations()

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import struct
 
+from ..core.llvm.pieces import Piece, placed
 from ..core.llvm.relocation import Unknown
-from .pieces import Piece, placed
 
 STACK = 1 << 20  # bytes
 MATHEMATICS = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "expm1", "log", "log10",

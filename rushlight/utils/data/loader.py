@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from multiprocessing.context import BaseContext
 
 from ..._src.core.advice import warn
 from ..._src.core.devices import Registry
+from ..._src.core.platform import here
 from .collate import default_collate, default_convert
 from .datapipes.datapipe import IterDataPipe
 from .dataset import IterableDataset
@@ -22,7 +22,7 @@ FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "pers
 
 def available_cores() -> int:
     """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return here.processors()
 
 
 class DataLoader:

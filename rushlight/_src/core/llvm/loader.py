@@ -1,15 +1,18 @@
 """Makes an object file part of this process without LLVM, which then is needed only where something is compiled anew.
 
-Covers what our code generator writes for Linux on x86-64 and AArch64: ELF sections of code, constants and zeroed data,
-and the kinds of relocation of ``relocation.py``.  ``load`` raises ``Unknown`` for anything else, and LLVM links it.
+Covers what our code generator writes: for Linux ELF on x86-64 and AArch64, with the kinds of relocation of
+``relocation.py``; for Windows COFF on x86-64 (``coff.py``), for macOS Mach-O on 64-bit ARM (``macho.py``).  ``load``
+raises ``Unknown`` for anything else, and LLVM links it.
 """
 import ctypes
-import mmap
 import struct
 
-from .relocation import MACHINES, Unknown
+from ..platform import Refused, here
+from ..platform.base import PAGE
+from . import coff, macho
+from .pieces import placed, rounded
+from .relocation import MACHINES, Arm64, Unknown, X86
 
-PAGE = mmap.PAGESIZE
 ALLOCATED, WRITABLE = 2, 1  # section flags
 RELOCATIONS, SYMBOLS, ZEROED = 4, 2, 8  # section types
 ABSOLUTE = 0xFFF1
@@ -37,22 +40,62 @@ def load(image, exports, imports=None) -> dict:
 
     Raises ``Unknown`` for a format or relocation it does not read, RuntimeError for a symbol found nowhere.
     """
-    machine = (MACHINES.get(struct.unpack_from("<H", image, 18)[0])
-               if len(image) >= 64 and image[:6] == b"\x7fELF\x02\x01" else None)
-    if machine is None:
-        raise Unknown("not an ELF object file for a known machine")
-    start, = struct.unpack_from("<Q", image, 40)
-    count, = struct.unpack_from("<H", image, 60)
-    sections = [Section(row, image) for row in struct.iter_unpack("<IIQQQQIIQQ", image[start:start + 64 * count])]
-    return ImageLayout(sections, imports or {}, machine).place(exports)
+    return layout_of(image, imports or {}).place(exports)
 
 
-class ImageLayout:
+def layout_of(image, imports):
+    """What puts an object file into memory, by its format."""
+    if len(image) >= 64 and image[:6] == b"\x7fELF\x02\x01":
+        machine = MACHINES.get(struct.unpack_from("<H", image, 18)[0])
+        if machine is not None:
+            start, = struct.unpack_from("<Q", image, 40)
+            count, = struct.unpack_from("<H", image, 60)
+            rows = struct.iter_unpack("<IIQQQQIIQQ", image[start:start + 64 * count])
+            return ElfLayout([Section(row, image) for row in rows], imports, machine)
+    elif image[:2] == struct.pack("<H", coff.MACHINE):
+        return FileLayout(coff.ObjectFile(image, {}), imports, X86())
+    elif image[:4] == struct.pack("<I", macho.MAGIC):
+        return FileLayout(macho.ObjectFile(image, {}), imports, Arm64())
+    raise Unknown("not an object file for a known machine")
+
+
+class Layout:
     """Where everything goes: code and constants first, then jumps and addresses of outside symbols, then data on pages
     of its own."""
 
+    def __init__(self, imports, machine):
+        self.imports, self.machine = imports, machine
+
+    def take(self, code, end):
+        """Memory for so many bytes, whose first ones will be ``code``."""
+        self.code = code
+        self.base = here.pages(rounded(max(end, code, 1), PAGE))
+        if not self.base:
+            raise MemoryError(f"no memory for {end} bytes of code")
+        self.out = memoryview((ctypes.c_char * max(end, code)).from_address(self.base)).cast("B")
+
+    def seal(self):
+        """Makes it code, for good: a thread may still run it when the interpreter goes."""
+        try:
+            here.executable(self.base, self.code)
+        except Refused as reason:
+            raise Unknown(str(reason)) from None
+
+    def jump(self, place, slot):
+        found = self.machine.jump(place, slot)
+        self.out[place:place + len(found)] = found
+
+    def outer(self, name):
+        """The address of an outside symbol."""
+        return self.imports.get(name) or here.symbol(name)
+
+
+class ElfLayout(Layout):
+    """Of ELF."""
+
     def __init__(self, sections, imports, machine):
-        self.sections, self.imports, self.machine = sections, imports, machine
+        super().__init__(imports, machine)
+        self.sections = sections
         table = next(s for s in sections if s.type == SYMBOLS)
         names = sections[table.link]
         self.symbols = [(names.text(name) if name else "", index, value)
@@ -61,29 +104,22 @@ class ImageLayout:
     def place(self, exports):
         end = 0
         for section in (s for s in self.sections if s.allocated and not s.writable):
-            section.place = end = -(-end // section.alignment) * section.alignment
+            section.place = end = rounded(end, section.alignment)
             end += section.size
         outside = [k for k, (name, index, _) in enumerate(self.symbols) if index == 0
                    and name not in ("", "_GLOBAL_OFFSET_TABLE_")]
-        end = -(-end // 16) * 16
+        end = rounded(end, 16)
         self.jumps = {k: end + 16 * n for n, k in enumerate(outside)}
         self.slots = {}
         slots = end + 16 * len(outside)
         self.slots_at = slots  # what relocations call the global offset table
-        code = -(-(slots + 8 * len(self.symbols)) // PAGE) * PAGE
-        end = code
+        code = end = rounded(slots + 8 * len(self.symbols), PAGE)
         for section in (s for s in self.sections if s.allocated and s.writable):
-            section.place = end = -(-end // section.alignment) * section.alignment
+            section.place = end = rounded(end, section.alignment)
             end += section.size
-        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # the default would share data with the children of a fork
-        memory = mmap.mmap(-1, max(end, code), flags=private, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-        self.out, self.base = memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self.take(code, end)
         self.fill(outside)
-        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base), ctypes.c_size_t(code),
-                                      mmap.PROT_READ | mmap.PROT_EXEC):
-            raise Unknown("this system refuses executable memory")
-        # never unmapped: a thread may still run it when the interpreter goes
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+        self.seal()
         where = {name: self.address(k) for k, (name, index, _) in enumerate(self.symbols) if index}
         return {name: where[name] for name in exports}
 
@@ -93,8 +129,7 @@ class ImageLayout:
                 self.out[section.place:section.place + section.size] = section.image[section.offset:section.offset
                                                                                         + section.size]
         for k in outside:
-            jump = self.machine.jump(self.jumps[k], self.slot(k))
-            self.out[self.jumps[k]:self.jumps[k] + len(jump)] = jump
+            self.jump(self.jumps[k], self.slot(k))
         for section in self.sections:
             target = self.sections[section.info] if section.type == RELOCATIONS else None
             if target is not None and target.allocated:
@@ -108,7 +143,7 @@ class ImageLayout:
             return value
         if index:
             return self.base + self.sections[index].place + value
-        return self.imports.get(name) or in_process(name)
+        return self.outer(name)
 
     def slot(self, k):
         """The place of 8 bytes that hold a symbol's address."""
@@ -134,9 +169,42 @@ class Found:
         return self.layout.slot(self.k)
 
 
-def in_process(name):
-    """The address of a symbol of the libraries that this process has loaded."""
-    try:
-        return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
-    except AttributeError:
-        raise RuntimeError(f"no symbol {name!r} in this process") from None
+class FileLayout(Layout):
+    """Of COFF and Mach-O, whose readers packages have, too: ``target``, ``slot`` and ``absolute`` are what they ask of
+    an image."""
+
+    def __init__(self, file, imports, machine):
+        super().__init__(imports, machine)
+        self.file = file
+        self.outside = {name: n for n, name in enumerate(dict.fromkeys(file.outside()))}
+
+    def place(self, exports):
+        pieces = [p for p in self.file.pieces if p is not None]
+        self.jumps_at = rounded(placed((p for p in pieces if not p.writable), 0), 16)
+        self.slots_at = self.jumps_at + 16 * len(self.outside)
+        code = rounded(self.slots_at + 8 * len(self.outside), PAGE)
+        self.take(code, placed((p for p in pieces if p.writable), code))
+        for piece in pieces:
+            self.out[piece.place:piece.place + len(piece.data)] = piece.data
+        for name, n in self.outside.items():
+            struct.pack_into("<Q", self.out, self.slots_at + 8 * n, self.outer(name))
+            self.jump(self.jumps_at + 16 * n, self.slots_at + 8 * n)
+        self.file.relocate(self)
+        frames = getattr(self.file, "frames", None)
+        if frames is not None:
+            here.unwinding(self.base + frames.place, frames.size // 12, self.base)
+        self.seal()
+        where = {name: self.base + piece.place + value for name, (piece, value) in self.file.defined.items()}
+        return {name: where[name] for name in exports}
+
+    def target(self, file, k):
+        place = file.place_of(k)
+        return self.jumps_at + 16 * self.outside[file.symbols[k][0]] if place is None else place
+
+    def slot(self, file, k):
+        return self.slots_at + 8 * self.outside[file.symbols[k][0]]
+
+    def absolute(self, place, file, k, addend, writable):
+        outside = k >= 0 and file.place_of(k) is None
+        address = self.outer(file.symbols[k][0]) if outside else self.base + file.begin(self, k)
+        struct.pack_into("<Q", self.out, place, address + addend & (1 << 64) - 1)

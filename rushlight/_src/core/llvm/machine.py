@@ -2,9 +2,9 @@
 import ctypes
 import itertools
 import logging
-import sys
 
 from ..apart import apart
+from ..platform import here
 from . import loader
 from .bindings import bindings
 
@@ -57,7 +57,7 @@ class Linker:
     def by_llvm(self, image, exports, imports):
         llvm = bindings()
         if self.engine is None:
-            self.engine = forever(llvm.create_lljit_compiler(self.machine(), use_jit_link=sys.platform != "win32"))
+            self.engine = forever(llvm.create_lljit_compiler(self.machine(), use_jit_link=here.name != "windows"))
         library = llvm.JITLibraryBuilder().add_object_img(image)
         if self.searching:
             library.add_current_process()

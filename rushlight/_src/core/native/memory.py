@@ -11,17 +11,9 @@ checks an address.
 
 import ctypes
 import functools
-import mmap
 
-_process = ctypes.CDLL(None)
-
-CACHE_LINE = 64
-HUGE_PAGE = 2 << 20
-PAGE = mmap.PAGESIZE
-PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-MADV_HUGEPAGE = 14
-MADV_DONTNEED = 4
-_REFUSED = (1 << 64) - 1
+from ..platform import here
+from ..platform.base import CACHE_LINE, HUGE_PAGE, PAGE
 
 
 # All of memory as one array, the cheapest way that Python has to reach a word of it
@@ -131,53 +123,35 @@ def fill_bytes(target: int, value: int, nbytes: int) -> None:
     ctypes.memset(target, value & 255, nbytes)
 
 
-_process.aligned_alloc.restype = ctypes.c_void_p
-_process.aligned_alloc.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
-_process.free.argtypes = (ctypes.c_void_p,)
-_process.mmap.restype = ctypes.c_void_p
-_process.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_longlong)
-_process.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-_process.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-
-
 def allocate_pages(nbytes: int) -> int:
     """The address of at least `nbytes` bytes on a cache line. Raises MemoryError.
 
-    From 2 MB on a block is a mapping of its own, which begins on a huge page and goes back to the system when it is
-    freed.
+    From 2 MB on a block is pages of its own, huge ones where the system has such, which go back to it when the block
+    is freed.
     """
     if nbytes < 0:
         raise MemoryError(f"no memory for a block of {nbytes} bytes")
     if nbytes < HUGE_PAGE:
-        address = _process.aligned_alloc(CACHE_LINE, max(nbytes + CACHE_LINE - 1 & -CACHE_LINE, CACHE_LINE))
-        if not address:
-            raise MemoryError(f"no memory for a block of {nbytes} bytes")
-        return address
-    length = nbytes + PAGE - 1 & -PAGE
-    start = _process.mmap(None, length + HUGE_PAGE, mmap.PROT_READ | mmap.PROT_WRITE, PRIVATE, -1,
-                          0) if length < 1 << 62 else _REFUSED
-    if start == _REFUSED:
+        address = here.allocate(max(nbytes + CACHE_LINE - 1 & -CACHE_LINE, CACHE_LINE))
+    else:
+        address = here.huge(nbytes + PAGE - 1 & -PAGE)
+    if not address:
         raise MemoryError(f"no memory for a block of {nbytes} bytes")
-    address = start + HUGE_PAGE - 1 & -HUGE_PAGE
-    if address > start:
-        _process.munmap(start, address - start)
-    _process.munmap(address + length, HUGE_PAGE - (address - start))
-    _process.madvise(address, length, MADV_HUGEPAGE)
     return address
 
 
 def free_pages(address: int, nbytes: int) -> None:
     """Give a block of `allocate_pages` back, naming the bytes it was asked for."""
     if nbytes < HUGE_PAGE:
-        _process.free(address)
+        here.free(address)
     else:
-        _process.munmap(address, nbytes + PAGE - 1 & -PAGE)
+        here.unmap(address, nbytes + PAGE - 1 & -PAGE)
 
 
 def discard_pages(address: int, nbytes: int) -> None:
     """Give the whole pages between `address` and `address + nbytes` back to the system; they are zero when they are
     next touched."""
-    _process.madvise(address, nbytes, MADV_DONTNEED)
+    here.discard(address, nbytes)
 
 
 _runner = None

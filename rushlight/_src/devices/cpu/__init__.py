@@ -9,6 +9,7 @@ from ...core.devices import device
 from ...core.exchange import view_memory
 from ...core.native import Storage, allocate, blocks
 from ...core.native.memory import copy_bytes, run_program_nogil
+from ...core.platform import here
 from ...core.random import default_generator
 from ..base import Properties, Provider
 
@@ -24,7 +25,7 @@ class Processor(Provider):
         return 1
 
     def properties(self, index) -> Properties:
-        return Properties("cpu", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), os.cpu_count() or 1)
+        return Properties("cpu", here.bytes_of_memory(), os.cpu_count() or 1)
 
     def placed(self, where: device) -> device:
         return device(self.type)

@@ -14,33 +14,27 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
-import mmap
 import threading
 import time
 
 from ...core.errors import OutOfMemoryError
 from ...core.forking import guarded
 from ...core.native.memory import copy_bytes, run_program
+from ...core.platform import here
+from ...core.platform.base import PAGE
 from ...core.random import Generator
 from ..base import Pinned, Properties, Provider, Streams, register
 
 ROOM = 1 << 33  # bytes of addresses a device has; the system gives memory for those that are touched
 GRAIN = 256
-NOTHING, ALL = mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0, mmap.PROT_READ | mmap.PROT_WRITE
-NORESERVE = 0x4000
-
-process = ctypes.CDLL(None, use_errno=True)
-process.mmap.restype = ctypes.c_void_p
-process.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_longlong)
-process.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 class Board:
     """One device: its memory, by blocks of a size in grains, and its streams."""
 
     def __init__(self, kind: str, index: int):
-        self.start = process.mmap(None, ROOM, NOTHING, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE, -1, 0)
-        if self.start in (None, ctypes.c_size_t(-1).value):
+        self.start = here.room(ROOM)
+        if not self.start:
             raise OutOfMemoryError("no range of addresses for a testing device")
         self.end, self.free, self.lock, self.users = self.start, {}, guarded("devices", threading.RLock()), 0
         self.allocated = self.most = 0
@@ -54,19 +48,18 @@ class Board:
         with self.lock:
             self.users += 1
             if self.users == 1:
-                self.protect(ALL)
+                self.protect(True)
         try:
             yield
         finally:
             with self.lock:
                 self.users -= 1
                 if not self.users:
-                    self.protect(NOTHING)
+                    self.protect(False)
 
-    def protect(self, how: int):
-        if self.end > self.start and process.mprotect(self.start, self.end - self.start + mmap.PAGESIZE - 1
-                                                      & -mmap.PAGESIZE, how):
-            raise OSError(ctypes.get_errno(), "mprotect")
+    def protect(self, allowed: bool):
+        if self.end > self.start:
+            here.forbid(self.start, self.end - self.start + PAGE - 1 & -PAGE, allowed)
 
     def take(self, nbytes: int) -> int:
         """The address of a block."""
@@ -83,7 +76,7 @@ class Board:
                 return blocks.pop()
             at, self.end = self.end, self.end + grains
             if self.users:
-                self.protect(ALL)
+                self.protect(True)
             return at
 
     def give(self, address: int, nbytes: int):

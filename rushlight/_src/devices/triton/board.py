@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 import weakref
 
@@ -15,6 +14,7 @@ from ...core.devices import device
 from ...core.forking import guarded
 from ...core.native import Queue, mine, state
 from ...core.native import queues as native
+from ...core.platform import here
 from ...core.random import stream_of
 from ...core.settings import settings
 from ..shared.code import taken_apart
@@ -46,8 +46,7 @@ class Board:
         for reason in choices.chosen(settings.allocator):
             warn(f"PYTORCH_CUDA_ALLOC_CONF is not followed in {reason}")
         self.recordings, self.recorder = 0, None
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=forget)
+        here.after_fork(forget)
 
     # --- queues -----------------------------------------------------------------------------------------------
     def queue_of(self, stream: int, pool=None) -> Queue:

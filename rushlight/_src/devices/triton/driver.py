@@ -10,13 +10,13 @@ import contextlib
 import ctypes
 import functools
 import os
-import sys
 import threading
 from typing import NamedTuple
 
 from ...core.errors import AcceleratorError, OutOfMemoryError
 from ...core.forking import guarded
 from ...core.native import mine
+from ...core.platform import here
 
 P, U, Z, I, F = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_int, ctypes.c_float
 OUT = ctypes.POINTER(ctypes.c_void_p)
@@ -271,7 +271,7 @@ class Driver:
 def opened(vendor: Vendor):
     """The Driver of a vendor; None where its library, or its device, is not there."""
     for file in vendor.files:
-        if file.endswith(".dll") != (sys.platform == "win32"):
+        if file.endswith(".dll") != (here.name == "windows"):
             continue
         try:
             driver = Driver(vendor, ctypes.CDLL(file))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import sys
+from ...core.platform import here
 
 INTEL = 0x8086  # in the registry of PCI vendors
 
 
-def belongs(kind: str, platform: str, info: dict) -> bool:
+def belongs(kind: str, system: str, info: dict) -> bool:
     """Whether an adapter has the name ``kind``; ``info``: what wgpu says of it."""
     if kind == "mps":
-        return platform == "darwin"
+        return system == "macos"
     return info["vendor_id"] == INTEL and info["adapter_type"] in ("DiscreteGPU", "IntegratedGPU")
 
 
 def alias(kind: str):
     """The Provider of the adapters with a name; None where there are none."""
-    if kind == "mps" and sys.platform != "darwin":  # no adapter is asked for
+    if kind == "mps" and here.name != "macos":  # no adapter is asked for
         return None
     from .provider import WebGPU
 
-    made = WebGPU(kind, lambda adapter: belongs(kind, sys.platform, adapter.info))
+    made = WebGPU(kind, lambda adapter: belongs(kind, here.name, adapter.info))
     return made if made.count() else None

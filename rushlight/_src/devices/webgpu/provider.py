@@ -13,12 +13,13 @@ import time
 from ...core.dtypes import ALL
 from ...core.errors import NoDeviceError
 from ...core.forking import guarded
+from ...core.platform import here
 from ..base import Properties, Streams
 from ..shared.provider import BoardProvider
 from .board import BINDINGS, SHARED, Board, adapters
 from .target import Shaders
 
-HOST_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 33
+HOST_MEMORY = here.bytes_of_memory()
 
 
 class Boards:

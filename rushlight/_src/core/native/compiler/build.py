@@ -23,11 +23,11 @@ from ...forking import guarded
 from ...llvm import processor
 from ...llvm.bindings import bindings
 from ...llvm.machine import Linker, new_machine
+from ...platform import here
 from . import capi, entries, objects, runtime
 from .function import compile_function
 from .ir import Module
 
-_C_LIBRARY = ctypes.CDLL(None)
 _MEMORY = ("memcpy", "memmove", "memset")  # LLVM may call these on its own
 QUICK = ("always_inliner", "sroa", "simplify_cfg")
 PASSES = ("post_order_function_attributes", "always_inliner", "sroa", "simplify_cfg", "instruction_combine",
@@ -42,7 +42,7 @@ _timing = logging.getLogger("rushlight.timing")
 def emit(program):
     """The LLVM IR of a program, and the Python constants it needs in the order of their slots."""
     module = Module()
-    for name in capi.API:
+    for name in (*capi.API, *capi.OF_C, *capi.OF_SYSTEM[here.name]):
         capi.declare(module, name)
     for declared in program.everything():
         module.define(compile_function(program, declared.module, declared))
@@ -102,9 +102,8 @@ def _generate(text, passes, level):
 
 def link(image, names):
     """Load an object file into the process; the addresses of its exported symbols."""
-    imports = {name: _C_LIBRARY if name in capi.FROM_C_LIBRARY else ctypes.pythonapi for name in capi.API}
-    imports |= dict.fromkeys(_MEMORY, _C_LIBRARY)
-    imports = {name: ctypes.cast(getattr(holder, name), ctypes.c_void_p).value for name, holder in imports.items()}
+    imports = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in capi.API}
+    imports |= {name: here.symbol(name) for name in (*capi.OF_SYSTEM[here.name], *capi.OF_C, *_MEMORY)}
     with _lock:
         return _linker.link(image, names, imports)
 
@@ -172,7 +171,7 @@ def _key(program):
     for path in [*ours, *sources, *(here.parent / name for name in ("language.py", "memory.py"))]:
         digest.update(path.read_bytes())
     about = (sys.version, llvmlite.__version__, processor.host())
-    digest.update(repr((about, [module.__name__ for module in program.modules])).encode())
+    digest.update(repr((about, here.name, [module.__name__ for module in program.modules])).encode())
     return digest.hexdigest()
 
 

@@ -1,6 +1,8 @@
 """The functions of CPython's C API and of the C library that compiled code calls, with their LLVM types: result, then
 arguments."""
 
+from ...platform import here
+
 API = {
     "_Py_Dealloc": "void ptr", "PyErr_Occurred": "ptr", "PyErr_SetString": "void ptr ptr",
     "PyErr_SetObject": "void ptr ptr",
@@ -41,16 +43,19 @@ API = {
         "InPlaceAnd InPlaceOr InPlaceXor InPlaceLshift InPlaceRshift"
     ).split()},
     "PyEval_SaveThread": "ptr", "PyEval_RestoreThread": "void ptr",
-    "pthread_getspecific": "ptr i32", "pthread_setspecific": "i32 i32 ptr",
-    "aligned_alloc": "ptr i64 i64", "free": "void ptr", "madvise": "i32 ptr i64 i32",
-    "mmap": "ptr ptr i64 i32 i32 i32 i64", "munmap": "i32 ptr i64",
-    "fmod": "double double double",
 }
-FROM_C_LIBRARY = {"pthread_getspecific", "pthread_setspecific", "aligned_alloc", "free", "madvise", "mmap", "munmap",
-                  "fmod"}
+OF_C = {"fmod": "double double double"}
+_POSIX = {"pthread_getspecific": "ptr i32", "pthread_setspecific": "i32 i32 ptr", "aligned_alloc": "ptr i64 i64",
+          "free": "void ptr", "mmap": "ptr ptr i64 i32 i32 i32 i64", "munmap": "i32 ptr i64"}
+OF_SYSTEM = {
+    "posix": _POSIX, "linux": {**_POSIX, "madvise": "i32 ptr i64 i32"},
+    "macos": {**_POSIX, "pthread_getspecific": "ptr i64", "pthread_setspecific": "i32 i64 ptr"},
+    "windows": {"TlsGetValue": "ptr i32", "TlsSetValue": "i32 i32 ptr", "_aligned_malloc": "ptr i64 i64",
+                "_aligned_free": "void ptr", "VirtualAlloc": "ptr ptr i64 i32 i32", "VirtualFree": "i32 ptr i64 i32"}}
 
 
 def declare(module, name):
     """Declare a function of the C API (or the C library) in a module."""
-    result, *arguments = API[name].split()
+    known = {**API, **OF_C, **OF_SYSTEM[here.name]}
+    result, *arguments = known[name].split()
     module.declare(name, result, arguments, "nounwind")

@@ -280,7 +280,7 @@ def _free_pages(f, node):
 @intrinsic(memory.discard_pages)
 def _discard_pages(f, node):
     address, nbytes = _numbers(f, node, I64, I64)
-    f.code.call("i32", "@madvise", f"ptr {_pointer(f, address)}", f"i64 {nbytes}", f"i32 {memory.MADV_DONTNEED}")
+    f.code.call("void", "@discard_pages", f"ptr {_pointer(f, address)}", f"i64 {nbytes}")
     return f.none()
 
 

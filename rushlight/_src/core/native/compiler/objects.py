@@ -363,19 +363,19 @@ def per_thread(program):
     for it in Python."""
     name = program.constants.address("literal", "'current'")
     return "\n".join(f"""
-@mine.key.{number} = global i32 0
+@mine.key.{number} = global i64 0
 define internal ptr @mine.{number}() nounwind {{
-  %key = load i32, ptr @mine.key.{number}
-  %known = call ptr @pthread_getspecific(i32 %key)
+  %key = load i64, ptr @mine.key.{number}
+  %known = call ptr @thread_value(i64 %key)
   %new = icmp eq ptr %known, null
   br i1 %new, label %ask, label %found
 found:
   ret ptr %known
 ask:
-  %made = call ptr @mine.first.{number}(i32 %key)
+  %made = call ptr @mine.first.{number}(i64 %key)
   ret ptr %made
 }}
-define internal ptr @mine.first.{number}(i32 %key) noinline nounwind {{
+define internal ptr @mine.first.{number}(i64 %key) noinline nounwind {{
   %arguments = alloca [2 x ptr]
   %first = getelementptr ptr, ptr %arguments, i64 1
   %all = load ptr, ptr {program.constants.address(*description)}
@@ -386,7 +386,7 @@ define internal ptr @mine.first.{number}(i32 %key) noinline nounwind {{
   br i1 %failed, label %done, label %note
 note:
   call void @decref(ptr %made)
-  %status = call i32 @pthread_setspecific(i32 %key, ptr %made)
+  call void @set_thread_value(i64 %key, ptr %made)
   br label %done
 done:
   ret ptr %made

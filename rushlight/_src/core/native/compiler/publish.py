@@ -4,11 +4,11 @@ import ctypes
 import functools
 import sys
 
+from ...platform import here
 from .. import memory
 from . import entries
 
 _python = ctypes.pythonapi
-_library = ctypes.CDLL(None)
 _alive = []  # what the interpreter keeps pointers to
 
 READ_ONLY = 1
@@ -115,11 +115,9 @@ def _constant(description):
 
 def _face(number, shared, twins, addresses):
     """What stands for per-thread state in Python: its attributes are those of the calling thread's instance."""
-    key = ctypes.c_uint32.from_address(addresses[f"mine.key.{number}"])
-    if _library.pthread_key_create(ctypes.byref(key), None):
-        raise RuntimeError("this process has no key left for what belongs to its threads")
-    shared.become(twins.get(id(shared.kind), shared.kind),
-                  functools.partial(_library.pthread_setspecific, key.value, None))
+    key = addresses[f"mine.key.{number}"]
+    here.thread_key(key)
+    shared.become(twins.get(id(shared.kind), shared.kind), functools.partial(here.thread_value, key, None))
     table = (_Slot * 3)(_Slot(SLOT["get"], addresses[f"mine.get.{number}"]),
                         _Slot(SLOT["set"], addresses[f"mine.set.{number}"]))
     name = f"{shared.kind.__module__}.{shared.kind.__name__}OfThread".encode()

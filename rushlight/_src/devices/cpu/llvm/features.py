@@ -8,16 +8,14 @@ depends on it by ``remembered``.
 """
 
 import contextlib
-import ctypes
 import functools
 import hashlib
-import pathlib
 import platform
-import sys
 import threading
 from dataclasses import dataclass
 
 from ....core.llvm import processor
+from ....core.platform import here
 from ....core.settings import settings
 
 _AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt",
@@ -96,7 +94,7 @@ def _x86(level, found):
     else:
         allowed, cpu = tuple(found), processor.host()[0]
     tiles = ("model" if level == "amx-model" else "amx" if level == "native"
-             and _TILES <= {name for name in found if found[name]} and tiles_allowed() else "")
+             and _TILES <= {name for name in found if found[name]} and here.tiles() else "")
     have = {name for name in allowed if found.get(name)} - (set() if tiles == "amx" else _TILES)
     wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= have
     text = ",".join("+" + name for name in sorted(have))
@@ -111,23 +109,9 @@ def _x86(level, found):
         bf16="avx512bf16" in have, vnni="avx512vnni" in have, tiles=tiles, second_cache=_second_cache())
 
 
-@functools.cache
-def tiles_allowed():
-    """Whether the system lets this process use tile registers; their state is large, so it wants to be asked (Linux:
-    ``arch_prctl``)."""
-    if not sys.platform.startswith("linux"):
-        return False
-    system_call, request, tile_data = 158, 0x1023, 18  # arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-    return ctypes.CDLL(None).syscall(system_call, request, tile_data) == 0
-
-
-def _second_cache(path="/sys/devices/system/cpu/cpu0/cache/index2/size"):
+def _second_cache():
     """Bytes of a core's second cache, from half a MB to 2; 1 MB where the system does not tell."""
-    try:
-        size = int(pathlib.Path(path).read_text().strip().removesuffix("K")) << 10
-    except (OSError, ValueError):
-        return 1 << 20
-    return min(max(size, 1 << 19), 1 << 21)
+    return min(max(here.second_cache() or 1 << 20, 1 << 19), 1 << 21)
 
 
 @functools.lru_cache(maxsize=None)
@@ -138,7 +122,7 @@ def host():
     if platform.machine().lower() in ("x86_64", "amd64"):
         return _x86(level, found)
     have = [name for name, on in sorted(found.items()) if on] if level in ("native", "amx-model", "neon") else _NEON
-    sve = 8 * processor.scalable_bytes() if "sve" in have and level == "native" else 0
+    sve = 8 * here.scalable_bytes() if "sve" in have and level == "native" else 0
     lacking = [name for name, on in sorted(found.items()) if not on]
     if not sve:
         have, lacking = [name for name in have if not name.startswith("sve")], [*lacking, "sve", "sve2"]

@@ -11,10 +11,10 @@ caller alone, chunk by chunk.
 import atexit
 import ctypes
 import functools
-import os
 import threading
 
 from ....core.forking import guarded
+from ....core.platform import here
 from ....core.settings import settings
 from . import jit
 from .builder import Module
@@ -335,16 +335,7 @@ def default_num_threads():
     wanted = settings.threads or settings.openmp_threads
     if wanted:
         return min(wanted, MAX_THREADS)
-    if not hasattr(os, "sched_getaffinity"):
-        return os.cpu_count() or 1
-    cores = set()
-    for cpu in os.sched_getaffinity(0):
-        try:
-            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:
-                cores.add(file.read().strip())
-        except OSError:
-            cores.add(cpu)
-    return max(1, min(len(cores), MAX_THREADS))
+    return max(1, min(here.cores(), MAX_THREADS))
 
 
 def built():
@@ -367,8 +358,7 @@ def addresses():
         ctypes.CFUNCTYPE(None)(found["pool_forget"])()
         _threads = default_num_threads() if system().threads else 1
         ctypes.CFUNCTYPE(None, ctypes.c_int64)(found["pool_threads"])(_threads)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=ctypes.PYFUNCTYPE(None)(found["pool_forget"]))
+        here.after_fork(ctypes.PYFUNCTYPE(None)(found["pool_forget"]))
         # workers must not outlive the interpreter that owns the buffers they read
         atexit.register(ctypes.CFUNCTYPE(None)(found["pool_stop"]))
         return found
@@ -397,7 +387,7 @@ def set_num_threads(count):
         if count == _threads:
             return
         while not take():
-            os.sched_yield()
+            here.give_way()
         ctypes.CFUNCTYPE(None, ctypes.c_int64)(found["pool_threads"])(count)
         ctypes.CFUNCTYPE(None)(found["pool_stop"])()
         _threads = count

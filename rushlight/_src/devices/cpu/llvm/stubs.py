@@ -5,12 +5,12 @@ need not be looked through afterwards.  On x86-64 and AArch64.
 """
 import ctypes
 import functools
-import mmap
 import platform
 import struct
-import sys
 
-SIZE = mmap.PAGESIZE
+from ....core.platform import Refused, here
+from ....core.platform.base import PAGE as SIZE
+
 EACH = 8  # bytes of a stub, and of its target
 _pages: list = []  # never unmapped: a thread may still run code when the interpreter goes
 
@@ -30,20 +30,18 @@ class Page:
     """A page of stubs, each a jump through the 8 bytes that lie as far into the next page."""
 
     def __init__(self):
-        memory = mmap.mmap(-1, 2 * SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
-                           prot=mmap.PROT_READ | mmap.PROT_WRITE)
-        self.base, self.used = ctypes.addressof(ctypes.c_char.from_buffer(memory)), 0
-        memory[:SIZE] = _JUMPS[platform.machine().lower()]() * (SIZE // EACH)
-        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base), ctypes.c_size_t(SIZE),
-                                      mmap.PROT_READ | mmap.PROT_EXEC):
-            raise OSError("this system refuses executable memory")
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+        self.base, self.used = here.pages(2 * SIZE), 0
+        if not self.base:
+            raise Refused("this system gives no memory for stubs")
+        jumps = _JUMPS[platform.machine().lower()]() * (SIZE // EACH)
+        ctypes.memmove(self.base, jumps, len(jumps))
+        here.executable(self.base, SIZE)
 
 
 @functools.cache
 def possible() -> bool:
     """Whether stubs can be made on this machine."""
-    if sys.platform == "win32" or platform.machine().lower() not in _JUMPS:
+    if platform.machine().lower() not in _JUMPS:
         return False
     try:
         _pages.append(Page())

@@ -1,7 +1,7 @@
 """What generated code asks of an operating system: threads and what they wait on, memory, files that are mapped."""
 import platform
-import sys
 
+from ....core.platform import here
 from .features import MAC, WASM, WINDOWS, targeted
 from .types import i1, i32, i64, ptr
 from .values import Value, constant
@@ -225,9 +225,9 @@ class Wasm(System):
 def system():
     """The System of the machine that this thread generates code for."""
     triple = targeted().triple
-    if not triple and not sys.platform.startswith("linux"):
-        return System() if sys.platform == "win32" else Posix()
     others = {MAC: MacOS, WINDOWS: Windows, WASM: Wasm}
+    if not triple and here.name != "linux":
+        return {"macos": MacOS, "windows": Windows}.get(here.name, Posix)()
     if triple in others:
         return others[triple]()
     futex = {"x86_64": 202, "aarch64": 98}.get(triple.partition("-")[0] or platform.machine())

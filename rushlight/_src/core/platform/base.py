@@ -1,0 +1,206 @@
+"""What a platform provides."""
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import time
+
+CACHE_LINE = 64
+HUGE_PAGE = 2 << 20
+PAGE = mmap.PAGESIZE
+
+
+class Refused(OSError):
+    """The system refuses, or does not have, what was asked of it."""
+
+
+class Platform:
+    """An operating system.
+
+    ``name``: "linux", "macos", "windows" or "posix"; ``target``: how packages call its machines, "" where they do not;
+    ``suffix``: what the names of its shared libraries end with; ``giving_way``: the name of a function that lets other
+    threads run, for generated code; ``forks``: whether processes are copied, so that a child has its parent's memory.
+    """
+
+    name, target, suffix, giving_way = "", "", ".so", "sched_yield"
+    forks = hasattr(os, "fork")
+
+    # --- functions of the system --------------------------------------------------------------------------------------
+    def symbol(self, name: str) -> int:
+        """The address of a function of C's library, or of another library that this process has loaded.  RuntimeError
+        for one that is found nowhere."""
+        raise NotImplementedError
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+    def allocate(self, nbytes: int) -> int:
+        """Memory on a cache line, which ``free`` takes back; 0 where there is none."""
+        raise NotImplementedError
+
+    def free(self, address: int):
+        raise NotImplementedError
+
+    def pages(self, nbytes: int) -> int:
+        """Zeroed pages of this process alone, which nobody has used and children of a fork get copies of; 0 where there
+        are none."""
+        raise NotImplementedError
+
+    def unmap(self, address: int, nbytes: int):
+        """Gives ``pages`` back; all that one call gave, but where ``parts`` of it can be given back."""
+        raise NotImplementedError
+
+    def huge(self, nbytes: int) -> int:
+        """``pages`` for large blocks: on huge pages where the system has such."""
+        return self.pages(nbytes)
+
+    def discard(self, address: int, nbytes: int):
+        """Gives the contents of whole pages back; they are zero when they are next touched."""
+        raise NotImplementedError
+
+    def forbid(self, address: int, nbytes: int, allowed: bool):
+        """Forbids, or allows again, to touch pages.  OSError where the system refuses."""
+        raise NotImplementedError
+
+    def room(self, nbytes: int) -> int:
+        """Addresses without memory behind them until they are touched, which is forbidden yet; 0 where there are
+        none."""
+        raise NotImplementedError
+
+    def executable(self, address: int, nbytes: int):
+        """Makes pages code, which can no longer be written.  Refused where the system does not allow that."""
+        raise NotImplementedError
+
+    def unwinding(self, table: int, rows: int, base: int):
+        """Tells the system how frames of code are unwound that has a table of that (Windows)."""
+
+    def bytes_of_memory(self) -> int:
+        """Of the machine."""
+        raise NotImplementedError
+
+    # --- nodes of memory ----------------------------------------------------------------------------------------------
+    def nodes(self) -> tuple:
+        """The numbers of the nodes of memory that this process may use: one, but on machines of several sockets."""
+        return (0,)
+
+    def interleave(self, address: int, nbytes: int, nodes: tuple) -> bool:
+        """Whether pages that are not touched yet will lie on these nodes by turns."""
+        return False
+
+    # --- threads ------------------------------------------------------------------------------------------------------
+    def thread_key(self, place: int):
+        """Writes at an address what stands for a value that each thread has for itself.  Refused where there are no
+        more."""
+        raise NotImplementedError
+
+    def thread_value(self, place: int, value: int):
+        """Sets such a value for the calling thread."""
+        raise NotImplementedError
+
+    def processors(self) -> int:
+        """Logical processors that this process may run on."""
+        return os.cpu_count() or 1
+
+    def cores(self) -> int:
+        """Cores that this process may run on."""
+        return self.processors()
+
+    def give_way(self):
+        """Lets other threads run."""
+        time.sleep(0)
+
+    def after_fork(self, function):
+        """Has every child of a fork call a function first."""
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=function)
+
+    def around_fork(self, before, after):
+        """Has a fork call a function before, and another one after it in both processes."""
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
+
+    def end_with_parent(self):
+        """Asks the system to interrupt this process when its parent ends, where it can."""
+
+    # --- the processor ------------------------------------------------------------------------------------------------
+    def processor(self) -> str:
+        """The system's words on the processor, of which one line may begin with "vendor_id"; "" where it has none."""
+        return ""
+
+    def features(self) -> dict:
+        """{LLVM's name of a feature: whether it is there} as far as the system tells more than LLVM finds."""
+        return {}
+
+    def scalable_bytes(self) -> int:
+        """Bytes of an SVE vector in this process; 0 where the system does not tell."""
+        return 0
+
+    def second_cache(self) -> int:
+        """Bytes of a core's second cache; 0 where the system does not tell."""
+        return 0
+
+    def tiles(self) -> bool:
+        """Whether the system lets this process use tile registers, having been asked."""
+        return False
+
+    # --- files and processes ------------------------------------------------------------------------------------------
+    def user(self) -> int:
+        """The number of the user this process acts for; 0 where the system has none."""
+        return 0
+
+    def owns(self, status) -> bool:
+        """Whether a file is this user's, by what ``os.stat`` says."""
+        return True
+
+    def others_may(self, status, forbidden: int) -> bool:
+        """Whether a file's permissions, which the system goes by, let others do what is forbidden."""
+        return False
+
+    def machine(self) -> str:
+        """What processes that can share memory have in common."""
+        raise NotImplementedError
+
+    def shared(self, nbytes: int):
+        """New memory that processes can share (``Shared``)."""
+        raise NotImplementedError
+
+    def opened(self, path: str, nbytes: int):
+        """The memory that another process of this machine tells the ``path`` of.  OSError where there is none."""
+        raise NotImplementedError
+
+    def files_left(self, used: int) -> bool:
+        """Whether another file may be opened for memory, of which ``used`` are: half are for others."""
+        return True
+
+    @staticmethod
+    def locked(file):
+        """Holds a lock on an open file, for which it waits, until the file is closed."""
+        raise NotImplementedError
+
+
+class Shared:
+    """Memory that processes share: ``memory`` (mmap), and where it lies (``address``).  ``path``: by which other
+    processes of this user open it while this one lives."""
+
+    path = ""
+
+    def __init__(self, memory):
+        self.memory = memory
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+    def told(self):
+        """What ``multiprocessing`` carries to another process, where its ``given`` makes it the memory again."""
+        raise NotImplementedError
+
+    def unlink(self):
+        """Takes its name away, where it has one; who has opened it keeps it."""
+
+    def claim(self, k: int):
+        """Holds byte ``k`` for this process, until it ends.  OSError where another one does."""
+        raise NotImplementedError
+
+    def claimed(self, k: int) -> bool:
+        """Whether another process holds byte ``k``."""
+        raise NotImplementedError
+
+    def close(self):
+        """Closes the file; the memory stays."""

@@ -1,0 +1,162 @@
+"""POSIX: what Linux and macOS have in common."""
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import resource
+import socket
+import struct
+import tempfile
+from multiprocessing import reduction
+
+from .base import CACHE_LINE, Platform, Refused, Shared
+
+PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+FAILED = ctypes.c_size_t(-1).value
+
+
+class PosixShared(Shared):
+    """A mapping of a file, by its descriptor.  ``locks``: how the system lays out what it tells of locks."""
+
+    def __init__(self, descriptor: int, nbytes: int, path=""):
+        self.descriptor, self.path = descriptor, path
+        super().__init__(mmap.mmap(descriptor, nbytes))
+
+    def told(self):
+        return PosixShared.given, (reduction.DupFd(self.descriptor), len(self.memory))
+
+    @staticmethod
+    def given(file, nbytes):
+        return PosixShared(file.detach(), nbytes)
+
+    def unlink(self):
+        if self.path and not self.path.startswith("/proc/"):
+            os.unlink(self.path)
+
+    def claim(self, k):
+        fcntl.lockf(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, k)
+
+    def claimed(self, k):
+        lock = struct.pack(self.form, *self.row(k))
+        found = struct.unpack_from(self.form, fcntl.fcntl(self.descriptor, fcntl.F_GETLK, lock))
+        return found[self.kind] != fcntl.F_UNLCK
+
+    # struct flock of Linux: type, whence, start, length, process
+    form, kind = "hhqqi4x", 0
+
+    def row(self, k):
+        return fcntl.F_WRLCK, os.SEEK_SET, k, 1, 0
+
+    def close(self):
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self):
+        if getattr(self, "descriptor", -1) >= 0:
+            self.close()
+
+
+class Posix(Platform):
+    """A system of which nothing more is known."""
+
+    name = "posix"
+    physical = "SC_PHYS_PAGES"
+    sharing = PosixShared
+
+    def __init__(self):
+        self.library = library = ctypes.CDLL(None, use_errno=True)
+        address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+        for name, result, arguments in (
+                ("aligned_alloc", address, (size, size)), ("free", None, (address,)),
+                ("mmap", address, (address, size, number, number, number, ctypes.c_longlong)),
+                ("munmap", number, (address, size)), ("mprotect", number, (address, size, number)),
+                ("madvise", number, (address, size, number)),
+                ("pthread_key_create", number, (address, address)),
+                ("pthread_setspecific", number, (self.key, address))):
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+
+    key = ctypes.c_uint32  # of a value that each thread has
+
+    def symbol(self, name):
+        try:
+            return ctypes.cast(getattr(self.library, name), ctypes.c_void_p).value
+        except AttributeError:
+            raise RuntimeError(f"no symbol {name!r} in this process") from None
+
+    def allocate(self, nbytes):
+        return self.library.aligned_alloc(CACHE_LINE, nbytes) or 0
+
+    def free(self, address):
+        self.library.free(address)
+
+    def mapped(self, nbytes, how=READ_WRITE, flags=PRIVATE, at=None):
+        found = self.library.mmap(at, nbytes, how, flags, -1, 0)
+        return 0 if found in (None, FAILED) else found
+
+    def pages(self, nbytes):
+        return self.mapped(nbytes)
+
+    def unmap(self, address, nbytes):
+        self.library.munmap(address, nbytes)
+
+    def discard(self, address, nbytes):
+        self.mapped(nbytes, flags=PRIVATE | self.fixed, at=address)  # fresh pages in their place
+
+    fixed = 0x10  # MAP_FIXED
+
+    def forbid(self, address, nbytes, allowed):
+        if self.library.mprotect(address, nbytes, READ_WRITE if allowed else 0):
+            raise OSError(ctypes.get_errno(), "mprotect")
+
+    def room(self, nbytes):
+        return self.mapped(nbytes, 0)
+
+    def executable(self, address, nbytes):
+        if self.library.mprotect(address, nbytes, mmap.PROT_READ | mmap.PROT_EXEC):
+            raise Refused("this system refuses executable memory")
+
+    def bytes_of_memory(self):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf(self.physical)
+
+    def thread_key(self, place):
+        if self.library.pthread_key_create(place, None):
+            raise Refused("this process has no key left for what belongs to its threads")
+
+    def thread_value(self, place, value):
+        self.library.pthread_setspecific(self.key.from_address(place).value, value)
+
+    def give_way(self):
+        os.sched_yield()
+
+    def user(self):
+        return os.geteuid()
+
+    def owns(self, status):
+        return status.st_uid == os.geteuid()
+
+    def others_may(self, status, forbidden):
+        return bool(status.st_mode & forbidden)
+
+    def machine(self):
+        return f"{socket.gethostname()} {os.getuid()}"
+
+    def shared(self, nbytes):
+        descriptor, path = tempfile.mkstemp(prefix="rushlight")
+        os.ftruncate(descriptor, nbytes)
+        return self.sharing(descriptor, nbytes, path)
+
+    def opened(self, path, nbytes):
+        return self.sharing(os.open(path, os.O_RDWR | os.O_CLOEXEC), nbytes)
+
+    def files_left(self, used):
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return most == resource.RLIM_INFINITY or used < most // 2
+
+    @staticmethod
+    def locked(file):
+        fcntl.flock(file, fcntl.LOCK_EX)
