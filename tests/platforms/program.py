@@ -7,7 +7,6 @@ import tempfile
 import rushlight as rl
 from rushlight._src.core.files import replaced
 from rushlight._src.core.platform import here
-from rushlight._src.core.sharing import share
 
 
 def numbers():
@@ -44,8 +43,7 @@ def files():
     for value in (1., 2.):
         with replaced(path) as file:
             rl.save(rl.full((3,), value), file)
-    x = rl.load(path)
-    share(x.untyped_storage())
+    x = rl.load(path).share_memory_()
     return x.tolist(), x.is_shared()
 
 

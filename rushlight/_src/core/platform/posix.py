@@ -131,7 +131,7 @@ class Posix(Platform):
         self.library.pthread_setspecific(self.key.from_address(place).value, value)
 
     def give_way(self):
-        os.sched_yield()
+        self.library.sched_yield()
 
     def user(self):
         return os.geteuid()
