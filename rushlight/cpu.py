@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import types
 
 from ._src.core.advice import deprecated
@@ -23,8 +24,84 @@ def current_device() -> str:
     return "cpu"
 
 
+def is_initialized() -> bool:
+    """True: a CPU needs no context."""
+    return True
+
+
+def set_device(device):
+    """Nothing: all cores are one device."""
+
+
 def synchronize(device=None):
     """Nothing: calls return when their results are there."""
+
+
+class Event:
+    """A point in a stream, for code that is written for any device: it is always reached."""
+
+    def query(self) -> bool:
+        """True: calls return when their results are there."""
+        return True
+
+    def record(self, stream=None):
+        """Nothing: what was called is done."""
+
+    def synchronize(self):
+        """Nothing, as there is nothing to wait for."""
+
+    def wait(self, stream=None):
+        """Nothing, as there is nothing to wait for."""
+
+
+class Stream:
+    """A queue of calls, for code that is written for any device: calls run at once, in the order they stand in."""
+
+    def __init__(self, priority: int = -1):
+        pass
+
+    def wait_stream(self, stream):
+        """Nothing: what the other stream was given is done."""
+
+    def record_event(self):
+        """Nothing: what was called is done."""
+
+    def wait_event(self, event):
+        """Nothing: the event has happened."""
+
+
+selected = threading.local()
+_default_cpu_stream = Stream()
+
+
+def current_stream(device=None) -> Stream:
+    """The stream that this thread has selected."""
+    return getattr(selected, "stream", _default_cpu_stream)
+
+
+class StreamContext:
+    """Selects a stream for a block; None leaves the one that is selected."""
+
+    def __init__(self, stream):
+        self.stream, self.prev_stream = stream, _default_cpu_stream
+
+    def __enter__(self):
+        if self.stream is not None:
+            self.prev_stream, selected.stream = current_stream(), self.stream
+
+    def __exit__(self, *error):
+        if self.stream is not None:
+            selected.stream = self.prev_stream
+
+
+def stream(stream) -> StreamContext:
+    """A block in which ``stream`` is selected.
+
+    >>> with stream(Stream()) as nothing:
+    ...     current_stream() is _default_cpu_stream
+    False
+    """
+    return StreamContext(stream)
 
 
 # where more than a hyphen differs
@@ -57,6 +134,11 @@ def get_capabilities() -> types.MappingProxyType:
                                     if one.startswith("amx") else one.replace("_", "."))
         found[one] = bool(features.get(llvm))
     return types.MappingProxyType(found)
+
+
+def _init_amx() -> bool:
+    """Whether this process may use tile registers, which it asks of the system."""
+    return _is_amx_tile_supported()
 
 
 def has(name: str) -> bool:

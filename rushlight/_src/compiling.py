@@ -82,12 +82,9 @@ class OptimizedModule(Module):
     """A compiled module: the original's attributes and state, and a compiled call."""
 
     def __init__(self, original, owner):
-        from .capture.frames import wrap
         super().__init__()
-        self._modules["_orig_mod"] = original
-        run = wrap(type(original).__call__, owner)
-        object.__setattr__(self, "run", lambda *args, **kwargs: run(original, *args, **kwargs))
         object.__setattr__(self, "owner", owner)
+        self._orig_mod = original
 
     def __call__(self, *args, **kwargs):
         own = self.__dict__
@@ -113,7 +110,12 @@ class OptimizedModule(Module):
         return getattr(self._orig_mod, name)
 
     def __setattr__(self, name, value):
-        setattr(self._orig_mod, name, value)
+        if name != "_orig_mod":
+            return setattr(self._orig_mod, name, value)
+        from .capture.frames import wrap
+        run = wrap(type(value).__call__, self.owner)
+        self._modules["_orig_mod"] = value
+        object.__setattr__(self, "run", lambda *args, **kwargs: run(value, *args, **kwargs))
 
     def __delattr__(self, name):
         delattr(self._orig_mod, name)

@@ -139,22 +139,28 @@ class Distribution:
         ``arg_constraints`` does not name.
 
         Parameters expand in front of their event dimensions, distributions inside it expand with it, all else stays.
+        An ``_instance`` is one that a subclass fills, which then has such tensors from its own ``expand``.
         """
         new = type(self).__new__(type(self)) if _instance is None else _instance
         batch_shape = torch.Size(batch_shape)
         for name, value in vars(self).items():
             computed = isinstance(getattr(type(self), name, None), lazy_property) and name not in self._regions
-            if not computed and name not in vars(new):
+            if not computed and name not in vars(new) and (_instance is None or self._expands(name, value)):
                 setattr(new, name, self._over_batch(name, value, batch_shape))
         new._batch_shape = batch_shape
         return new
+
+    def _expands(self, name, value):
+        """Whether it is known how an attribute expands."""
+        return (not isinstance(value, torch.Tensor) or name in self._shared or name in self.arg_constraints
+                or name in self._regions)
 
     def _over_batch(self, name, value, batch_shape):
         if isinstance(value, Distribution):
             return value.expand(batch_shape + value.batch_shape[len(self._batch_shape):])
         if not isinstance(value, torch.Tensor) or name in self._shared:
             return value
-        if name not in self.arg_constraints and name not in self._regions:
+        if not self._expands(name, value):
             raise NotImplementedError(
                 f"{type(self).__name__} keeps a tensor {name!r} that its arg_constraints do not name: define "
                 "expand(), or name it in _shared if no place of "

@@ -30,6 +30,7 @@ class Transform:
                 f"cache_size is {cache_size!r}: a transform keeps no pair of values (0) or the last one (1)")
         self._cache_size, self._inv = cache_size, None
         self._cached_x_y = None, None
+        super().__init__()
 
     def __getstate__(self):
         return {**vars(self), "_inv": None}

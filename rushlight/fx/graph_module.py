@@ -69,7 +69,7 @@ class GraphModule(Module):
 
     def __init__(self, root, graph: Graph, class_name: str = "GraphModule"):
         super().__init__()
-        type(self).__name__ = type(self).__qualname__ = class_name
+        type(self).__name__ = class_name  # its __qualname__ stays, by which tools know such classes
         self.meta = {}
         if isinstance(root, Module):
             self.training = root.training

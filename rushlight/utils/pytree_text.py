@@ -7,6 +7,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .._src.core.meta import Size
 from .._src.core.pytree import TreeSpec
 
 PROTOCOL = 1
@@ -35,7 +36,7 @@ def to_defaultdict(text):
 WRITTEN = {list: Written("builtins.list"), tuple: Written("builtins.tuple"), dict: Written("builtins.dict"),
            OrderedDict: Written("collections.OrderedDict"),
            defaultdict: Written("collections.defaultdict", of_defaultdict, to_defaultdict),
-           deque: Written("collections.deque")}
+           deque: Written("collections.deque"), Size: Written("torch.Size")}
 NAMEDTUPLES: dict[str, type] = {}  # name -> class
 
 

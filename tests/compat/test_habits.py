@@ -21,8 +21,59 @@ def tagged(t):
     return Tagged
 
 
+def uniform_that_remembers(t):
+    """A family whose subclass keeps what it was given beside its parameters, as pyro's does."""
+    class Uniform(t.distributions.Uniform):
+        def __init__(self, low, high):
+            self.low_as_given = low
+            super().__init__(low, high)
+
+        def expand(self, batch_shape, _instance=None):
+            new = super().expand(batch_shape, self._get_checked_instance(Uniform, _instance))
+            new.low_as_given = self.low_as_given
+            return new
+    return Uniform(t.tensor(0.0), t.tensor([1.0, 2.0]))
+
+
+def layer_that_is_a_transform(t):
+    class Layer(t.distributions.Transform, t.nn.Module):
+        domain = codomain = t.distributions.constraints.real
+
+        __hash__ = t.nn.Module.__hash__
+
+        def __init__(self):
+            super().__init__(cache_size=1)
+            self.inner = t.nn.Linear(2, 2)
+    return [name for name, _ in Layer().named_parameters()]
+
+
+def streams_of_the_processor(t):
+    one = t.cpu.Stream()
+    with t.cpu.stream(one):
+        inside = t.cpu.current_stream() is one
+    t.cpu.set_device("cpu"), one.wait_stream(t.cpu.current_stream()), t.cpu.synchronize()
+    return [inside, t.cpu.current_stream() is one, t.cpu.is_initialized(), t.cpu.Event().query()]
+
+
+def class_of_a_graph(t):
+    kind = type(t.fx.symbolic_trace(t.nn.Linear(1, 1)))
+    return ["GraphModuleImpl" in str(kind), kind.__name__]
+
+
+def sizes_as_a_tree(t):
+    tree = t.utils._pytree
+    paths, spec = tree.tree_flatten_with_path(t.Size([3, 4]))
+    return [tree.tree_map(lambda size: size + 1, t.ones(2, 3).shape), [tree.keystr(path) for path, _ in paths],
+            tree.treespec_dumps(spec)]
+
+
 i = np.int64
 PROGRAMS = {
+    "expand of a subclass": lambda t: list(uniform_that_remembers(t).expand((3, 2)).batch_shape),
+    "a transform with layers": layer_that_is_a_transform,
+    "streams of the processor": streams_of_the_processor,
+    "class of a graph": class_of_a_graph,
+    "sizes as a tree": sizes_as_a_tree,
     "a parameter with arguments": lambda t: [tagged(t)(t.zeros(2), tag=1).tag, tagged(t)(t.zeros(2), 3, x=1).tag],
     "pad": lambda t: t.nn.functional.pad(t.ones(1, 3, 3), tuple(np.array([1, 2, 1, 2]))),
     "pad, compiled": lambda t: (t.compile if t is rushlight
@@ -58,6 +109,14 @@ def plain(value):
 def test_as_in_pytorch(name):
     theirs, ours = [plain(PROGRAMS[name](t)) for t in LIBRARIES]
     assert ours == theirs
+
+
+def test_a_compiled_module_stays_compiled_around_another():
+    inner = rushlight.nn.Linear(2, 2)
+    module = rushlight.compile(rushlight.nn.DataParallel(inner))
+    module._orig_mod = inner
+    assert module._orig_mod is inner and sorted(module.state_dict()) == ["_orig_mod.bias", "_orig_mod.weight"]
+    assert rushlight.equal(module(rushlight.ones(1, 2)), inner(rushlight.ones(1, 2)))
 
 
 def test_functions_take_attributes():

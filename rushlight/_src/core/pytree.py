@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
+from .meta import Size
+
 Handler = namedtuple("Handler", "flatten_fn unflatten_fn")  # value -> (children, context); (children, context) -> value
 
 
@@ -21,6 +23,7 @@ HANDLERS: dict[type, Handler] = {
                          lambda c, k: defaultdict(k[0], zip(k[1], c))),
     deque: Handler(lambda v: (list(v), v.maxlen), lambda c, most: deque(c, most)),
     namedtuple: Handler(lambda v: (list(v), type(v)), lambda c, kind: kind(*c)),
+    Size: Handler(lambda v: (list(v), None), lambda c, _: Size(c) if all(type(k) is int for k in c) else tuple(c)),
 }
 
 
