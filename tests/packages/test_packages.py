@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight._src.core.settings import settings
 from rushlight._src.packages.archive import BadPackage, Package
 from rushlight._src.packages.loaded import Loaded
 from rushlight._src.packages.model import Model, NotPackable
@@ -257,3 +258,30 @@ def test_c_programs_run_models_without_python(tmp_path):
                           capture_output=True,
                           text=True)
     assert done.returncode == 0 or "expected" in done.stderr
+
+
+def packs(dtype):
+    """A model whose weights its program packs."""
+    layers = (nn.Conv2d(64, 256, 3, padding=1), nn.ReLU(), nn.Conv2d(256, 128, 3, padding=1), nn.Flatten(),
+              nn.Linear(128 * 49, 16))
+    return nn.Sequential(*layers).eval().to(dtype), torch.randn(1, 64, 7, 7).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_packages_carry_packed_weights(dtype, tmp_path):
+    torch.manual_seed(0)
+    model, x = packs(dtype)
+    program, loaded = torch.export.export(model, (x,)), []
+    for megabytes in (1024, 0):
+        with settings.set(packed_mb=megabytes):
+            torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / f"{megabytes}.pt2"))
+        loaded.append(Loaded(Package(tmp_path / f"{megabytes}.pt2"), verify=True))
+    sizes = [(tmp_path / f"{megabytes}.pt2").stat().st_size for megabytes in (1024, 0)]
+    assert sizes[0] > sizes[1] + sum(p.nbytes for p in model.parameters()) // 3
+    assert loaded[0].constants == loaded[1].constants
+    for scale in (1.0, 3.0, -2.0):  # set again and again
+        for one in loaded:
+            if scale != 1.0:
+                one.load_constants({name: p.detach() * scale for name, p in model.named_parameters()})
+        assert torch.equal(loaded[0](x), loaded[1](x))
+    assert torch.equal(Loaded(Package(tmp_path / "1024.pt2"))(x), Loaded(Package(tmp_path / "0.pt2"))(x))

@@ -28,20 +28,34 @@ def give_packing(plan: Plan, code):
     plan.packing = packing
 
 
-def leave_out(plan: Plan, packing: Packing):
-    """Gives a Packing its forms, and the program without the launches that pack: in that one what they would fill are
-    further values, behind the error flag."""
-    code = plan.code_owner
-    launches, words = code.launches, list(code.block)
-    after = sum(map(len, code.names)) + len(code.outputs) + len(code.temporaries) + 2
+def first_packed(code) -> int:
+    """The value that is the first packed operand: they come behind the error flag and its word."""
+    return sum(map(len, code.names)) + len(code.outputs) + len(code.temporaries) + 2
+
+
+def without_packing(code) -> dict:
+    """The launches of a program but for those that pack, by their number in it; what these would fill are further
+    values."""
+    words, first = list(code.block), first_packed(code)
     for number, (_, _, _, _, _, offset, uses) in enumerate(code.packings):
         for at in uses:
-            words[at], words[at + 1] = after + number, words[at + 1] - offset
+            words[at], words[at + 1] = first + number, words[at + 1] - offset
     left_out = {one[0] for one in code.packings}
-    rest = [launch for k, launch in enumerate(decode(words)) if k not in left_out]
-    made = encode(rest)
+    return {k: launch for k, launch in enumerate(decode(words)) if k not in left_out}
+
+
+def forms_of(code) -> tuple:
+    """How a program's operands are packed: a Form each."""
+    launches = code.launches
+    return tuple(form_of(launches[one[0]], one, code) for one in code.packings)
+
+
+def leave_out(plan: Plan, packing: Packing):
+    """Gives a Packing its forms, and the program without the launches that pack."""
+    code = plan.code_owner
+    made = encode(without_packing(code).values())
     kept.most, kept.checked = settings.packed_mb << 20, int(settings.verify)
-    packing.forms = tuple(form_of(launches[one[0]], one, code) for one in code.packings)
+    packing.forms = forms_of(code)
     packing.owner = (ctypes.c_int64 * len(made))(*made), code
     packing.code = ctypes.addressof(packing.owner[0])
     log.debug("%s: %d of its operands, %d bytes when packed, are packed once while they stay as they are",

@@ -1,13 +1,20 @@
 """What a package has for one kind of processor: its kernels, and the programs that launch them."""
 from __future__ import annotations
 
+import functools
 import struct
 
-from ..compiler.launch import encode, starts
+from ..compiler.launch import HEAD, encode, starts
 from ..compiler.pipeline import code_of
 from ..devices.cpu.llvm import jit, pool
 from ..devices.cpu.llvm.features import ARM, LINUX, host, targeting
+from ..eager.weights import forms_of, without_packing
 from .tracing import NotPackable, programs
+
+PACKED_WORDS = "model_packed_words"
+# multiplications for each packed byte, from which on reading weights from mapped pages, which are small, costs more
+# than packing them into large ones
+MUCH = 256
 
 BASIC, MORE = (1, 0), (7, 0)  # leaves of cpuid
 INSTRUCTIONS = (("sse3", BASIC, 2, 0), ("ssse3", BASIC, 2, 9), ("sse4.1", BASIC, 2, 19), ("sse4.2", BASIC, 2, 20),
@@ -99,18 +106,40 @@ class Build:
         with self.targeted():
             return jit.compile_object(text, level)
 
-    def add_words(self, out, kernel):
-        """The words of its program, in which kernels and tables are addresses."""
-        words, launches = encode(self.code.launches), self.code.launches
-        pointers = {}
-        for at, launch in zip(starts(words), launches):
+    @functools.cached_property
+    def packed(self) -> list:
+        """(the value that is packed, how) of the operands that its program packs; none where it is for other
+        processors than this one, which cannot pack for them, or where packing takes too little of a call."""
+        if self.code is None or self.features.triple:
+            return []
+        found = [(one[1], form) for one, form in zip(self.code.packings, forms_of(self.code))]
+        work = sum(self.programs[0].outline.work)
+        return found if sum(form.nbytes for _, form in found) * MUCH >= work else []
+
+    def add_words(self, out, kernel, packed=False):
+        """The words of its program, in which kernels and tables are addresses; and of the one that is given packed
+        operands."""
+        begins = list(starts(self.code.block))
+        tables = {f"table{self.number}_{number}": place for number, place in enumerate(self.code.tables)}
+        for name, array in zip(tables, self.code.tables.values()):
+            out.add_data(name, array.tobytes())
+        self.add_launches(out, kernel, f"model_words{self.number}", dict(enumerate(self.code.launches)), begins, tables)
+        if packed:
+            self.add_launches(out, kernel, PACKED_WORDS, without_packing(self.code), begins, tables)
+
+    @staticmethod
+    def add_launches(out, kernel, name: str, launches: dict, begins, tables: dict):
+        """The words of launches, by their numbers in the program, where these begin as told, and tables lie."""
+        words, pointers = encode(launches.values()), {}
+        for at, (number, launch) in zip(starts(words), launches.items()):
             pointers[8 * at] = kernel(launch.kernel), 0
             words[at] = 0
-        for number, (place, array) in enumerate(self.code.tables.items()):
-            out.add_data(f"table{self.number}_{number}", array.tobytes())
-            pointers[8 * place] = f"table{self.number}_{number}", 0
-            words[place] = 0
-        out.add_data(f"model_words{self.number}", struct.pack(f"<{len(words)}q", *words), pointers=pointers)
+            begin, end = begins[number], begins[number] + HEAD + 2 * len(launch.slots)
+            for table, place in tables.items():
+                if begin <= place < end:
+                    pointers[8 * (at + place - begin)] = table, 0
+                    words[at + place - begin] = 0
+        out.add_data(name, struct.pack(f"<{len(words)}q", *words), pointers=pointers)
 
 
 def word(bits: int) -> int:

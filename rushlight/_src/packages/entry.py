@@ -18,9 +18,9 @@ ASKED, TILES = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 LANES = 8  # sums of the checksum
 
 # A model: its arena, whether a call uses that now, the file that is mapped and its bytes, the weights, the words of its
-# program where sizes vary, the room of both, whether they are filled, which build runs, and for which sizes the words
-# are; then where constants lie.
-ARENA, BUSY, MAPPED, MAPPED_BYTES, WEIGHTS, WORDS, ROOM, WORD_ROOM, FILLED, LEVEL, SIZES = range(0, 88, 8)
+# program where sizes vary, the room of both, whether they are filled, which build runs, whether a constant was set, and
+# for which sizes the words are; then where constants lie.
+ARENA, BUSY, MAPPED, MAPPED_BYTES, WEIGHTS, WORDS, ROOM, WORD_ROOM, FILLED, LEVEL, PLAIN, SIZES = range(0, 96, 8)
 
 
 class Interface:
@@ -28,14 +28,15 @@ class Interface:
     its scratch is made for; ``sizes``: how many sizes vary;
     ``required``: for each build what ``Build.required`` gives; ``weights``: (bytes, place in the package) of those that
       lie beside, with their header, or None; ``checks``: how many results
-      after the outputs have to be True."""
+      after the outputs have to be True; ``packed``: how many constants there are in packed form, too, behind the
+      others: a second program reads these, until a constant is set."""
 
     def __init__(self, given, inputs: int, outputs: int, constants: int, arena: int, threads: int, required,
-                 sizes=0, weights=None, checks=0):
+                 sizes=0, weights=None, checks=0, packed=0):
         self.given, self.inputs, self.outputs, self.constants = given, inputs, outputs, constants
         self.arena, self.threads, self.required = arena, threads, required
         self.sizes, self.weights, self.own_constants = sizes, weights, SIZES + 8 * sizes
-        self.checks = checks
+        self.checks, self.packed = checks, packed
         self.module, self.system = Module(), system()
         self.system.support(self.module)
         self.public = (*PUBLIC, *self.system.public)
@@ -159,7 +160,7 @@ class Interface:
         f.at(refused)
         f.ret(constant(ptr, 0))
         f.at(fine)
-        nbytes = self.own_constants + 8 * self.constants
+        nbytes = self.own_constants + 8 * (self.constants + self.packed)
         model, arena = self.memory(f, nbytes), self.room(f, constant(i64, self.arena))
         f.branch_if(f.and_(there(f, model), there(f, arena)), made, failed)
         f.at(failed)
@@ -179,7 +180,7 @@ class Interface:
             f.store(f.select(f.compare("<", at, 0), own, beside),
                     f.offset(f.offset(model, self.own_constants), k, i64))
 
-        f.loop(0, self.constants, 1, [], place)
+        f.loop(0, self.constants + self.packed, 1, [], place)
         f.ret(model)
 
     def create(self):
@@ -258,14 +259,19 @@ class Interface:
         """Has a model read a constant elsewhere."""
         f = self.module.function("rl_set_constant", [("model", ptr), ("k", i64), ("data", ptr)])
         model, k, data = f.parameters
-        f.when(f.compare("<", k, constant(i64, self.constants), signed=False),
-               lambda: [f.store(data, f.offset(f.offset(model, self.own_constants), k, i64))] and None)
+
+        def replace():
+            f.store(data, f.offset(f.offset(model, self.own_constants), k, i64))
+            f.store(constant(i64, 1), f.offset(model, PLAIN))
+
+        f.when(f.compare("<", k, constant(i64, self.constants), signed=False), replace)
         f.ret()
 
     def values(self, f, model, inputs, outputs):
         """What a program's values are: inputs, constants, outputs and conditions; room for its arena and flag.
         (values, flag, conditions, the number of the arena)."""
-        values, flag = f.alloca(i64, len(self.given) + self.outputs + self.checks + 3), f.alloca(i64, 8)
+        room = len(self.given) + self.outputs + self.checks + 3
+        values, flag = f.alloca(i64, room + self.packed), f.alloca(i64, 8)
         f.store(constant(i64, 0), flag)
         for k, (kind, number) in enumerate(self.given):
             source = f.offset(inputs, 8 * number) if kind == "input" else f.offset(model,
@@ -303,6 +309,12 @@ class Interface:
         some = f.compare("!=", f.load(i64, f.offset(Value("@model_arena_of", ptr), level, i64)), 0)
         f.store(f.select(some, arena, flag), f.offset(values, 8 * at))
         f.store(flag, f.offset(values, 8 * at + 8))
+        if self.packed:  # there is one build
+            for k in range(self.packed):
+                packed = f.load(i64, f.offset(model, self.own_constants + 8 * (self.constants + k)))
+                f.store(packed, f.offset(values, 8 * (at + bool(self.arena) + 2 + k)))
+            plain = f.compare("!=", f.load(i64, f.offset(model, PLAIN)), 0)
+            level = f.select(plain, constant(i64, 0), constant(i64, 1))
         f.call("program_run", [f.load(ptr, f.offset(Value("@model_words_of", ptr), level, i64)), values])
         f.when(own, lambda: [f.atomic_store(constant(i64, 0), f.offset(model, BUSY), "seq_cst")] and None,
                lambda: self.system.free(f, arena))

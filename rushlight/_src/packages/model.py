@@ -3,15 +3,19 @@ from __future__ import annotations
 
 import json
 import struct
+from array import array
 
+from ..core.dtypes import uint8
 from ..core.expr import Expr
 from ..core.meta import Meta, settled
 from ..core.native import Tensor
-from ..core.tensor import place
+from ..core.native.memory import fill_bytes, run_program
+from ..core.settings import settings
+from ..core.tensor import empty, place
 from ..devices.cpu.llvm import pool
 from ..devices.cpu.llvm.features import WASM, host
 from . import entry, interface
-from .builds import Build, add_kernels
+from .builds import PACKED_WORDS, Build, add_kernels
 from .checks import told
 from .objects import SharedObject
 from .sizes import Sized
@@ -30,7 +34,7 @@ class Model:
     ``inputs``, ``outputs``: (name, Meta) each, with symbols for sizes that vary; ``constants``: (name, tensor, whether
     the program writes into it); ``given``: what each input of the program is, as ``entry.Interface`` takes it;
     ``builds``: what it is for each kind of processor; ``weights``: the constants that may lie beside the shared object,
-    None where they lie in it.  ``targets``: Features of processors, in ascending order; default: those of this one.
+    None where they lie in it; ``packed``: constants as the program packs them, which lie beside, too.  ``targets``: Features of processors, in ascending order; default: those of this one.
     """
 
     def __init__(self, program, name: str, targets=()):
@@ -66,7 +70,25 @@ class Model:
             raise NotPackable("results lie in other orders on other processors: package for one at a time")
         kept = [(k, value) for k, (_, value, writes) in enumerate(self.constants) if not writes]
         beside = first.target != WASM and sum(v._meta.nbytes for _, v in kept) >= BESIDE
-        self.weights = Weights(kept) if beside else None
+        self.packed = self.pack() if beside and len(self.builds) == 1 else []
+        rows = kept + [(len(self.constants) + k, value) for k, value in enumerate(self.packed)]
+        self.weights = Weights(rows) if beside else None
+
+    def pack(self) -> list:
+        """Operands as the program packs them, if all that it packs are constants, and there is room."""
+        build, made = self.builds[0], []
+        if sum(form.nbytes for _, form in build.packed) > settings.packed_mb << 20:
+            return []
+        for value, form in build.packed:
+            kind, number = self.given[value]
+            if kind != "constant" or self.constants[number][2]:
+                return []
+            copy = empty((form.nbytes,), uint8)
+            fill_bytes(place(copy), 0, form.nbytes)
+            values = array("q", (place(self.constants[number][1]), place(copy)))
+            run_program(form.code, values.buffer_info()[0])
+            made.append(copy)
+        return made
 
     def manifest(self) -> dict:
         """What the model is, for people and programs: nothing in it is executed.  Shapes that vary are those of the
@@ -120,7 +142,7 @@ class Model:
         for build in self.builds:
             sized = Sized(out, self.varying, kernel, build.number)
             if build.code:
-                build.add_words(out, kernel)
+                build.add_words(out, kernel, bool(self.packed))
                 sized.settled(meta for _, meta in self.outputs)
             else:
                 with build.targeted():
@@ -134,7 +156,7 @@ class Model:
         with least.targeted():
             face = entry.Interface(self.given, len(self.inputs), len(self.outputs), len(self.constants), self.arena(),
                                    pool.get_num_threads(), [build.required() for build in self.builds],
-                                   len(self.varying), beside, len(self.checks))
+                                   len(self.varying), beside, len(self.checks), len(self.packed))
             text = face.text()
         out.add_object(least.compiled(text))
         self.add_tables(out)
@@ -144,9 +166,10 @@ class Model:
         """What the interface tells: the manifest, names, shapes; and the constants themselves."""
         count = range(len(self.builds))
         for name in ("need", "fill") if self.varying else ("words",):
-            out.add_data(f"model_{name}_of", bytes(8 * len(count)),
-                         pointers={8 * k: (f"sizes_{name}{k}" if self.varying else f"model_words{k}", 0)
-                                   for k in count})
+            found = [f"sizes_{name}{k}" if self.varying else f"model_words{k}" for k in count]
+            found += [PACKED_WORDS] if self.packed else []
+            out.add_data(f"model_{name}_of", bytes(8 * len(found)),
+                         pointers={8 * k: (one, 0) for k, one in enumerate(found)})
         out.add_data("model_arena_of", struct.pack(f"<{len(count)}q", *(build.arena for build in self.builds)))
         out.add_data("model_manifest", json.dumps(self.manifest()).encode() + b"\0")
         out.add_data("model_errors", b"".join(text.encode().ljust(256, b"\0") for text in interface.ERRORS))
@@ -174,7 +197,7 @@ class Model:
             if k not in places:
                 out.add_data(f"constant{k}", contents(value), 64, written)
                 pointers[8 * k] = f"constant{k}", 0
-        count = max(1, len(self.constants))
+        count = max(1, len(self.constants) + len(self.packed))
         out.add_data("model_default_constants", bytes(8 * count), pointers=pointers)
         out.add_data("model_constant_places", struct.pack(f"<{count}q", *(places.get(k, -1) for k in range(count))))
         out.add_data("model_weights_header", self.weights.header if self.weights else bytes(interface.HEADER_BYTES))
