@@ -34,7 +34,8 @@ class Model:
     ``inputs``, ``outputs``: (name, Meta) each, with symbols for sizes that vary; ``constants``: (name, tensor, whether
     the program writes into it); ``given``: what each input of the program is, as ``entry.Interface`` takes it;
     ``builds``: what it is for each kind of processor; ``weights``: the constants that may lie beside the shared object,
-    None where they lie in it; ``packed``: constants as the program packs them, which lie beside, too.  ``targets``: Features of processors, in ascending order; default: those of this one.
+    None where they lie in it; ``packed``: constants as the program packs them, which lie beside, too.
+    ``targets``: Features of processors, in ascending order; default: those of this one.
     """
 
     def __init__(self, program, name: str, targets=()):
