@@ -16,6 +16,9 @@ had, at which commit, and what is run of it:
     needs = ["torchvision"]      packages
     compare = ["losses", "parameters", "text"]
     text = "loss"                which lines have numbers to compare; ignore = [...] is taken out of them
+    ranks = 2                    processes, started by torch.distributed.run; or the program spawns its own
+    devices = 2                  of such programs: GPUs that are pretended (``devices.py``), 0 for none
+    draw = false                 the judge's random numbers are its own
     tolerance = 1e-3             relative; level = 0.1: further apart is "differs", between is "level"
 
 The judge's random numbers come from Rushlight's stream (``streams.py``), so that all of a run can be compared; for its
@@ -183,11 +186,15 @@ def run(name, recipe, kind, folder, options):
     }
     environment["PYTHONPATH"] = os.pathsep.join(str((place / p).resolve()) for p in recipe.get("path", []))
     record, output = place / ".record.json", folder / "work" / name / f"{kind}.txt"
-    draw = ["--draw", str(ROOT)] if kind == "judge" else []
+    given = ["--draw", str(ROOT)] if kind == "judge" and recipe.get("draw", True) else []
+    given += ["--devices", str(recipe["devices"])] if "devices" in recipe else []
+    launcher = []
+    if "ranks" in recipe:
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={recipe['ranks']}"]
     for number, command in enumerate([*recipe["before"], recipe["command"]]):
         words = shlex.split(command)
         status, processor, wall = started(
-            [python, str(HERE / "process.py"), str(record), *draw, *words],
+            [python, *launcher, str(HERE / "process.py"), str(record), *given, *words],
             place,
             environment,
             recipe["seconds"],
@@ -195,7 +202,10 @@ def run(name, recipe, kind, folder, options):
         )
         if status:
             break
-    found = json.loads(record.read_text()) if record.exists() else {"losses": [], "parameters": []}
+    found = {"losses": [], "parameters": []}
+    for path in sorted(place.glob(".record.json*")):
+        for key, value in json.loads(path.read_text()).items():
+            found[key] += value
     return {
         "status": status,
         "processor": round(processor, 2),

@@ -67,6 +67,11 @@ def test_programs_that_are_no_file(arguments, given, argv, tmp_path):
     assert done.stdout.replace(f"{tmp_path}{os.sep}", "").strip() == f"{argv} rushlight __main__", done.stderr
 
 
+def test_modules_of_torch_run_as_programs():
+    done = rushlight("-m", "torch.distributed.run", "--help")
+    assert done.returncode == 0 and "--nproc-per-node" in done.stdout, done.stderr
+
+
 def test_child_processes_find_rushlight_too(tmp_path):
     assert rushlight("-c", SPREAD).stdout.strip() == str(ROOT / "rushlight" / "__init__.py")
     (tmp_path / "sitecustomize.py").write_text("print('customized')")

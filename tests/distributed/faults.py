@@ -1,11 +1,13 @@
 """Worlds of processes in which one rank goes wrong: what the flight recorders and their analyser say, and what is left.
 
-``python -m tests.distributed.faults KIND SCOPE:SIZE...`` runs a world for each, at the same time, and prints one line
-of JSON for each.  Processes are forked from one that has the package, so a world starts in milliseconds.
+``python -m tests.distributed.faults SEED KIND SCOPE:SIZE...`` runs a world for each, at the same time, and prints one
+line of JSON for each; the seed chooses the rank and the step.  Processes are forked from one that has the package, so a
+world starts in milliseconds.
 """
 import datetime
 import json
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -26,18 +28,18 @@ UNHURRIED = 3  # an exchange may take so many times what whole worlds without a 
 AT_ONCE = ("size", "dtype", "exit", "exception")  # the others need no limit to find out
 TOGETHER = 3  # worlds at a time: a machine with few processors is soon too slow for the limit
 PREFIX = "rushlight_trace_rank_"
-STEPS, AT = 4, 2  # of training; the step with the fault
+STEPS = 4  # of training
 MARK = "#" + " here: "  # comments that name the lines of the program
 
 
 class Fault:
-    """What the rank ``rank`` does at one step, in the exchanges of ``scope``."""
+    """What the rank ``rank`` does at the step ``moment``, in the exchanges of ``scope``."""
 
-    def __init__(self, kind, scope, rank):
-        self.kind, self.scope, self.rank = kind, scope, rank
+    def __init__(self, kind, scope, rank, moment):
+        self.kind, self.scope, self.rank, self.moment = kind, scope, rank, moment
 
     def at(self, step, scope, kind=None) -> bool:
-        return (dist.get_rank() == self.rank and step == AT and self.scope == scope
+        return (dist.get_rank() == self.rank and step == self.moment and self.scope == scope
                 and (kind is None or self.kind == kind))
 
 
@@ -149,31 +151,32 @@ def lines() -> dict:
         return {text.split(MARK)[1].strip(): k for k, text in enumerate(file, 1) if MARK in text}
 
 
-def started(kind, scope, size, culprit):
+def started(kind, scope, size, culprit, moment):
     """(scope, size, culprit, folder, {rank: process}) of a world that has begun."""
     folder = tempfile.TemporaryDirectory()
-    fault = Fault(kind, scope, culprit)
+    fault = Fault(kind, scope, culprit, moment)
     return scope, size, culprit, folder, {rank: forked(fault, rank, size, folder.name) for rank in range(size)}
 
 
 def limit_here() -> datetime.timedelta:
     """The limit of an exchange on this machine, as busy as it is: by worlds at the same time without a fault."""
     before = time.monotonic()
-    for *_, folder, pids in [started("exit", "none", 8, 0) for _ in range(TOGETHER)]:
+    for *_, folder, pids in [started("exit", "none", 8, 0, 0) for _ in range(TOGETHER)]:
         assert set(ended(pids, before + START.total_seconds()).values()) == {0}
         folder.cleanup()
     return max(LIMIT, datetime.timedelta(seconds=UNHURRIED * (time.monotonic() - before)))
 
 
-def main(kind, places):
+def main(seed, kind, places):
     global LIMIT
+    draw = random.Random(f"{seed} {kind}")
     if kind not in AT_ONCE:
         LIMIT = limit_here()
     for first in range(0, len(places), TOGETHER):
         worlds = []
-        for number, place in enumerate(places[first:first + TOGETHER], first):
+        for place in places[first:first + TOGETHER]:
             scope, size = place.split(":")
-            worlds.append(started(kind, scope, int(size), (3 * number + 1) % int(size)))
+            worlds.append(started(kind, scope, int(size), draw.randrange(int(size)), draw.randrange(1, STEPS - 1)))
         for scope, size, culprit, folder, pids in worlds:
             try:
                 print(json.dumps(judged(kind, scope, size, culprit, folder.name, pids)), flush=True)
@@ -183,4 +186,4 @@ def main(kind, places):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

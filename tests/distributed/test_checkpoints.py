@@ -2,12 +2,14 @@
 metadata run nothing."""
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -177,6 +179,16 @@ def test_killed_at_any_moment(wait, tmp_path):
     dcp.load(found, checkpoint_id=tmp_path, no_dist=True)
     numbers = {v for value in found.values() for v in value.unique().tolist()}
     assert len(numbers) == 1 and numbers.pop() in (last, last + 1)
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(50, marks=pytest.mark.long)])
+def test_no_checkpoint_is_lost(count):
+    """Worlds of one process and of two are killed at random moments; each goes on from the last checkpoint."""
+    done = subprocess.run([sys.executable, "-m", "tests.distributed.kills", "0", str(count)], capture_output=True,
+                          text=True, timeout=1500, cwd=Path(__file__).parents[2])
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and len(found) == count, done.stderr
+    assert not [each for each in found if each["lost"]], found
 
 
 class Hostile:

@@ -1,6 +1,7 @@
 """One rank of a world goes wrong: the right one is blamed, with its line, the others end with an error, and nothing is
 left behind."""
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from . import faults
 from .leftovers import shared_memory, sockets, staying
 
 LINES = faults.lines()
+SEEDS = [int(seed) for seed in os.environ.get("FAULT_SEEDS", "0").split(",")]  # which ranks go wrong, and when
 NAMED = {"hang": "has not come", "slow": "has not come", "exit": "has ended", "exception": "has ended"}
 # kind -> (the line at which the culprit is, that at which the others are): None where it is not looked at
 WHERE = {"skip": ("second", "first"), "skip across": (None, None), "size": ("first", None), "dtype": ("first", None),
@@ -31,10 +33,10 @@ def of_session(number: int) -> list:
     return found
 
 
-def injected(kind, places):
+def injected(seed, kind, places):
     """What each world left, after nothing else is left of it."""
     before = shared_memory(), sockets()
-    process = subprocess.Popen([sys.executable, "-m", "tests.distributed.faults", kind, *places], text=True,
+    process = subprocess.Popen([sys.executable, "-m", "tests.distributed.faults", str(seed), kind, *places], text=True,
                                stdout=subprocess.PIPE, start_new_session=True, cwd=Path(__file__).parents[2])
     said, _ = process.communicate(timeout=1500)
     assert process.returncode == 0
@@ -62,15 +64,16 @@ def check(found):
 
 @pytest.mark.parametrize("kind", ["size", "exit", "exception"])
 def test_the_culprit_is_found(kind):
-    for found in injected(kind, ["tensor:4"]):
+    for found in injected(0, kind, ["tensor:4"]):
         check(found)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", faults.KINDS)
-def test_every_culprit_is_found(kind):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_culprit_is_found(seed, kind):
     places = [place for place in faults.PLACES if place not in faults.HARMLESS.get(kind, ())]
-    found = injected(kind, places)
+    found = injected(seed, kind, places)
     assert len(found) == len(places)
     for each in found:
         check(each)

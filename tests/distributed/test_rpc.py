@@ -189,3 +189,36 @@ def test_processes(tmp_path):
 def test_names():
     from rushlight.distributed.rpc import BackendType, is_available
     assert is_available() and BackendType.TENSORPIPE.name == "TENSORPIPE" and dist.rpc is rpc
+
+
+def test_a_module_of_another_worker(tmp_path):
+    from rushlight.distributed.nn import RemoteModule
+
+    def member(rank):
+        if rank:
+            return
+        module = RemoteModule("worker1/cpu", torch.nn.Linear, args=(3, 2), kwargs={"bias": False})
+        assert isinstance(module, torch.nn.Module) and module.get_module_rref().owner_name() == "worker1"
+        weight, = [rref.to_here() for rref in module.remote_parameters()]
+        x = torch.arange(6.0).reshape(2, 3)
+        assert torch.equal(module(x), x @ weight.t()) and torch.equal(module.forward_async(x).wait(), module(x))
+        with dist_autograd.context() as context:
+            dist_autograd.backward(context, [module(x).sum()])
+            DistributedOptimizer(torch.optim.SGD, module.remote_parameters(), lr=1.0).step(context)
+        moved, = [rref.to_here() for rref in module.remote_parameters()]
+        assert torch.equal(weight - moved, x.sum(0).expand(2, 3))
+        again = rpc.rpc_sync("worker1", passed, (module,))  # as an argument, and back
+        assert torch.equal(again(x), module(x))
+        with pytest.raises(ValueError, match="Method ``parameters`` not supported"):
+            module.parameters()
+        with pytest.raises(ValueError, match="CPU"):
+            RemoteModule("worker1/cuda:0", torch.nn.Linear, (3, 2))
+        with pytest.raises(ValueError, match="subclass of nn.Module"):
+            RemoteModule("worker1", Counter, (3,))
+        with pytest.raises(TypeError, match="unexpected"):
+            RemoteModule("worker1", torch.nn.Linear, (3, 2), {"nothing": 1})
+    workers(tmp_path, 2, member)
+
+
+def passed(module):
+    return module

@@ -6,6 +6,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
+import importlib.util
 import sys
 
 NAME, REAL = "torch", "rushlight"
@@ -31,6 +32,10 @@ class Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         module.__spec__, module.__loader__, module.__package__, module.__name__ = self.identity
+
+    def get_code(self, fullname):
+        """For ``python -m torch.distributed.run`` and its like."""
+        return importlib.util.find_spec(self.real).loader.get_code(self.real)
 
 
 class Finder(importlib.abc.MetaPathFinder):
