@@ -211,7 +211,7 @@ def test_a_module_of_another_worker(tmp_path):
         assert torch.equal(again(x), module(x))
         with pytest.raises(ValueError, match="Method ``parameters`` not supported"):
             module.parameters()
-        with pytest.raises(ValueError, match="CPU"):
+        with pytest.raises((RuntimeError, AssertionError)):  # there is no such device
             RemoteModule("worker1/cuda:0", torch.nn.Linear, (3, 2))
         with pytest.raises(ValueError, match="subclass of nn.Module"):
             RemoteModule("worker1", Counter, (3,))

@@ -35,8 +35,8 @@ class RemoteModule(Module):
     """``module_cls(*args, **kwargs)`` in another worker, whose ``forward`` is called from here.
 
     ``remote_device``: "worker", "worker/cpu" or "rank:0/cpu".  Gradients go through it in a context of
-    ``distributed.autograd``; ``remote_parameters`` are references for a ``DistributedOptimizer``.  ValueError for what a
-    module has only where it lives (``parameters``, ``state_dict``, ``to`` ...), and for another device than the CPU.
+    ``distributed.autograd``; ``remote_parameters`` are references for a ``DistributedOptimizer``.  ValueError for what
+    a module has only where it lives (``parameters``, ``state_dict``, ``to`` ...).
     """
 
     def __init__(self, remote_device, module_cls, args=None, kwargs=None, _module_interface_cls=None):
@@ -48,8 +48,6 @@ class RemoteModule(Module):
         self.on, _, device = str(remote_device).partition("/")
         self.on = int(self.on.removeprefix("rank:")) if self.on.startswith("rank:") else self.on
         self.device = device or "cpu"
-        if self.device != "cpu":
-            raise ValueError(f"calls carry tensors of the CPU: {remote_device} names another device")
         self.is_device_map_set, self.is_scriptable, self.generated_methods = False, False, ()
         self.module_rref = rpc_sync(self.on, made, (module_cls, self.device, args or (), kwargs or {}))
 

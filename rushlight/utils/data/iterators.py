@@ -6,11 +6,11 @@ import itertools
 from ..._src import flat as torch
 from ..._src.core.advice import warn
 from ..._src.core.devices import Registry
-from .datapipes.datapipe import IterDataPipe
+from .datapipes.datapipe import IterDataPipe, MapDataPipe
 from .dataset import IterableDataset
 from .collate import pinned
-from .graph_settings import apply_random_seed
-from .seeds import base_seed
+from .graph_settings import apply_random_seed, apply_sharding
+from .seeds import base_seed, ranks, shared_seed
 from .workers import Failure, Fetcher, Workers
 
 
@@ -32,7 +32,7 @@ class _BaseDataLoaderIter:
         self._base_seed = base_seed(loader.generator)
         self._shared_seed = None
         if isinstance(loader.dataset, IterDataPipe):
-            self._shared_seed = base_seed(loader.generator)
+            self._shared_seed = shared_seed(loader.generator)
             apply_random_seed(loader.dataset, torch.Generator().manual_seed(self._shared_seed))
 
     def __iter__(self):
@@ -68,6 +68,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         super().__init__(loader)
         if self._timeout != 0 or self._num_workers != 0:
             raise AssertionError("a pass without workers has no timeout")
+        if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
+            apply_sharding(self._dataset, *ranks())
         self._dataset_fetcher = Fetcher(self._dataset, self._collate_fn, self._auto_collation, self._drop_last)
 
     def _next_data(self):

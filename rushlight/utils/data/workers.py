@@ -16,7 +16,8 @@ import numpy as np
 from ..._src import flat as torch
 from .datapipes.datapipe import IterDataPipe, MapDataPipe
 from .dataset import IterableDataset
-from .graph_settings import SHARDING_PRIORITIES, apply_random_seed, apply_sharding
+from .graph_settings import apply_random_seed, apply_sharding
+from .seeds import ranks
 
 WATCH = 1.0  # seconds after which an idle worker looks whether the main process lives
 
@@ -81,8 +82,9 @@ def _generate_state(base_seed, worker_id) -> tuple:
                      .generate_state(4)))
 
 
-def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tasks, results):
-    """The life of a worker: batches for indices until a None comes, or the main process is gone."""
+def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tasks, results, shares):
+    """The life of a worker: batches for indices until a None comes, or the main process is gone.  Of data pipes it
+    takes its part of what its rank takes, with ``shares`` = (ranks, rank)."""
     global _worker_info
     random.seed(seed + number)
     np.random.seed(_generate_state(seed, number))
@@ -92,7 +94,7 @@ def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tas
     try:
         try:
             if isinstance(dataset, (IterDataPipe, MapDataPipe)):
-                apply_sharding(dataset, count, number, SHARDING_PRIORITIES.MULTIPROCESSING)
+                apply_sharding(dataset, count * shares[0], number * shares[0] + shares[1])
             if prepare is not None:
                 prepare(number)
         except Exception as error:
@@ -140,7 +142,7 @@ class Workers:
         self.processes = [context.Process(target=work, daemon=True,
                                           args=(k, self.count, seed, loader.dataset, loader.collate_fn,
                                                 loader._auto_collation, loader.drop_last,
-                                                loader.worker_init_fn, self.tasks[k], self.results))
+                                                loader.worker_init_fn, self.tasks[k], self.results, ranks()))
                           for k in range(self.count)]
         for process in self.processes:
             process.start()
