@@ -1,33 +1,40 @@
 """What a GPU does: kernels, calls, cold starts and whole models, beside PyTorch's eager mode and torch.compile.
 
-    python -m benchmarks.gpu                                   all parts, each at most 8 minutes
+    python -m benchmarks.gpu                                   all parts, each at most 9 minutes
+    python -m benchmarks.gpu --parts checks                    whether results are the processor's: what to run first
     python -m benchmarks.gpu --parts kernels,calls
     python -m benchmarks.gpu --parts models --cases nanogpt,resnet50 --precisions bfloat16 --modes training
     python -m benchmarks.gpu --dry                             on a library that stands in for the driver: nothing is computed
 
 Figures of all systems are taken in turns in one process a case, with equal weights and inputs, and written to ``--out``
-as soon as they are there: a run that was cut goes on where it was (``--again`` takes all anew).  A part ends when its
-time is up, and says what is open.  Times are milliseconds (the best of some rounds, each waited for); calls are
-microseconds of the host.
+(``benchmarks/results/`` and the GPU's name) as soon as they are there: a run that was cut goes on where it was, and
+tries again what failed (``--again`` takes all anew).  A process that fails, or ends by a signal, costs its own row,
+which then says why.  A part ends when its time is up, and says what is open.  Times are milliseconds (the best of some
+rounds, each waited for); calls are microseconds of the host.
 """
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import itertools
 import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import time
 
+from .gpu_checks import CHECKS
 from .models.cases import CASES
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PARTS = ("kernels", "calls", "start", "models")
+PARTS = ("checks", "kernels", "calls", "start", "models")
+SIZE = 8192  # of products
+SPARE = 40  # seconds that what is under way may take longer than its part
 MODELS = [name for name in CASES if name != "vit"]  # "vit-train" is the same model
 MODES = ("inference", "training")
 DECODING = "gpt2-decode"  # is not trained
@@ -46,8 +53,8 @@ class Sheet:
         self.open: list = []
 
     def wants(self, name: str) -> bool:
-        """Whether a figure is not there, and there is time for it."""
-        if name in self.rows:
+        """Whether a figure is not there, or failed before, and there is time for it."""
+        if name in self.rows and "failed" not in self.rows[name]:
             return False
         if time.monotonic() > self.until:
             self.open.append(name)
@@ -141,26 +148,62 @@ def bound(library, name: str, count: int):
     return run, times * x.numel() * 4
 
 
-def kernels(found: dict, sheet: Sheet, options):
+def rate_of_product(found, options, dtype: str) -> dict:
+    """TFLOP/s of square matrices."""
+    size = 256 if options.dry else SIZE
+    make = byte_product if dtype == "float8" else product
+    times = in_turns(found, {system: (system, make(library, size, dtype)) for system, library in found.items()})
+    return {system: 2 * size ** 3 / ms / 1e9 for system, ms in times.items()}
+
+
+def byte_product(library, size: int, dtype: str):
+    a, b = (library.randn(size, size, device="cuda").to(library.float8_e4m3fn) for _ in range(2))
+    one = library.ones((), device="cuda")
+    return lambda: library._scaled_mm(a, b.t(), one, one, out_dtype=library.bfloat16)
+
+
+def time_of_attention(found, options, backward: bool) -> dict:
+    return in_turns(found, {system: (system, attention(library, options.dry, backward))
+                            for system, library in found.items()})
+
+
+def rate_of_memory(found, options, name: str) -> dict:
+    """GB/s."""
+    made = {system: bound(library, name, 1 << 16 if options.dry else 1 << 28) for system, library in found.items()}
+    times = in_turns(found, {system: (system, run) for system, (run, _) in made.items()})
+    return {system: made[system][1] / ms / 1e6 for system, ms in times.items()}
+
+
+KERNELS = {f"product {SIZE} {dtype}": functools.partial(rate_of_product, dtype=dtype)
+           for dtype in ("bfloat16", "float16", "float32", "float8")}
+KERNELS |= {f"attention {name}": functools.partial(time_of_attention, backward=backward)
+            for name, backward in (("forward", False), ("forward and backward", True))}
+KERNELS |= {f"{name}, GB/s": functools.partial(rate_of_memory, name=name)
+            for name in ("copy", "add", "gelu", "softmax", "layer_norm", "sum")}
+
+
+def kernels(sheet: Sheet, options):
     """Products in TFLOP/s, memory-bound kernels in GB/s, attention in milliseconds."""
-    size = 256 if options.dry else 8192
-    for dtype in ("bfloat16", "float16", "float32"):
-        name = f"product {size} {dtype}"
+    for name in KERNELS:
         if sheet.wants(name):
-            times = in_turns(found, {system: (system, product(library, size, dtype))
-                                     for system, library in found.items()})
-            sheet.add(name, {system: 2 * size ** 3 / ms / 1e9 for system, ms in times.items()})
-    for backward in (False, True):
-        name = "attention " + ("forward and backward" if backward else "forward")
-        if sheet.wants(name):
-            sheet.add(name, in_turns(found, {system: (system, attention(library, options.dry, backward))
-                                             for system, library in found.items()}))
-    for name in ("copy", "add", "gelu", "softmax", "layer_norm", "sum"):
-        if sheet.wants(f"{name}, GB/s"):
-            made = {system: bound(library, name, 1 << 16 if options.dry else 1 << 28)
-                    for system, library in found.items()}
-            times = in_turns(found, {system: (system, run) for system, (run, _) in made.items()})
-            sheet.add(f"{name}, GB/s", {system: made[system][1] / ms / 1e6 for system, ms in times.items()})
+            sheet.add(name, child(options, sheet, "--kernel", name))
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+def checks(sheet: Sheet, options):
+    """Whether results are the processor's."""
+    for name in CHECKS:
+        if sheet.wants(f"check {name}"):
+            sheet.add(f"check {name}", child(options, sheet, "--check", name))
+
+
+def checked(found: dict, options) -> dict:
+    library = found["rushlight"]
+    library.set_default_device("cpu")
+    library.set_float32_matmul_precision("highest")
+    start = time.perf_counter()
+    CHECKS[options.check](library, options.dry)
+    return {"ok, s": time.perf_counter() - start}
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
@@ -172,50 +215,75 @@ def operators(library) -> dict:
             "mul with gradient": lambda: w * 2, "view": lambda: x[1:], "empty": lambda: library.empty_like(x)}
 
 
-def calls(found: dict, sheet: Sheet, options, count=400):
+def calls(sheet: Sheet, options):
     """Microseconds of the host for an operator of small tensors: the device is not waited for."""
-    tables = {system: operators(library) for system, library in found.items()}
+    if sheet.wants("calls"):
+        figures = child(options, sheet, "--calls")
+        sheet.add("calls", figures if "failed" in figures else {"ok": len(figures)})
+        for name, row in figures.items() if "failed" not in figures else ():
+            sheet.add(f"call {name}, us", row)
+
+
+def called(found: dict, count=400) -> dict:
+    tables, rows = {system: operators(library) for system, library in found.items()}, {}
     for name in tables["rushlight"]:
-        if not sheet.wants(f"call {name}, us"):
-            continue
         best: dict = {}
         for _ in range(12):
             for system, table in tables.items():
-                run = table[name]
-                start = time.perf_counter()
-                for _ in range(count):
-                    run()
-                best[system] = min(best.get(system, math.inf), (time.perf_counter() - start) / count * 1e6)
+                try:
+                    taken = spent(table[name], count)
+                except Exception as reason:  # noqa: BLE001 - the table names it
+                    best[system] = said(reason)
+                    continue
+                best[system] = min(best.get(system, math.inf), taken)
                 found[system].cuda.synchronize()
-        sheet.add(f"call {name}, us", best)
+        rows[name] = best
+    return rows
+
+
+def spent(run, count: int) -> float:
+    """Microseconds of a call."""
+    start = time.perf_counter()
+    for _ in range(count):
+        run()
+    return (time.perf_counter() - start) / count * 1e6
 
 
 # --- cold starts ------------------------------------------------------------------------------------------------------
-def child(options, *more, folder=None) -> dict:
-    """What a process of its own prints as its last line; a reason where it fails."""
+def said(reason) -> str:
+    """An error in a line."""
+    return f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
+
+
+def child(options, sheet: Sheet, *more, folder=None) -> dict:
+    """What a process of its own prints as its last line; a reason where it fails, or takes longer than there is."""
     command = [sys.executable, "-m", "benchmarks.gpu", *more, *["--dry"] * options.dry]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     if folder:
         environment |= {"RUSHLIGHT_CACHE": f"{folder}/rushlight", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
                         "TRITON_CACHE_DIR": f"{folder}/triton"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    least = max(10.0, min(60.0 * options.minutes, sheet.until + SPARE - time.monotonic()))
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=least)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not done after {least:.0f} s"}
     if done.returncode:
-        return {"failed": " ".join(done.stderr.split())[-300:]}
+        return {"failed": f"status {done.returncode}: {' '.join(done.stderr.split())[-300:]}"}
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def start(found: dict, sheet: Sheet, options):
+def start(sheet: Sheet, options):
     """Seconds from the start of a process to the end of its first step of training, with empty caches and with full
     ones."""
     for case in options.cases or ("nanogpt",):
         if not sheet.wants(f"start {case}, s"):
             continue
         figures = {}
-        for system in ("rushlight.compile", *["torch.compile"] * ("torch" in found)):
+        for system in ("rushlight.compile", *["torch.compile"] * bool(sheet.rows["device"]["torch"])):
             with tempfile.TemporaryDirectory() as folder:
                 for state in ("cold", "warm"):
                     began = time.monotonic()
-                    told = child(options, "--first", case, "--system", system, folder=folder)
+                    told = child(options, sheet, "--first", case, "--system", system, folder=folder)
                     figures[f"{system} {state}"] = told.get("failed", time.monotonic() - began)
         sheet.add(f"start {case}, s", figures)
 
@@ -256,9 +324,9 @@ class Stepper:
         return self.library.autocast("cuda", dtype=self.precision, enabled=self.precision is not None)
 
 
-def compared(options) -> dict:
+def compared(options, found: dict) -> dict:
     """Milliseconds of a step of a case, by system; what fails says why."""
-    found, runs, wrong = libraries(options), {}, {}
+    runs, wrong = {}, {}
     for system in (*OURS, *THEIRS):
         library = system.partition(".")[0]
         if library not in found:
@@ -271,17 +339,17 @@ def compared(options) -> dict:
             found[library].cuda.synchronize()
             runs[system] = library, stepper.step
         except Exception as reason:  # noqa: BLE001 - the table names it
-            wrong[system] = f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
+            wrong[system] = said(reason)
     return in_turns(found, runs, seconds=1.0) | wrong
 
 
-def models(found: dict, sheet: Sheet, options):
+def models(sheet: Sheet, options):
     """Steps of models, each in a process of its own."""
     for precision in options.precisions:
         for mode, case in itertools.product(options.modes, options.cases or MODELS):
             name = f"{case} {mode} {precision}, ms"
             if not (case == DECODING and mode == "training") and sheet.wants(name):
-                sheet.add(name, child(options, "--case", case, "--precision", precision, "--mode", mode))
+                sheet.add(name, child(options, sheet, "--case", case, "--precision", precision, "--mode", mode))
 
 
 def means(sheet: Sheet) -> dict:
@@ -303,10 +371,12 @@ def parsed():
         parser.add_argument(f"--{name}", default=choice,
                             type=lambda text: [one for one in text.split(",") if one])
     parser.add_argument("--minutes", type=float, default=8, help="of each part")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results" / "gpu.json")
+    parser.add_argument("--out", type=pathlib.Path, help="default: benchmarks/results/ and the GPU's name")
     parser.add_argument("--again", action="store_true", help="take all figures anew")
     parser.add_argument("--dry", action="store_true", help="without a GPU: small sizes on a library that stands in")
-    for name in ("case", "precision", "mode", "first", "system"):
+    for name in ("about", "calls"):
+        parser.add_argument(f"--{name}", action="store_true", help=argparse.SUPPRESS)
+    for name in ("case", "precision", "mode", "first", "system", "kernel", "check"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)  # of the processes that this starts
     options = parser.parse_args()
     for name in ("parts", "precisions", "modes"):
@@ -315,29 +385,59 @@ def parsed():
     return options
 
 
-def main():
-    options = parsed()
+def of_child(options, found: dict) -> dict:
+    """What one of the processes that ``child`` starts is for."""
     if options.case:
-        print(json.dumps(compared(options)))
-        return
-    found = libraries(options)
+        return compared(options, found)
+    if options.kernel:
+        return KERNELS[options.kernel](found, options)
+    if options.check:
+        return checked(found, options)
+    if options.calls:
+        return called(found)
     if options.first:
         stepper = Stepper(found, options.first, options.system, "float32", options.dry, True)
         stepper.step()
         stepper.library.cuda.synchronize()
-        print(json.dumps({}))
+        return {}
+    library, torch = found["rushlight"], found.get("torch")
+    return {"name": library.cuda.get_device_name(), "dry": options.dry, "torch": getattr(torch, "__version__", ""),
+            "architecture": library.cuda.get_device_properties(0).gcnArchName
+            if hasattr(library.cuda.get_device_properties(0), "gcnArchName") else
+            "sm_%d%d" % library.cuda.get_device_capability()}
+
+
+def main():
+    options = parsed()
+    if options.about or options.case or options.kernel or options.check or options.calls or options.first:
+        print(json.dumps(of_child(options, libraries(options))))
         return
-    sheet = Sheet(options.out, options.again)
-    library = found["rushlight"]
-    sheet.add("device", {"name": library.cuda.get_device_name(), "dry": options.dry,
-                         "torch": getattr(found.get("torch"), "__version__", "")})
+    sheet = Sheet(pathlib.Path(os.devnull), True)
+    about = child(options, sheet, "--about")
+    if "failed" in about:
+        raise SystemExit(about["failed"])
+    sheet = Sheet(options.out or results_of(about), options.again)
+    sheet.add("device", about)
     for part in options.parts:
         sheet.until = time.monotonic() + 60 * options.minutes
-        {"kernels": kernels, "calls": calls, "start": start, "models": models}[part](found, sheet, options)
+        try:
+            {"checks": checks, "kernels": kernels, "calls": calls, "start": start, "models": models}[part](
+                sheet, options)
+        except Exception as reason:  # noqa: BLE001 - the other parts are of interest all the same
+            sheet.add(f"part {part}", {"failed": said(reason)})
     sheet.add("geometric means", means(sheet))
     sheet.add("goals", GOALS)
+    wrong = [name for name, row in sheet.rows.items() if "failed" in row]
+    print(f"{len(wrong)} failed{': ' + ', '.join(wrong) if wrong else ''}; in {sheet.path}")
     if sheet.open:
         print(f"open, for want of time: {', '.join(sheet.open)}")
+
+
+def results_of(about: dict) -> pathlib.Path:
+    """Where the figures of a GPU belong."""
+    if about["dry"]:
+        return pathlib.Path(tempfile.gettempdir()) / "rushlight-gpu-dry.json"
+    return ROOT / "benchmarks" / "results" / f"{re.sub('[^a-z0-9]+', '-', about['name'].lower()).strip('-')}.json"
 
 
 if __name__ == "__main__":

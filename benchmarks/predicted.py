@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import pathlib
 
 import rushlight as rl
+from rushlight._src.devices.cpu.templates.matmul import Matmul
 from rushlight._src.devices.shared.attention import Attention
 from rushlight._src.devices.triton.costs import Work, seconds
 from rushlight._src.devices.triton.rates import GPUS
@@ -19,16 +21,20 @@ from rushlight._src.devices.triton.templates.flash_backward import KeyGradient, 
 from rushlight._src.ops.flash import AttentionSpec
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE, MEASURED = ROOT / "docs" / "gpu.md", ROOT / "benchmarks" / "results" / "gpu.json"
+PAGE, RESULTS = ROOT / "docs" / "gpu.md", ROOT / "benchmarks" / "results"
 OURS, NONE = "rushlight.compile", "not measured: no GPU"
 SIZE, ELEMENTS = 8192, 1 << 28
 BOUND = {"copy": 2, "add": 2, "gelu": 2, "softmax": 2, "layer_norm": 2, "sum": 1}  # how often memory sees each element
+DTYPES = {"bfloat16": rl.bfloat16, "float16": rl.float16, "float32": rl.float32, "float8": rl.float8_e4m3fn}
+NO_PRODUCT = Matmul((), 1, 1, 1, (), (), ())
 BEGIN, END = "<!-- predicted -->\n", "<!-- end of predicted -->\n"
 
 
 def product(architecture: str, dtype) -> float:
     """Seconds of a product of square matrices, float32 by tf32."""
     templates, shape = products.Templates("cuda", architecture), ("matrices",)
+    if dtype.is_byte:
+        dtype, _ = templates.operands_of(dataclasses.replace(NO_PRODUCT, formats=(dtype.name, dtype.name, False)))
     tile = templates.tiles(shape, dtype, SIZE, SIZE, SIZE, 1)[0]
     return templates.estimate(shape, dtype, tile, SIZE, SIZE, SIZE, 1)
 
@@ -53,8 +59,8 @@ def predicted(architecture: str) -> dict:
     before = rl.get_float32_matmul_precision()
     rl.set_float32_matmul_precision("high")
     try:
-        found = {f"product {SIZE} {name}": (2 * SIZE**3 / product(architecture, getattr(rl, name)) / 1e12, "TFLOP/s")
-                 for name in ("bfloat16", "float16", "float32")}
+        found = {f"product {SIZE} {name}": (2 * SIZE**3 / product(architecture, dtype) / 1e12, "TFLOP/s")
+                 for name, dtype in DTYPES.items()}
     finally:
         rl.set_float32_matmul_precision(before)
     forward = attended(architecture, (Forward,))
@@ -66,11 +72,18 @@ def predicted(architecture: str) -> dict:
     return found
 
 
+def results() -> list:
+    """What ``benchmarks.gpu`` found on GPUs: their rows by name."""
+    found = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json")))
+    return [rows for rows in found if isinstance(rows, dict) and "architecture" in rows.get("device", ())
+            and not rows["device"]["dry"]]
+
+
 def measured(name: str) -> str:
-    """What ``benchmarks.gpu`` found."""
-    rows = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
-    figure = rows.get(name, {}).get(OURS, rows.get(name, {}).get("rushlight"))
-    return NONE if figure is None else f"{figure:.4g}"
+    """The figures of a kernel, with the GPU's name."""
+    found = ((rows["device"]["name"], rows.get(name, {}).get(OURS, rows.get(name, {}).get("rushlight")))
+             for rows in results())
+    return "; ".join(f"{gpu}: {figure:.4g}" for gpu, figure in found if isinstance(figure, float)) or NONE
 
 
 def shown(figure: float) -> str:

@@ -21,3 +21,39 @@ def test_it_runs_dry(tmp_path):
     assert rows["device"]["name"] == "a stub" and rows["call add, us"]["rushlight"] > 0
     found = rows["nanogpt training bfloat16, ms"]
     assert all(isinstance(found[system], float) for system in ("rushlight", "rushlight.compile", "rushlight.graphs"))
+
+
+def test_a_process_that_fails_costs_its_row(tmp_path, monkeypatch):
+    """A failure, a signal and what takes too long are told in a line, and tried again by the next run."""
+    from benchmarks import gpu
+
+    class Options:
+        dry, minutes = True, 1
+
+    sheet = gpu.Sheet(tmp_path / "rows.json", False)
+    done = iter([subprocess.CompletedProcess((), -11, "", "went wrong"), subprocess.TimeoutExpired((), 10)])
+
+    def run(*args, **given):
+        found = next(done)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(gpu.subprocess, "run", run)
+    for name, wanted in (("one", "status -11: went wrong"), ("two", "not done after")):
+        sheet.add(name, gpu.child(Options, sheet, "--kernel", name))
+        assert wanted in sheet.rows[name]["failed"]
+        assert gpu.Sheet(sheet.path, False).wants(name)
+    sheet.add("three", {"rushlight": 1.0})
+    assert not sheet.wants("three")
+
+
+def test_figures_of_a_gpu_come_into_the_table(tmp_path, monkeypatch):
+    from benchmarks import predicted
+
+    device = {"name": "H200", "architecture": "sm_90", "dry": False}
+    (tmp_path / "h200.json").write_text(json.dumps({"device": device, "copy, GB/s": {"rushlight": 4000.5}}))
+    (tmp_path / "other.json").write_text(json.dumps([1]))
+    monkeypatch.setattr(predicted, "RESULTS", tmp_path)
+    assert predicted.measured("copy, GB/s").startswith("H200: 400")
+    assert predicted.measured("sum, GB/s") == predicted.NONE
