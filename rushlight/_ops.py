@@ -32,7 +32,8 @@ OVERLOADS = frozenset((
 # other libraries use them as keys
 NAMES_ONLY = {
     "aten": frozenset(("_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl", "_sparse_mm", "_values", "_indices",
-                       "_coalesced_", "_efficientzerotensor", "cudnn_batch_norm", "miopen_batch_norm")),
+                       "_coalesced_", "_efficientzerotensor", "cudnn_batch_norm", "miopen_batch_norm",
+                       "_mkldnn_transpose")),
     "c10d": frozenset(("allgather_", "_allgather_base_", "allreduce_", "alltoall_", "alltoall_base_", "barrier",
                        "broadcast_", "gather_", "recv_", "reduce_", "_reduce_scatter_base_", "reduce_scatter_",
                        "scatter_", "send")),

@@ -93,15 +93,13 @@ class GraphModule(Module):
     # --- the program --------------------------------------------------------------------------------------------------
     @property
     def graph(self) -> Graph:
-        """The program; assigning another one recompiles."""
+        """The program; assigning another one, which modules may share, recompiles."""
         return self.__dict__["_graph"]
 
     @graph.setter
     def graph(self, graph: Graph):
         if not isinstance(graph, Graph):
             raise AssertionError(f"Expected a Graph instance, but got {type(graph)}")
-        if graph.owning_module is not None and graph.owning_module is not self:
-            graph = copy.deepcopy(graph)
         graph.owning_module = self
         self.__dict__["_graph"] = graph
         self.recompile()

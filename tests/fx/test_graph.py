@@ -211,3 +211,9 @@ def test_interpreters_and_transformers():
         fx.Interpreter(module).run()
     add = module.graph.find_nodes(op="call_function")[1]
     assert fx.Interpreter(module).run(x, initial_env={add: 5}) == 5
+
+
+def test_modules_share_the_graph_that_they_are_made_of():
+    traced = fx.symbolic_trace(torch.nn.Linear(2, 2))
+    other = fx.GraphModule(traced, traced.graph)
+    assert other.graph is traced.graph and traced.graph.owning_module is other

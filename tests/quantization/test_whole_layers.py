@@ -102,6 +102,27 @@ def test_products_of_two_values(monkeypatch):
     assert "_decomposed_matmul" in seen
 
 
+def chosen(x):
+    """Rounded by a scale and a zero point that follow from the values."""
+    scale, zero = D.choose_qparams.tensor(x, 0, 255, 1e-5, torch.uint8)
+    return D.dequantize_per_tensor.tensor(D.quantize_per_tensor.tensor(x, scale, zero, *U8), scale, zero, *U8)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 64), (1, 64)])
+def test_linear_layers_whose_scales_are_chosen_as_they_run(shape, monkeypatch):
+    class Dynamic(Layer):
+        def forward(self, x):
+            return (F.linear(chosen(x), D.dequantize_per_channel.default(self.weight, self.scales, self.zeros, 0, *I8),
+                             self.bias),)
+
+    model, x = Dynamic(F.linear, (48, 64)).eval(), noise(*shape)
+    with torch.no_grad():
+        expected = model(x)[0]
+    (found,), seen = frozen(model, (x,), monkeypatch)
+    assert "_decomposed_linear_dynamic" in seen and not any("dequantize" in n for n in seen)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("change", ["zeros", "wide", "axis"])
 def test_what_is_no_such_layer_stays(change, monkeypatch):
     model = Layer(F.linear, (20, 20)).eval()

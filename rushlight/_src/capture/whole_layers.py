@@ -23,12 +23,16 @@ DEEPEST = 2 ** 16  # products of bytes whose sum 32 bits hold
 
 
 def dequantized(node):
-    """(whole numbers, scale, zero point) of a node that says what bytes of one scale stand for, numbers all; else
-    None."""
+    """(whole numbers, scale, zero point) of a node that says what bytes of one scale stand for: numbers, or nodes both
+    where they are chosen as the program runs; else None."""
     if not isinstance(node, Node) or node.op is None or node.op.name != TENSOR or node.params.get("out_dtype"):
         return None
     whole, scale, zero = node.args[:3]
-    if isinstance(scale, (Node, Tensor)) or isinstance(zero, (Node, Tensor)) or node.args[5] not in (uint8, int8):
+    if node.args[5] not in (uint8, int8):
+        return None
+    if isinstance(scale, Node) and isinstance(zero, Node):
+        return whole, scale, zero
+    if isinstance(scale, (Node, Tensor)) or isinstance(zero, (Node, Tensor)):
         return None
     return whole, float(scale), int(zero)
 
@@ -73,7 +77,9 @@ class Layers:
         found, weight = dequantized(node.args[0]), weights(node.args[1], self.known)
         if found is None or weight is None or weight[0].numel() // weight[0].size(0) > DEEPEST:
             return None
-        return self.linear(node, now, found, weight) if name == LINEAR else self.convolution(node, now, found, weight)
+        if name == LINEAR:
+            return self.linear(node, now, found, weight)
+        return None if isinstance(found[1], Node) else self.convolution(node, now, found, weight)
 
     def finished(self, nodes, outputs):
         """The nodes without what dequantizes for layers that do not read it any more, and results that lie in memory as
@@ -105,6 +111,11 @@ class Layers:
         given = node.op.signature.bind(*node.args, **node.params)
         given.apply_defaults()
         bias = given.args[2]
+        if isinstance(scale, Node):
+            args = (now(whole), self.value(factor.contiguous(), f"{node.name}_weight"),
+                    self.value(total, f"{node.name}_sums"), self.value(scales, f"{node.name}_scales"), now(scale),
+                    now(zero), bias if bias is None else now(bias))
+            return Node(node.name, OPS["_decomposed_linear_dynamic"], args, None, node.meta)
         args = (now(whole), self.value(factor.contiguous(), f"{node.name}_weight"),
                 *self.terms(node, total, scales, scale, zero), bias if bias is None else now(bias))
         return Node(node.name, OPS["_decomposed_linear"], args, None, node.meta)
@@ -128,6 +139,8 @@ class Layers:
         if left is None or right is None or len(node.args) > 2:
             return None
         (a, scale, zero), (b, other_scale, other_zero) = left, right
+        if isinstance(scale, Node) or isinstance(other_scale, Node):
+            return None
         same = len(a.meta.shape) == len(b.meta.shape) >= 2 and a.meta.shape[:-2] == b.meta.shape[:-2]
         if not same or b.meta.dtype is not int8 or not isinstance(a.meta.shape[-1], int) or a.meta.shape[-1] > DEEPEST:
             return None

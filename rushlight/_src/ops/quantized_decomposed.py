@@ -281,6 +281,15 @@ def whole_linear(input, factor, shift, multiplier, bias):
     return P.reshape(of_sums(sums, shift, multiplier, bias), shape=(*input.shape[:-1], columns))
 
 
+@op(method=False, autocast=None, name="_decomposed_linear_dynamic")
+def whole_linear_dynamic(input, factor, total, scales, scale, zero_point, bias):
+    """``whole_linear`` of an input whose scale and zero point, tensors of one element, are known when it runs; sums
+    of weights and their scales: int32 [n] and float32 [n]."""
+    zero = P.convert(P.reshape(zero_point, shape=()), dtype=int32)
+    scale = lone("linear", "scale", scale, float32)
+    return whole_linear.body(input, factor, P.mul(total, P.neg(zero)), P.mul(scales, scale), bias)
+
+
 @op(method=False, autocast=None, name="_decomposed_convolution")
 def whole_convolution_layer(input, weight, shift, multiplier, bias, stride, padding, dilation, groups, zero_point):
     """The convolution of whole numbers [n, c, *space] by int8 weights as floats [n, o, *out], channels last in memory;
