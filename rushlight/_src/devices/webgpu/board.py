@@ -35,7 +35,7 @@ class Board(Blocks):
         import wgpu
 
         wanted = [name for name in FEATURES if name in adapter.features]
-        self.features = frozenset(FEATURES[name] for name in wanted) | {"fma"}
+        self.features = frozenset(FEATURES[name] for name in wanted) | {"fma", "loops"}
         limits = (
             BINDINGS,
             "max-storage-buffer-binding-size",

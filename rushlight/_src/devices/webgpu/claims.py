@@ -1,13 +1,15 @@
-"""Which primitives templates of WGSL compute: products, convolutions and attention, with operands as those of the
-processor's."""
+"""Which primitives templates of WGSL compute: products, convolutions, attention and sorting, with operands as those of
+the processor's."""
 
 from __future__ import annotations
 
 from ...core.kinds import P
 from ...core.shape_env import guess
 from ..cpu.claims.attention import ATTENTION
+from ..cpu.claims.natives import LIBRARY
 from ..shared.products import claims
 from .templates.attention import Attentions
+from .templates.sorting import Sortings
 from .templates.tiled import Templates, tile_for
 
 MOST_BUFFERS = 32  # of a product with all that it may read and write along
@@ -25,7 +27,17 @@ def claimed(features: frozenset, bindings: int, attentions: Attentions) -> dict:
     found = claims(Templates(features), bindings >= MOST_BUFFERS, packings,
                    lambda dtypes: "float64" not in dtypes or "f64" in features)
     plans = {P.attention: (attentions.plan_forward, 0), P.attention_gradient: (attentions.plan_backward, 3)}
-    return found | {op: attending(op, *plan, attentions) for op, plan in plans.items()}
+    found |= {op: attending(op, *plan, attentions) for op, plan in plans.items()}
+    return found | {op: in_order(LIBRARY[op], Sortings(features)) for op in (P.sort, P.topk)}
+
+
+def in_order(own, sortings: Sortings):
+    """The processor's Claim of what puts rows in order, planned by a template."""
+    def planned(assembler, node, targets, prologues):
+        _, problem, operands = own.plan(assembler, node, targets, prologues)
+        return sortings.plan, problem, operands
+
+    return own._replace(suits=lambda node: own.suits(node) and sortings.suits(node), plan=planned)
 
 
 def attending(op, plan, first: int, attentions: Attentions):

@@ -419,6 +419,8 @@ class Emitter(Writer):
             return BUILTINS[e.op].format(*x)
         if e.dtype.is_floating_point and e.op in ("add", "sub", "mul"):
             x = self.kept(e, x)
+        if e.op == "div" and e.args[1].op == "number" and e.args[1].arg == 0:  # which Mesa's compiler takes for 0 / 1
+            x[1] = self.hidden(x[1], self.type(e.dtype))
         if e.op == "fma" and e.dtype.is_floating_point and "fma" not in self.features and "f64" in self.features:
             single = self.type(e.dtype) == "f32"
             return f"f32(f64({x[0]}) * f64({x[1]}) + f64({x[2]}))" if single else f"fused_f64({', '.join(x)})"

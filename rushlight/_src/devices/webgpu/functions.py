@@ -12,6 +12,10 @@ fn to_whole_f32(x: f32) -> i64 { if (!(x >= -9223372036854775808.0f && x < 92233
 fn to_whole_f64(x: f64) -> i64 { if (!(x >= -9223372036854775808.0lf && x < 9223372036854775808.0lf)) { return -9223372036854775807li - 1li; } return i64(x); }
 fn is_nan_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
 fn is_nan_f64(x: f64) -> bool { return (bitcast<u64>(x) & 0x7ffffffffffffffflu) > 0x7ff0000000000000lu; }
+fn is_finite_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
+fn is_finite_f64(x: f64) -> bool { return (bitcast<u64>(x) & 0x7ff0000000000000lu) != 0x7ff0000000000000lu; }
+fn no_number_f32() -> f32 { return from_bits(0x7fc00000u); }
+fn no_number_f64() -> f64 { return from_wide(0x7ff8000000000000lu); }
 fn copysign_f32(x: f32, y: f32) -> f32 { return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(y) & 0x80000000u)); }
 fn copysign_f64(x: f64, y: f64) -> f64 { return bitcast<f64>((bitcast<u64>(x) & 0x7ffffffffffffffflu) | (bitcast<u64>(y) & 0x8000000000000000lu)); }
 fn half_to_f32(h: u32) -> f32 {
@@ -86,12 +90,14 @@ fn maximum_T(x: T, y: T) -> T { if (is_nan_T(x)) { return x; } return select(y, 
 fn minimum_T(x: T, y: T) -> T { if (is_nan_T(x)) { return x; } return select(y, x, x < y); }
 fn fmod_T(x: T, y: T) -> T {
   let b = abs(y); var r = abs(x);
-  if (is_nan_T(x) || is_nan_T(y) || b == 0 || r - r != 0) { return x - x + (y - y) / (b - b); }
-  if (b - b != 0) { return x; }
-  while (r >= b) {
-    var t = b;
-    while (t <= r * 0.5) { t = t * 2; }
-    r = r - t;
+  if (is_nan_T(x) || is_nan_T(y) || b == 0 || !is_finite_T(r)) { return no_number_T(); }
+  if (!is_finite_T(b)) { return x; }
+  var t = b;
+  while (t <= r * 0.5) { t = t * 2; }
+  loop {
+    if (r >= t) { r = r - t; }
+    if (t == b) { break; }
+    t = t * 0.5;
   }
   return copysign_T(r, x);
 }

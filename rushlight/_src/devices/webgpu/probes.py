@@ -20,6 +20,10 @@ fn rounded(x: f32) -> f16 { return f16(x); }
 ROUNDED = (1 + 2.0**-11, 1 + 3 * 2.0**-11, 65519.0, 65520.0, 2.0**-25, 1.5 * 2.0**-24, float("-inf"), -0.0, 70000.0,
            0.7 * 2.0**-14, 2.0**-24, 1 / 3)
 
+TURNS = """@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(1) fn main() { for (var k = 0u; k < x[0]; k++) { y[0] = y[0] + x[1]; } }"""
+
 SHUFFLED = """@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
 @compute @workgroup_size(128) fn main(@builtin(local_invocation_index) lid: u32, @builtin(subgroup_size) size: u32,
@@ -75,4 +79,10 @@ def shuffles(board) -> bool:
     return size * count == 128 and not size & size - 1 and found[:count].sum() == given.sum() and size > 1
 
 
-PROBES = {"fma": fuses, "f16": rounds_halves, "subgroups": shuffles}
+def ends_loops(board) -> bool:
+    """Whether loops run until they end; software Vulkan leaves a shader's loops after 65,535 turns of all together."""
+    given = np.array([70_000, 1], np.uint32)
+    return bool(answer(board, TURNS, given, 1, np.uint32)[0] == given[0])
+
+
+PROBES = {"fma": fuses, "loops": ends_loops, "f16": rounds_halves, "subgroups": shuffles}

@@ -6,12 +6,14 @@ import hashlib
 import logging
 from typing import NamedTuple
 
-from ...compiler.kernel import scalar_inputs
+from ...compiler.kernel import scalar_inputs, walk
 from ...compiler.lower import NotLowerable
+from ...core.expr import Expr, extent_of
 from ...core.meta import product
+from ...core.nodes import evaluate
 from ..shared.target import Modules, TextKernel
 from ..shared.writer import Named, Refused, form, numbers_of
-from .emit import THREADS, emit
+from .emit import GROUP, THREADS, emit
 
 kernels_log = logging.getLogger("rushlight.kernels")
 
@@ -44,6 +46,34 @@ class Module(NamedTuple):
 modules = Modules()
 
 
+TURNS = 60_000  # of all loops of a thread, where a driver leaves them after 65,535
+LONG = {"float32": 600, "float64": 4300}  # turns of a remainder
+
+
+def turns_of(kernel, sizes):
+    """The most turns of loops that a thread takes: an int, or an Expr of sizes."""
+    total = 0
+    for stage in kernel.stages:
+        within = 1 + sum(turns_within(e) for e in set(stage.exprs()) if isinstance(e, Expr))
+        for axis in stage.loops:
+            extent = extent_of(axis)
+            if isinstance(extent, Expr) and any(leaf.op != "size" for leaf in extent.free):  # of another loop's index
+                extent = extent.high if isinstance(extent.high, int) else 1
+            within = within * extent
+        total = total + within
+    if form(kernel) == "order":
+        for size in sizes:
+            total = total * size
+        return total
+    return total // GROUP if form(kernel) == "group" else total
+
+
+def turns_within(e) -> int:
+    """The most turns of loops within a value."""
+    return sum(repeat.arg[2] for repeat in walk(e, "repeat")) + sum(
+        LONG.get(one.dtype.name, 0) for name in ("fmod", "remainder", "floor_divide") for one in walk(e, name))
+
+
 class ShaderKernel(TextKernel):
     """A kernel that the device's own compiler makes from WGSL."""
 
@@ -56,6 +86,9 @@ class ShaderKernel(TextKernel):
         bound = len(self.kernel.buffers()) + 1 + self.kernel.flag
         if bound > bindings:
             raise NotLowerable(Named("kernel"), f"it binds {bound} buffers, of which a shader here has {bindings}")
+        self.turns = 0 if "loops" in features else turns_of(arranged, self.sizes)
+        if not isinstance(self.turns, Expr) and self.turns > TURNS:
+            raise NotLowerable(Named("kernel"), f"{self.turns} turns of loops, of which this driver takes 65,535")
         self.address = self.written.get(key)
         if self.address is None:
             self.address = self.written[key] = self.module(key[0], features)
@@ -85,6 +118,14 @@ class ShaderKernel(TextKernel):
                 "f64" in features,
             )
         )
+
+    def launch(self, symbols: dict, number_of):
+        """The launch for these sizes.  RuntimeError for loops that the driver would leave early."""
+        turns = evaluate(self.turns, symbols) if isinstance(self.turns, Expr) else 0
+        if turns > TURNS:
+            raise RuntimeError(f"a kernel for sizes that vary takes {turns} turns of loops, of which this driver of "
+                               "Vulkan takes 65,535: compute it with sizes that do not, or on the processor")
+        return super().launch(symbols, number_of)
 
     def extents(self) -> tuple:
         return product(self.sizes), self.lane_size

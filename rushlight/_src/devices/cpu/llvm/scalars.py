@@ -121,8 +121,10 @@ def float_floor_divide(b, x, y):
     return b.select(b.compare("==", y, 0.0), b.div(x, y), quotient)
 
 
-def sign(b, x):
+def sign(b, x, signed=True):
     """-1, 0 or 1; 0 for NaN."""
+    if not signed:
+        return b.select(b.compare("!=", x, 0), constant(x.type, 1), constant(x.type, 0))
     if x.type.is_float:
         return b.select(b.compare(">", x, 0.0), 1.0,
                         b.select(b.compare("<", x, 0.0), constant(x.type, -1.0), constant(x.type, 0.0)))
@@ -196,7 +198,7 @@ INSTRUCTIONS = {
     "left_shift": plain("shl"), "shift_right_logical": plain("lshr"), "right_shift": lambda b, x, e: b.ashr(*x)
     if is_signed(e) else b.lshr(*x),
     "maximum": greatest_or_least("max"), "minimum": greatest_or_least("min"), "abs": absolute,
-    "sign": lambda b, x, e: sign(b, *x),
+    "sign": lambda b, x, e: sign(b, *x, e.dtype.is_signed),
     "floor_divide": rounded_down(float_floor_divide, 0), "remainder": rounded_down(float_remainder, 1),
     "fmod": lambda b, x, e: b.rem(*x) if x[0].type.is_float else integer_fmod(b, *x, is_signed(e)),
     "reciprocal": lambda b, x, e: b.div(constant(x[0].type, 1.0), x[0]),

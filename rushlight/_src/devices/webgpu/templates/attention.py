@@ -9,7 +9,7 @@ from ....core.shape_env import guess
 from ....ops import dropping
 from ...shared.attention import Attention, Form
 from ...shared.products import CompiledKernel, Contraction
-from ..step import modules
+from ..step import TURNS, modules
 from .flash import Block, Forward
 from .flash_backward import KeyGradient, QueryGradient
 
@@ -52,11 +52,18 @@ class Attentions:
     def suits(self, node, first: int) -> bool:
         """Whether a kernel computes attention, or its gradient; ``first``: the number of the argument with the
         queries."""
-        q, _, v = node.args[first:first + 3]
+        q, k, v = node.args[first:first + 3]
         wide = node.params["drop"] or node.params["longest"] or node.params["mods"] is not None  # which count in int64
         captured = node.args[first + 5]
         return (self.refusal(q.dtype.name, guess(q.shape[-1]), guess(v.shape[-1])) is None
-                and (not wide or "i64" in self.features) and len(captured) + 14 <= self.bindings)
+                and (not wide or "i64" in self.features) and len(captured) + 14 <= self.bindings
+                and ("loops" in self.features or self.turns(q, k, v) <= TURNS))
+
+    def turns(self, q, k, v) -> int:
+        """The most turns of loops that a thread takes, where the least blocks are taken."""
+        queries, keys, size, value_size = map(guess, (q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]))
+        passing = max(keys, guess(q.shape[1]) // max(guess(k.shape[1]), 1) * queries)
+        return -(-passing // BLOCKS[-1].size) * 3 * (size + value_size)
 
     def block(self, kernel, form: Form, longest: int) -> Block | None:
         """The block of scores of a workgroup, not much longer than there are queries and keys; None where none
