@@ -123,7 +123,7 @@ def test_what_the_host_computes_is_counted():
 
 def test_names_of_adapters():
     intel, other = ({"vendor_id": vendor, "adapter_type": "IntegratedGPU"} for vendor in (0x8086, 0x10005))
-    assert belongs("mps", "darwin", other) and not belongs("mps", "linux", intel)
+    assert belongs("mps", "macos", other) and not belongs("mps", "linux", intel)
     assert belongs("xpu", "linux", intel) and not belongs("xpu", "linux", other)
     assert not belongs("xpu", "linux", {**intel, "adapter_type": "CPU"})
     if sys.platform != "darwin":
