@@ -4,6 +4,8 @@ depths and sizes.
 
     python -m rushlight.tools.warm                       all kinds of model, in float32 and under autocast
     python -m rushlight.tools.warm decoder --float32     some of it
+    python -m rushlight.tools.warm --choices             measures choices for the products and convolutions that programs
+                                                         of this machine have met, 50 ms each
 
 What is made lies in the cache on disk (``RUSHLIGHT_CACHE``); run it when a machine or an image is set up.
 """
@@ -15,6 +17,7 @@ import time
 
 import rushlight as torch
 from rushlight._src.core import cache
+from rushlight._src.devices.cpu.templates import learned
 
 F, nn = torch.nn.functional, torch.nn
 
@@ -151,12 +154,17 @@ def main(arguments=None):
     command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     command.add_argument("kinds", nargs="*", metavar="kind", help=f"of {', '.join(KINDS)}; all where none is given")
     command.add_argument("--float32", action="store_true", help="without autocast")
+    command.add_argument("--choices", action="store_true", help="measures choices instead, for what programs have met")
     options = command.parse_args(arguments)
     unknown = [kind for kind in options.kinds if kind not in KINDS]
     if unknown:
         command.error(f"there is no kind {unknown[0]!r} of model; there are {', '.join(KINDS)}")
     if cache.current() is None:
         command.error("the cache on disk is switched off, so nothing would be kept")
+    if options.choices:
+        for name, chosen in learned.learn_all():
+            print(f"{name}: {chosen or 'as estimated'}", flush=True)
+        return
     for kind in options.kinds or KINDS:
         for halves in (False, True)[:1 if options.float32 else 2]:
             began, before = time.perf_counter(), objects()

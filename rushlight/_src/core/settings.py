@@ -128,6 +128,9 @@ class Settings:
                              "What other libraries take as the number of threads.")
     max_autotune = Setting("RUSHLIGHT_MAX_AUTOTUNE", False, switch,
                            "Whether choices within templates are measured and remembered.")
+    tune = Setting("RUSHLIGHT_TUNE", False, switch,
+                   "Whether choices within templates, of those that give the same results, are measured for 50 ms when "
+                   "a class of problems is first planned, and remembered.")
     trace_numpy = Setting("RUSHLIGHT_TRACE_NUMPY", True, switch,
                           "Whether functions of NumPy on arrays are followed into graphs, or run between them.")
     recompile_limit = Setting("RUSHLIGHT_RECOMPILE_LIMIT", 8, count,

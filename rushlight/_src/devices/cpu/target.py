@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import zlib
 from importlib import import_module
 
 from . import provider
@@ -14,8 +15,9 @@ from ...compiler.launch import HEAD, Launch, Table, encode, starts
 from ...compiler.reference import address_of, callback
 from ...compiler.target import Target
 from ...compiler.tile import arrange, split
+from ...core import cache
 from .llvm import jit, pool
-from .llvm.features import targeted
+from .llvm.features import processor_kind, remembered, targeted
 from .step import NativeKernel
 
 
@@ -85,7 +87,13 @@ class Processor(Target):
         return jit.fetch(*reference)
 
     def fingerprint(self) -> str:
-        return f"{targeted().fingerprint} {targeted().second_cache} {pool.get_num_threads()}"
+        return f"{targeted().fingerprint} {targeted().second_cache} {pool.get_num_threads()} {learned()}"
+
+
+@remembered()
+def learned() -> int:
+    """A digest of the choices that this machine has measured: plans on disk follow from them."""
+    return zlib.crc32(cache.get("choices", processor_kind()) or b"")
 
 
 target = provider.compiler = Processor()

@@ -217,3 +217,10 @@ def remembered(maxsize=None):
         found.cache_clear = known.cache_clear
         return found
     return decorate
+
+
+@remembered()
+def processor_kind() -> str:
+    """What measurements hold for: the processor's maker, its widest vectors, its tiles and its second cache."""
+    own = targeted()
+    return f"{processor.vendor() or 'unknown'} {own.width} {own.tiles or 'none'} {own.second_cache >> 10}"

@@ -16,12 +16,11 @@ import time
 from dataclasses import fields, is_dataclass
 
 from ....core import cache
-from ....core.llvm import processor
 from ....core.log import logger
 from ....core.settings import settings
 from ....compiler.launch import encode
 from ..llvm import jit, pool
-from ..llvm.features import remembered, targeted
+from ..llvm.features import processor_kind, remembered, targeted
 
 log = logger("autotune")
 TABLE = pathlib.Path(__file__).with_name("measured.txt")
@@ -101,13 +100,6 @@ def _rounded(found):
 
 
 @remembered()
-def processor_kind() -> str:
-    """What measurements hold for: the processor's maker, its widest vectors, its tiles and its second cache."""
-    own = targeted()
-    return f"{processor.vendor() or 'unknown'} {own.width} {own.tiles or 'none'} {own.second_cache >> 10}"
-
-
-@remembered()
 def measured() -> dict:
     """{class: {name: option}} of the table, for this kind of processor."""
     found = {}
@@ -130,15 +122,18 @@ def planned(planner, problem, operands):
         return planner(*problem)
     if settings.max_autotune:
         return tuned(planner, problem, operands)
-    return known(planner, problem) if measured() else planner(*problem)
+    return known(planner, problem)
 
 
 @remembered(4096)
 def known(planner, problem):
-    """A plan with the picks of the table."""
+    """A plan with the picks of the table, or those that this machine has learned."""
+    from . import learned
     name = class_of(planner, problem)
     chosen = measured().get(name)
     if chosen is None:
+        chosen = learned.answer(name, planner, problem)
+    if not chosen:
         return planner(*problem)
     log.debug("%s: %s, as measured", name, chosen)
     with Trial(chosen):
@@ -180,28 +175,33 @@ def search(plan, problem, operands, seen, best):
     return chosen, best
 
 
-def race(plans, operands):
-    """The least seconds of some runs of each plan, in turn, so that a busy machine slows all of them."""
+def race(plans, operands, seconds=0.1):
+    """The least seconds of some runs of each plan, in turn, so that a busy machine slows all of them; about so many in
+    all."""
     runs, least, started = [bound(plan, operands) for plan in plans], [float("inf")] * len(plans), time.perf_counter()
+    clock = time.thread_time if pool.get_num_threads() == 1 else time.perf_counter
     for run in runs:
         run()
     for _ in range(20):
         for k, run in enumerate(runs):
-            t = time.perf_counter()
+            t = clock()
             run()
-            least[k] = min(least[k], time.perf_counter() - t)
-        if time.perf_counter() - started > 0.1:
+            least[k] = min(least[k], clock() - t)
+        if time.perf_counter() - started > seconds:
             break
     return least
 
 
-def bound(plan, operands):
-    """A call of a plan on memory of its own."""
+def bound(plan, operands, fill=None):
+    """A call of a plan on memory of its own; ``fill(place, bytes)`` puts something into an operand.  ``places`` of the
+    call: where operands lie."""
     buffers = [ctypes.create_string_buffer(size + 64) for size in (*operands.values(), *plan.temporaries.values())]
     for buffer in buffers[:len(operands)]:
         ctypes.memset(buffer, 0x3C, len(buffer))  # about 0.01 in every floating type
     names = {name: k for k, name in enumerate((*operands, *plan.temporaries))}
     values = (ctypes.c_int64 * len(buffers))(*(-(-ctypes.addressof(b) // 64) * 64 for b in buffers))
+    for place, size in zip(values, operands.values() if fill else ()):
+        fill(place, size)
     words = encode(plan.launches(names))
     code = (ctypes.c_int64 * len(words))(*words)
     jit.settle()
@@ -211,4 +211,5 @@ def bound(plan, operands):
     def call():
         run(ctypes.addressof(held[3]), ctypes.addressof(held[2]))
 
+    call.places = values[:len(operands)]
     return call
