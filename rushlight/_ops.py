@@ -347,6 +347,17 @@ def aten_call(op, args, kwargs):
     return (ops.aten.packet(name, op) if packet is None else packet).overload(label), args, kwargs
 
 
+def dispatched(op, args, kwargs):
+    """(overload, args, kwargs) of a call of an operator that PyTorch shows as one below the recording of gradients;
+    None where it shows none, or several."""
+    return room("library.dispatched").one(op, args, kwargs)
+
+
+def composition(op):
+    """The function that calls what is seen in place of an operator that PyTorch writes as others; None for others."""
+    return room("library.dispatched").several(op)
+
+
 def overload_of(op, args, kwargs) -> OpOverload:
     """The overload that a call of an operator (or of what is named so) means."""
     if isinstance(op, str):

@@ -17,6 +17,7 @@ from .._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from .._ops import LIBRARIES, aten_call, ops
 from ..fx import GraphModule
 from ..fx.convert import View, users_target
+from ..library import compositions
 from ..library.conventions import meaning
 
 CLAMPS = {"maximum": "clamp_min", "minimum": "clamp_max"}
@@ -25,19 +26,7 @@ FAR = 2 ** 63 - 1  # where a slice without an end ends
 
 def indexed(input, index):
     """Integers, slices and new dimensions, one after another."""
-    out, dim = input, 0
-    for entry in index:
-        if entry is None:
-            out, dim = OPS["unsqueeze"](out, dim), dim + 1
-        elif isinstance(entry, tuple):
-            if entry[1:] != (None, None, None):
-                before = (("slice", None, None, None),) * dim
-                after = (("slice", None, None, None),) * (out.dim() - dim - 1)
-                out = recorded_slice(out, (*before, entry, *after))
-            dim += 1
-        else:
-            out = OPS["select"](out, dim, entry)
-    return OPS["alias"](out) if out is input else out
+    return compositions.indexed(input, index, recorded_slice)
 
 
 def recorded_slice(input, index):

@@ -44,6 +44,15 @@ def padding_of_row(found: dict) -> dict:
     return {**found, "padding_idx": None} if row is not None and row < 0 else found
 
 
+def spread(found: dict) -> dict:
+    """``unbiased``, which may stand where the dimension does, as a correction."""
+    if isinstance(found.get("dim"), bool):
+        found = {**found, "unbiased": found["dim"], "dim": None}
+    if found.get("unbiased") is not None:
+        found = {**found, "correction": int(found["unbiased"]), "unbiased": None}
+    return found
+
+
 CUDNN = {"cudnn_enabled": True}
 FORMS = {
     "_filled": Form("full", given={"size": "shape", "fill_value": "value"}),
@@ -61,6 +70,7 @@ FORMS = {
     "nn.functional.softmax": Form("softmax", dropped=("_stacklevel",)),
     "nn.functional.log_softmax": Form("log_softmax", dropped=("_stacklevel",)),
     "nn.functional.grouped_mm": Form("_grouped_mm"),
+    **{name: Form(name, forward=spread) for name in ("var", "std", "var_mean", "std_mean")},
     "norm": Form("norm", same=("p",)),  # "fro" and 2
     "einsum": Form("einsum", given={"tensors": "operands"}),
     **{f"nn.functional.max_pool{n}d": Form(f"max_pool{n}d") for n in (1, 2, 3)},

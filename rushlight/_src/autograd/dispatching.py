@@ -6,11 +6,13 @@ import contextlib
 from ..core import overriding
 from ..core.errors import LeafWrittenError
 from ..core.interpret import Interpreter, Suspended, is_recording, recording
+from ..core.meta import row_major
 from ..core.native import GradNode, Op, Tensor, history, state
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS, body_of
 from ..core.overriding import DISPATCH
-from ..._ops import overload_of
+from ..transforms.trace import ValueNeeded
+from ..._ops import composition, dispatched, ops, overload_of
 
 
 class ViewWrittenError(NotImplementedError):
@@ -22,18 +24,32 @@ def call(op: Op, args, kwargs, kinds):
     if "out" in kwargs and kwargs["out"] is None:  # as if it were not there: operators have an overload with it
         kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     whole = next((kind for kind in kinds if hasattr(kind, "__operator__")), None)
-    if opened(op) and (whole is None or op.traits.get("composite")):
-        # of simpler operators, each of which is answered
-        return body_of(op, args)(*args, **kwargs) if whole is None else whole.__operator__(op, args, kwargs)
+    found = None if whole is not None else seen(op, args, kwargs)
+    if whole is not None and opened(op) and op.traits.get("composite"):
+        return whole.__operator__(op, args, kwargs)
+    if whole is None and found is None:  # of simpler operators, each of which is answered
+        return instead(op, args)(*args, **kwargs)
     wanted = tensors_of((*args, *kwargs.values()))
     apart = op.traits.get("detaches") or op.traits.get("fresh")  # results that have no history of the arguments
     if not (is_recording() and any(t._needs_grad for t in wanted)) or apart:
-        return answered(op, args, kwargs, kinds)
+        return answered(op, args, kwargs, kinds, found)
+    if whole is None and op.traits.get("composite") and not derivable(op, args, kwargs, wanted):
+        return body_of(op, args)(*args, **kwargs)
     refuse_leaf(op, args)
     refuse_view(op, args)
     with recording(False):
-        results = answered(op, args, kwargs, kinds)
+        results = answered(op, args, kwargs, kinds, found)
     return recorded(op, args, kwargs, wanted, results, getattr(whole, "__within__", contextlib.nullcontext))
+
+
+def derivable(op, args, kwargs, tensors) -> bool:
+    """Whether a composite can be differentiated as a whole: not where it reads elements."""
+    from .reverse import linearised
+    try:
+        linearised(op, args, kwargs, tuple(k for k, t in enumerate(tensors) if t._needs_grad), numbers=False)
+    except ValueNeeded:
+        return False
+    return True
 
 
 def refuse_leaf(op, args):
@@ -63,16 +79,31 @@ def opened(op) -> bool:
         op.traits.get("composite") or op.name not in OPS)
 
 
-def answered(op, args, kwargs, kinds):
+def seen(op, args, kwargs):
+    """(overload, args, kwargs) of a call as a class or mode sees it; None where it sees simpler operators."""
+    found = dispatched(op, args, kwargs)
+    if found is not None:
+        return found
+    if composition(op) is not None or opened(op):
+        return None
+    func = overload_of(op, args, kwargs)
+    if op.name == "_to_dtype":  # _to_copy knows it as a keyword alone
+        args, kwargs = args[:1], {"dtype": args[1]} if len(args) > 1 else kwargs
+    return func, *func.spelled(args, kwargs)
+
+
+def instead(op, args):
+    """What runs where an operator is seen as simpler ones."""
+    return composition(op) or body_of(op, args)
+
+
+def answered(op, args, kwargs, kinds, found):
     """What the first class says that says anything: of an operator's overload, or of any operator where the class has
     ``__operator__``."""
     for kind in kinds:
         if hasattr(kind, "__operator__"):
             return kind.__operator__(op, args, kwargs)
-    func = overload_of(op, args, kwargs)
-    if op.name == "_to_dtype":  # _to_copy knows it as a keyword alone
-        args, kwargs = args[:1], {"dtype": args[1]} if len(args) > 1 else kwargs
-    args, kwargs = func.spelled(args, kwargs)
+    func, args, kwargs = found
     packet = op.traits.get("library")
     for kind in kinds:
         rule = packet and packet.custom.rules.dispatch.get(kind)
@@ -121,7 +152,7 @@ def pulling(op, args, kwargs, wanted, outputs, within):
     from .reverse import linearised, zeros_like
 
     def pull(*cotangents):
-        values, linear = linearised(op, args, kwargs, wanted)
+        values, linear = linearised(op, args, kwargs, wanted, numbers=False)
         if linear.backward is None:
             return (None,) * len(wanted)
         with within():
@@ -151,6 +182,14 @@ def read(function, args, kwargs):
     return convert(found) if convert else found
 
 
+def emptied(meta):
+    """(overload, args, kwargs) of memory that nobody has written."""
+    how = {"dtype": meta.dtype, "device": meta.device, "pin_memory": False}
+    if tuple(meta.strides) == row_major(meta.shape):
+        return ops.aten.empty.memory_format, (list(meta.shape),), how
+    return ops.aten.empty_strided.default, (list(meta.shape), list(meta.strides)), how
+
+
 class DispatchMode(Interpreter):
     """The place of a TorchDispatchMode among the interpreters."""
 
@@ -158,14 +197,28 @@ class DispatchMode(Interpreter):
         self.mode = mode
 
     def call(self, op: Op, args, kwargs):
-        if opened(op):
-            return body_of(op, args)(*args, **kwargs)
+        found = seen(op, args, kwargs)
+        if found is None:
+            return instead(op, args)(*args, **kwargs)
+        return self.asked(*found)
+
+    def asked(self, func, args, kwargs):
+        """What the mode says of a call of an overload."""
         kinds = overriding.overriding((*args, *kwargs.values()), DISPATCH)
         with Suspended(self):
-            result = self.mode.__torch_dispatch__(overload_of(op, args, kwargs), kinds, tuple(args), kwargs)
+            result = self.mode.__torch_dispatch__(func, kinds, tuple(args), kwargs)
         if result is NotImplemented:
-            raise TypeError(f"{op.name}: the mode {type(self.mode).__name__} returned NotImplemented")
+            raise TypeError(f"{func}: the mode {type(self.mode).__name__} returned NotImplemented")
         return result
+
+    def empty(self, meta):
+        return self.asked(*emptied(meta))
+
+    def constant(self, make):
+        """A tensor of given elements, which the mode may change."""
+        with Suspended(self):
+            made = make()
+        return self.asked(overload_of("lift_fresh", (made,), {}), (made,), {})
 
 
 def activate():

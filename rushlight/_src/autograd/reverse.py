@@ -182,6 +182,7 @@ def pull_back(outputs, cotangents, sources) -> list:
 
 # --- an operator as forward and backward operators --------------------------------------------------------------------
 MOST_CHOICES = 16  # derivatives of one call, by what its run-time numbers are
+MOST_KNOWN = 512  # derivatives of calls of one operator, by what is given
 
 
 class Linearised:
@@ -199,18 +200,20 @@ class Linearised:
         self.count, self.several = count, several
 
 
-def linearised(op: Op, args, kwargs, wanted) -> tuple:
+def linearised(op: Op, args, kwargs, wanted, numbers=True) -> tuple:
     """The values of a call (tensors and run-time numbers, in order), and its derivative with respect to tensors
-    ``wanted``."""
+    ``wanted``.  Without ``numbers`` they are part of what is derived."""
     names = tuple(kwargs) or None
     given = (*args, *kwargs.values()) if kwargs else args
-    masks = calls_mask(op, names, len(args))
+    masks = calls_mask(op, names, len(args)) if numbers else 0
     values, key = [], [names, wanted]
     describe(given, masks, values, key)
     key = tuple(key)
     known = op.caches.get("linearised")
     if known is None:
         known = op.caches["linearised"] = {}
+    if len(known) >= MOST_KNOWN and key not in known:
+        known.clear()
     choices = known.setdefault(key, [])
     found = next((made for made in choices if made.holds is None or made.holds(given)), None)
     if found is None:

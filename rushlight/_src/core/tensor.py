@@ -199,7 +199,8 @@ def refuse_where(condition: Tensor, error: Exception):
     without data meet every condition."""
     if not condition._meta.device.provider.has_data:
         return
-    while condition._storage is None and not hasattr(condition, "refuse") and hasattr(condition, "value"):
+    while condition._storage is None and not hasattr(condition, "refuse") and isinstance(
+            getattr(condition, "value", None), Tensor):
         condition = condition.value
     refuse = getattr(condition, "refuse", None)
     if refuse is not None:

@@ -1,0 +1,90 @@
+"""What a call of an operator of ours is below the recording of gradients, where ``__torch_dispatch__`` sees it: one
+call of an overload of PyTorch's, or several, of which each is seen by itself.
+
+PyTorch has three kinds of operators there: those it shows (``meaning`` finds the overload), those that are written as
+others (``composites.txt`` names them), and those that users never call, which ours are spelled as in ``ONE``.
+"""
+from __future__ import annotations
+
+import functools
+import pathlib
+
+from .._ops import ops
+from . import compositions_of_factors, compositions_of_products  # noqa: F401 - enter theirs
+from .compositions import SEVERAL, WHOLE
+from .conventions import meaning
+from .overloads import overloads
+
+ALPHA, SCALE = 1.6732632423543772, 1.0507009873554805  # of selu
+FAR = 2 ** 63 - 1  # where a slice without an end ends
+
+
+@functools.cache
+def composites() -> frozenset:
+    """The overloads that PyTorch writes as others, as ``name`` or ``name.overload``."""
+    return frozenset((pathlib.Path(__file__).parent / "composites.txt").read_text(encoding="utf-8").split())
+
+
+def is_composite(name: str, label: str) -> bool:
+    return (name if label == "default" else f"{name}.{label}") in composites()
+
+
+def sliced(input, index):
+    """The one slice of an index; None where it has more."""
+    cut = [(dim, entry) for dim, entry in enumerate(index) if entry != WHOLE]
+    if len(cut) != 1 or not isinstance(cut[0][1], tuple):
+        return None
+    dim, (_, start, end, step) = cut[0]
+    rest = () if step in (None, 1) else (step,)
+    return "slice", "Tensor", (input, dim, 0 if start is None else start, FAR if end is None else end, *rest), {}
+
+
+def rows(input, indices):
+    kept = list(indices)
+    while kept and kept[-1] is None:
+        kept.pop()
+    return "index", "Tensor", (input, kept), {}
+
+
+ONE = {  # our operator: the call of PyTorch's that it is, or None
+    "index_basic": sliced,
+    "_index": rows,
+    "nn.functional._selu": lambda input: ("elu", "default", (input, ALPHA, SCALE), {}),
+    "_embedding": lambda weight, indices, padding_idx: (
+        "embedding", "default", (weight, indices, *(() if padding_idx is None else (padding_idx,))), {}),
+    "_index_put": lambda input, indices, values, accumulate: (
+        "index_put", "default", (*rows(input, indices)[2], values, *([True] if accumulate else [])), {}),
+}
+
+
+SPECIAL = {"gammaln": "lgamma", "psi": "digamma", "expit": "sigmoid", "gammainc": "igamma", "gammaincc": "igammac",
+           "multigammaln": "mvlgamma"}
+
+
+def shortened(found):
+    """A composite of the special functions as the operator of the top level that it calls, where it calls one."""
+    name = found[0].removeprefix("special_")
+    name = SPECIAL.get(name, name)
+    known = overloads(name) if found[0].startswith("special_") else {}
+    return (name, *found[1:]) if found[1] in known and not is_composite(name, found[1]) else None
+
+
+def one(op, args, kwargs):
+    """(overload, args, kwargs) of a call that PyTorch shows as one; None where it shows none, or several."""
+    if op.name in ONE:
+        found = ONE[op.name](*args, **kwargs)
+    elif op.name in SEVERAL:
+        return None
+    else:
+        found = None if op.name == "_to_dtype" else meaning(op, args, kwargs)
+        found = shortened(found) if found is not None and is_composite(*found[:2]) else found
+    if found is None:
+        return None
+    name, label, args, kwargs = found
+    packet = getattr(ops.aten, name, None)
+    return (ops.aten.packet(name, op) if packet is None else packet).overload(label), args, kwargs
+
+
+def several(op):
+    """The function that calls what is seen in place of an operator that PyTorch writes as others; None for others."""
+    return SEVERAL.get(op.name)
