@@ -274,7 +274,8 @@ class Namespace:
         functions = room("library.functions")
         function = {"aten": functions.FUNCTIONS, "prims": functions.PRIMS}.get(self.name, {}).get(name)
         if function is not None:
-            return OpOverloadPacket(self.name, name, OPS.get(OTHER_NAMES.get(name, "")), function)
+            room("library.leaves")
+            return OpOverloadPacket(self.name, name, OPS.get(OTHER_NAMES.get(name, name)), function)
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")
         if found is None and self.name == "aten" and name.endswith("_"):
             base = OPS.get(f"nn.functional.{name[:-1]}") or operator_named(name[:-1])

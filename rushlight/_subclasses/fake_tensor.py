@@ -175,6 +175,8 @@ class FakeTensorMode(TorchDispatchMode):
     (FakeTensor(..., device='cuda:0', size=(2, 4)), device(type='cuda', index=0))
     """
 
+    _sees_memory = False  # what makes tensors is answered by its own layer
+
     def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None,
                  export=False):
         super().__init__()

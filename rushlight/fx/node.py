@@ -266,7 +266,10 @@ def writes(target) -> bool:
 def is_random(target) -> bool:
     """Whether a call draws random numbers, and so moves the stream on."""
     found = operator_under(target)
-    return isinstance(found, Op) and bool(found.traits.get("random"))
+    packet = getattr(target, "overloadpacket", None)
+    from .._ops import known_overloads
+    return isinstance(found, Op) and bool(found.traits.get("random")) or packet is not None and any(
+        argument.base == "Generator" for known in known_overloads(packet).values() for argument in known.arguments)
 
 
 IMPURE = {setattr, operator.setitem, operator.delitem, print, *(getattr(operator, name) for name in (

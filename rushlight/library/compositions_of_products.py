@@ -342,19 +342,6 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     return OPS["linalg.vector_norm"](input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
-@composed("nn.functional.dropout")
-def dropout(input, p=0.5, training=True, inplace=False):
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0:
-        return input
-    if p == 1:
-        noise = OPS["zeros"]((), dtype=input.dtype, device=input.device)
-    else:
-        noise = OPS["div_"](OPS["bernoulli_"](OPS["empty_like"](input), 1 - p), 1 - p)
-    return OPS["mul_" if inplace else "mul"](input, noise)
-
-
 @composed("nn.functional.relu6")
 def relu6(input, inplace=False):
     return OPS["nn.functional.hardtanh"](input, 0, 6, **{"inplace": True} if inplace else {})

@@ -10,6 +10,8 @@ import functools
 import pathlib
 
 from .._ops import ops
+from .._src.api import get_default_device
+from .._src.core.meta import reshaped_strides
 from . import compositions_of_factors, compositions_of_products  # noqa: F401 - enter theirs
 from .compositions import SEVERAL, WHOLE
 from .conventions import meaning
@@ -46,6 +48,28 @@ def rows(input, indices):
     return "index", "Tensor", (input, kept), {}
 
 
+def resized(input, shape):
+    """A primitive that makes a view where it can."""
+    viewable = reshaped_strides(input._meta.shape, input._meta.strides, tuple(shape)) is not None
+    return "view" if viewable else "_unsafe_view", "default", (input, list(shape)), {}
+
+
+def summed(input, dims):
+    return ("sum", "dim_IntList", (input, list(dims), True), {}) if input.dtype.is_inexact else None
+
+
+def filled(value, size, dtype, device=None):
+    if not isinstance(value, (int, float, complex)):
+        return None
+    return "full", "default", (list(size), value), {"dtype": dtype, "device": device or get_default_device()}
+
+
+PRIMITIVES = {  # those whose meaning is an operator's, and which backward passes are made of
+    "prims.reshape": resized, "prims.sum": summed, "_filled": filled,
+    "prims.expand": lambda input, shape: ("expand", "default", (input, list(shape)), {}),
+    "prims.permute": lambda input, dims: ("permute", "default", (input, list(dims)), {}),
+    "prims.convert": lambda input, dtype: ("_to_copy", "default", (input,), {"dtype": dtype}),
+}
 ONE = {  # our operator: the call of PyTorch's that it is, or None
     "index_basic": sliced,
     "_index": rows,
@@ -71,7 +95,9 @@ def shortened(found):
 
 def one(op, args, kwargs):
     """(overload, args, kwargs) of a call that PyTorch shows as one; None where it shows none, or several."""
-    if op.name in ONE:
+    if op.name in PRIMITIVES:
+        found = PRIMITIVES[op.name](*args, **kwargs)
+    elif op.name in ONE:
         found = ONE[op.name](*args, **kwargs)
     elif op.name in SEVERAL:
         return None

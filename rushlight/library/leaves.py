@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 
 from .._src.core.dtypes import bool_, int64
-from .._src.core.op import OPS, declare, op
+from .._src.core.op import OPS, declare, op, rule
 from .._src.ops.lapack import LinAlgError
 from .functions import FUNCTIONS
 
 REDUCTIONS = ("none", "mean", "sum")
 FAILURES = {  # what a factorisation's number says of the matrix
-    "linalg.inv": lambda k: (f"The diagonal element {k} is zero, the inversion could not be completed because the input "
-                             "matrix is singular."),
+    "linalg.inv": lambda k: (
+        f"The diagonal element {k} is zero, the inversion could not be completed because the input "
+        "matrix is singular."),
     "linalg.cholesky": lambda k: ("The factorization could not be completed because the input is not positive-definite "
                                   f"(the leading minor of order {k} is not positive-definite)."),
     "linalg.lu_factor": lambda k: f"U[{k},{k}] is zero and using it on lu_solve would result in a division by zero."}
@@ -82,6 +83,11 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
     found = list(found) if isinstance(found, tuple) else [found]
     return tuple([found.pop(0), *(found.pop(0) if asked else found_none(input)
                                   for asked in (return_inverse, return_counts))])
+
+
+@rule(_unique2)
+def unmeasured(some, input, sorted=True, return_inverse=False, return_counts=False):
+    return OPS["unique"].rules["unmeasured"](some, input, sorted, True, True)
 
 
 def found_none(input):
@@ -157,7 +163,8 @@ def _linalg_check_errors(info, api_name, *, is_matrix):
         return
     at = bad[0].item()
     which = "" if is_matrix else f"(Batch element {at}): "
-    raise LinAlgError(f"{api_name}: {which}{FAILURES.get(api_name.removeprefix('torch.'), UNSOLVED)(numbers[at].item())}")
+    raise LinAlgError(
+        f"{api_name}: {which}{FAILURES.get(api_name.removeprefix('torch.'), UNSOLVED)(numbers[at].item())}")
 
 
 def scaled(normalization, inverse: bool):

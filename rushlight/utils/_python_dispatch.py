@@ -25,6 +25,8 @@ class TorchDispatchMode(Scope):
     aten.add.Tensor
     """
 
+    _sees_memory = True  # whether it is asked for tensors that no operator makes: empty ones, and given elements
+
     def __init__(self, _dispatch_key=None):
         super().__init__()
 

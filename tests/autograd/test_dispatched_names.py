@@ -102,3 +102,12 @@ def test_errors_of_factorisations_are_those_of_plain_tensors():
     for function in (torch.linalg.inv, torch.linalg.cholesky):
         with pytest.raises(torch.linalg.LinAlgError), Names():
             function(singular)
+
+
+@pytest.mark.long
+def test_most_entries_of_the_database_show_what_pytorch_shows():
+    pytest.importorskip("torch")
+    pytest.importorskip("expecttest")
+    from .dispatched import counted
+    agree, total, _ = counted()
+    assert agree >= 525 and total == 670

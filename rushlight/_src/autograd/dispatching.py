@@ -197,6 +197,8 @@ class DispatchMode(Interpreter):
         self.mode = mode
 
     def call(self, op: Op, args, kwargs):
+        if not self.mode._sees_memory and opened(op) and not tensors_of((*args, *kwargs.values())):
+            return body_of(op, args)(*args, **kwargs)
         found = seen(op, args, kwargs)
         if found is None:
             return instead(op, args)(*args, **kwargs)
@@ -212,10 +214,12 @@ class DispatchMode(Interpreter):
         return result
 
     def empty(self, meta):
-        return self.asked(*emptied(meta))
+        return self.asked(*emptied(meta)) if self.mode._sees_memory else None
 
     def constant(self, make):
         """A tensor of given elements, which the mode may change."""
+        if not self.mode._sees_memory:
+            return make()
         with Suspended(self):
             made = make()
         return self.asked(overload_of("lift_fresh", (made,), {}), (made,), {})
