@@ -163,10 +163,11 @@ class NativeProgram:
         self.constants = Constants()
         self.assumptions = {}  # ("global", module, path) -> the number, text or flag that the code was compiled with
         self.classes, self.functions = {}, {}  # by identity of their plain form
-        # where each PerThread object was made, which numbers them
-        self.per_thread = {("global", module.__name__, name): value
-                           for module in modules for name, value in vars(module).items()
-                           if isinstance(value, language.PerThread)}
+        # where each PerThread object is found first, which numbers them: one that modules share is one state
+        self.per_thread = {description: value for description, value in {
+            id(value): (("global", module.__name__, name), value)
+            for module in reversed(modules) for name, value in reversed(vars(module).items())
+            if isinstance(value, language.PerThread)}.values()}
         trees = [(module, ast.parse(inspect.getsource(module))) for module in modules]
         for module, tree in trees:
             for node, plain in _marked(module, tree, ast.ClassDef):
