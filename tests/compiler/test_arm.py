@@ -13,14 +13,16 @@ from rushlight._src.devices.cpu.llvm.features import level, targeting
 from rushlight._src.devices.cpu.llvm.types import i64, ptr
 from rushlight._src.devices.cpu.templates import tile
 from rushlight._src.devices.cpu.templates.contraction import numbers
-from rushlight._src.devices.cpu.templates.registers import register_tile
+from rushlight._src.devices.cpu.templates.registers import register_tile, register_tiles
 
 from .programs import Program
 from .test_lower import column_sum, embedding, layer_norm, softmax, transpose
 
 NEON, NEWER, SVE = "aarch64-linux-gnu", "aarch64-v8.6", "aarch64-sve256"
-MULTIPLY = {(NEON, "float32"): "fmla", (NEWER, "bfloat16"): "bfdot", (NEWER, "int8"): "sdot",
-            (SVE, "float32"): "fmla", (SVE, "bfloat16"): "bfdot", (SVE, "int8"): "sdot"}
+MULTIPLY = {(NEON, "float32"): "fmla", (SVE, "float32"): "fmla"}
+BLOCKS = {(target, *dtypes): name for target in (NEWER, SVE) for dtypes, name in (
+    (("bfloat16", ""), "bfmmla"), (("int8", ""), "smmla"), (("uint8", ""), "ummla"), (("uint8", "int8"), "usmmla"),
+    (("int8", "uint8"), "usmmla"))}
 
 
 def loops(text):
@@ -53,22 +55,62 @@ def inner_loop(text, features):
     return collections.Counter(words[0] for words in body), any("[sp" in word for words in body for word in words)
 
 
+def tile_loop(target, kind, rows, vectors, row):
+    """The instructions of a tile's loop, and whether it uses the stack; ``row``: bytes from a row of A to the next."""
+    module = Module()
+    f = module.function("product", [("a", ptr), ("b", ptr), ("c", ptr), ("count", i64)])
+    a, b, c, count = f.parameters
+    found = tile.sums(f, kind, rows, vectors, a, row, rows * tile.CHUNK * kind.word.bytes, b, count)
+    for k, total in enumerate(found):
+        f.store(total, f.offset(c, k * total.type.bytes))
+    f.ret()
+    return inner_loop(module.text(), level(target))
+
+
 @pytest.mark.parametrize("target,dtype", MULTIPLY)
 def test_a_tile_of_a_product_is_multiplied_by_one_instruction_each_and_stays_in_registers(target, dtype):
     with targeting(level(target)):
         kind = numbers(dtype)
         rows, vectors = register_tile(512, 512, kind)
+        counts, spilt = tile_loop(target, kind, rows, vectors, tile.CHUNK * kind.word.bytes)
+    assert counts[MULTIPLY[target, dtype]] == rows * vectors * tile.CHUNK
+    assert not spilt
+
+
+@pytest.mark.parametrize("layout", ["quads", "panels"])
+@pytest.mark.parametrize("target,dtype,other", BLOCKS)
+def test_two_rows_by_two_columns_are_multiplied_by_one_instruction_and_stay_in_registers(target, dtype, other, layout):
+    with targeting(level(target)):
+        kind = numbers(dtype, other)
+        row = kind.word.bytes * (tile.CHUNK if layout == "quads" else 1)
+        for rows, vectors in (shape for shape, _ in register_tiles(False, True) if shape[0] > 1):
+            counts, spilt = tile_loop(target, kind, rows, vectors, row)
+            assert counts[BLOCKS[target, dtype, other]] == rows * vectors and not spilt, (rows, vectors)
+        packed = {register_tile(rows, 512, kind, packed=True) for rows in range(5, 19)}
+        assert not any(tile_loop(target, kind, *shape, row)[1] for shape in packed), packed
+
+
+@pytest.mark.parametrize("target,dtype,other", [(NEWER, "bfloat16", ""), (SVE, "int8", "uint8")])
+def test_tiles_of_blocks_are_written_as_before(target, dtype, other, golden):
+    with targeting(level(target)):
+        kind = numbers(dtype, other)
         module = Module()
         f = module.function("product", [("a", ptr), ("b", ptr), ("c", ptr), ("count", i64)])
         a, b, c, count = f.parameters
         word = kind.word.bytes
-        found = tile.sums(f, kind, rows, vectors, a, tile.CHUNK * word, rows * tile.CHUNK * word, b, count)
-        for k, total in enumerate(found):
+        for k, total in enumerate(tile.sums(f, kind, 3, 1, a, tile.CHUNK * word, 3 * tile.CHUNK * word, b, count)):
             f.store(total, f.offset(c, k * total.type.bytes))
         f.ret()
-        counts, spilt = inner_loop(module.text(), level(target))
-    assert counts[MULTIPLY[target, dtype]] == rows * vectors * tile.CHUNK
-    assert not spilt
+    golden(f"arm/blocks_{dtype}.txt", module.text())
+
+
+def test_processors_without_such_instructions_have_dots():
+    with targeting(level(NEON)):
+        assert numbers("bfloat16").blocks is None and numbers("int8").blocks is None
+    with targeting(level("x86-64-v4")):
+        assert numbers("int8").blocks is None
+    with targeting(level(NEWER)):
+        assert numbers("bfloat16").dot.intrinsic.endswith("v8bf16") and numbers("int8", "uint8").blocks.swapped
 
 
 def test_instructions_that_the_system_hides_are_not_used_whatever_the_name_of_the_processor(monkeypatch):

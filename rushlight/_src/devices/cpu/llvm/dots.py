@@ -2,7 +2,8 @@
 of each word.
 
 x86-64 has them for pairs of shorts (SSE2, AVX2, AVX-512), for pairs of bfloats and for unsigned bytes times signed
-ones; AArch64 for pairs of bfloats and for bytes, by NEON or by SVE.
+ones; AArch64 for pairs of bfloats and for bytes, by NEON or by SVE, and there products of two rows by two columns, too:
+each 128 bits of their vectors hold two words of each of two rows, and of two columns, and four sums.
 """
 from dataclasses import dataclass
 
@@ -36,6 +37,36 @@ class Dot:
         return b.intrinsic("llvm.vector.extract", type, [found, constant(i64, 0)], [type, found.type])
 
 
+@dataclass(frozen=True)
+class Blocks(Dot):
+    """An instruction that adds products of two rows and two columns.  ``swapped``: the first operand is that of the
+    columns, so that a sum's neighbour is that of the other row."""
+
+    def columns(self, b, x, y):
+        """Two operands for as many columns as two vectors of words have, which are neighbours along k: those of the
+        first half of the columns, and those of the second."""
+        lanes = x.type.lanes
+        return [b.shuffle(x, y, [part for k in range(first, first + lanes // 2) for part in (k, lanes + k)])
+                for first in (0, lanes // 2)]
+
+    def sums_of_rows(self, b, first, second):
+        """Two vectors of sums as the instruction has them, of those of two rows."""
+        lanes = first.type.lanes
+        order = [(row, k) for k in range(0, lanes, 2) for row in (0, lanes)]
+        picks = [row + k + j for row, k in order for j in (0, 1)]
+        if self.swapped:
+            picks = [row + k for k in range(lanes) for row in (0, lanes)]
+        return b.shuffle(first, second, picks[:lanes]), b.shuffle(first, second, picks[lanes:])
+
+    def rows_of_sums(self, b, first, second):
+        """The other way round."""
+        lanes = first.type.lanes
+        if self.swapped:
+            return [b.shuffle(first, second, [2 * k + row for k in range(lanes)]) for row in (0, 1)]
+        return [b.shuffle(first, second, [4 * k + 2 * row + j for k in range(lanes // 2) for j in (0, 1)])
+                for row in (0, 1)]
+
+
 def _scalable(b, value):
     """A vector as one whose size the processor decides, which is the same."""
     type = scalable(value.type.element, 128 // value.type.element.bits)
@@ -51,6 +82,24 @@ def of_bfloats(features):
     if features.scalable:
         return Dot("llvm.aarch64.sve.bfdot", bf16, scalable=True)
     return Dot("llvm.aarch64.neon.bfdot.v4f32.v8bf16", bf16)
+
+
+def blocks_of_bfloats(features):
+    """The Blocks of bfloats; None where there are none."""
+    if features.is_x86 or not features.bf16:
+        return None
+    if features.scalable:
+        return Blocks("llvm.aarch64.sve.bfmmla", bf16, scalable=True)
+    return Blocks("llvm.aarch64.neon.bfmmla", bf16)
+
+
+def blocks_of_bytes(features, signed, b_signed):
+    """The Blocks of bytes of either sign; None where there are none."""
+    if features.is_x86 or not features.mixed:
+        return None
+    name, wide = "usmmla" if signed != b_signed else "smmla" if signed else "ummla", features.scalable
+    return Blocks(f"llvm.aarch64.{'sve' if wide else 'neon'}.{name}.{'nxv4i32' if wide else 'v4i32.v16i8'}", i8,
+                  swapped=signed and not b_signed, scalable=wide)
 
 
 def of_bytes(features, signed, b_signed):

@@ -25,7 +25,8 @@ class Numbers:
     A word is one element, converted to the accumulator's type, or several elements for `dot`, an instruction that adds
     up their products: each is converted to `part` first. `signed` tells of A's elements, `b_signed` of B's. `flips`:
     the instruction wants A unsigned, so 128 is added to A's bytes and 128 times B's subtracted from the sums. `tiles`:
-    the kind of product that tile registers compute (llvm/tiles.py), if they shall.
+    the kind of product that tile registers compute (llvm/tiles.py), if they shall.  `blocks`: an instruction that
+    multiplies two rows by two columns, for tiles of more than one row.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Numbers:
     flips: bool = False
     tiles: str = ""
     dot: dots.Dot | None = None
+    blocks: dots.Blocks | None = None
 
     @property
     def chunk(self):
@@ -97,7 +99,8 @@ def numbers(dtype, b_dtype=""):
         raise ValueError(f"no contraction for {dtype} and {b_dtype or dtype}; there is one for {', '.join(ELEMENTS)}")
     features = targeted()
     if element is bf16 and features.bf16:
-        return Numbers(dtype, bf16, i32, 2, f32, features.lanes(4), part=i16, dot=dots.of_bfloats(features))
+        return Numbers(dtype, bf16, i32, 2, f32, features.lanes(4), part=i16, dot=dots.of_bfloats(features),
+                       blocks=dots.blocks_of_bfloats(features))
     if element in (f16, bf16):
         return Numbers(dtype, element, f32, 1, f32, features.lanes(4))
     if element in (i8, i16):
@@ -130,7 +133,8 @@ def _whole_numbers(dtype, b_dtype, element, features):
     name = f"{dtype} {b_dtype}"
     bytes_ = dots.of_bytes(features, **signs) if element is i8 else None
     if bytes_:
-        return Numbers(name, element, i32, 4, i32, lanes, part=i8, flips=bytes_[1], dot=bytes_[0], **signs)
+        return Numbers(name, element, i32, 4, i32, lanes, part=i8, flips=bytes_[1], dot=bytes_[0],
+                       blocks=dots.blocks_of_bytes(features, **signs), **signs)
     shorts = dots.of_shorts(features) if element is i8 else None
     if shorts:
         return Numbers(name, element, i32, 2, i32, lanes, part=i16, dot=shorts, **signs)

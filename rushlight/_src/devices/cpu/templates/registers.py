@@ -9,6 +9,7 @@ from .portions import round_up
 from .tune import pick
 
 
+BLOCKS = 24  # registers for sums and columns by twos, which are loaded and put together in the others
 FEW = 4  # rows up to which a tile that reads a packed B gains nothing from being higher
 
 
@@ -16,18 +17,21 @@ def register_tile(rows, columns, kind, packed=False):
     """The register tile for a count of rows: as many sums as the registers hold, few of them wasted.  `packed`: B lies
     there packed, so that few rows wait for it, and read it once."""
     rows, columns = guess(rows), guess(columns)  # any tile suits any sizes
-    if packed and FEW < rows <= targeted().registers - 4 and not kind.flips and not kind.tiles:
+    highest = targeted().registers - (14 if kind.blocks else 4)
+    if packed and FEW < rows <= highest and not kind.flips and not kind.tiles:
         tile_rows = round_up(rows, 2)
-        return tile_rows, min(3, (targeted().registers - 1) // (tile_rows + 1))
+        # registers for sums and for columns, which are two operands a vector where rows are multiplied by twos
+        there = (BLOCKS if kind.blocks else targeted().registers - 1) // (tile_rows + 1 + bool(kind.blocks))
+        return tile_rows, max(1, min(3, there))
     vectors_there = -(-columns // kind.lanes)
-    tiles = [(tile, tiled.cycles(*tile)) for tile in tiled.SHAPES] if kind.tiles else register_tiles(kind.flips)
+    tiles = [(tile, tiled.cycles(*tile)) for tile in tiled.SHAPES] if kind.tiles else register_tiles(kind.flips, bool(kind.blocks))
     costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile)
              for k, (tile, cycles) in enumerate(tiles)]
     return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
 
 
 @remembered()
-def register_tiles(flips):
+def register_tiles(flips, blocks=False):
     """((rows, vectors), cycles of a step along k) of the register tiles that there are."""
     if targeted().registers == 16:
         options = ((6, 2), (4, 2), (2, 4), (1, 4))
@@ -35,6 +39,11 @@ def register_tiles(flips):
         options = ((14, 2), (12, 2), (8, 3), (6, 4), (5, 5), (4, 4), (2, 6), (1, 8))
         if flips:  # registers for what is subtracted
             options = options[1:2] + options[5:]
+        if blocks:  # two rows at a time; more of them would not stay in registers beside columns by twos
+            options = ((10, 2), (8, 2), (6, 3), (4, 4), (2, 6), (1, 8))
+            # a step is half of one along k for the columns and rows that are put together, and for the products
+            return [(tile, (tile[0] * tile[1] + 2 * tile[1] + tile[0] / 2) / 4 if tile[0] > 1 else tile[1] / 2)
+                    for tile in options]
     # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back
     rate, bytes_ = habits().second_rate, targeted().width // 8
     waits = {(rows, vectors): (vectors * bytes_ + 4 * rows) / rate if rate else 0 for rows, vectors in options}

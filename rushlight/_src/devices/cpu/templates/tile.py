@@ -5,7 +5,7 @@ a constant. A tile of 14 rows by 2 vectors keeps 28 sums, two vectors of B and o
 """
 
 from ..llvm import halves
-from ..llvm.types import i64, ptr
+from ..llvm.types import i64, ptr, vector
 from ..llvm.values import zero
 from .contraction import CHUNK
 
@@ -18,6 +18,8 @@ def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=Non
     step): each chunk asks for four places of memory that are wanted later, `line` bytes apart, and moves on by `step`
     bytes.
     """
+    if numbers.blocks and rows > 1:
+        return _sums_by_blocks(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start, ahead)
     word = numbers.word.bytes
     width = vectors * numbers.lanes
     next_word = word if a_row == CHUNK * word else a_step // CHUNK
@@ -47,6 +49,71 @@ def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=Non
     if not excess:
         return tile
     return [b.sub(total, tile[rows * vectors + k % vectors]) for k, total in enumerate(tile[:rows * vectors])]
+
+
+def _sums_by_blocks(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start, ahead):
+    """The same by an instruction that multiplies two rows by two columns; a row that is left, by that for one.
+
+    Two words along k at a time: what is loaded for more of them would not stay in registers.
+    """
+    word, lanes, paired = numbers.word.bytes, numbers.lanes, rows // 2 * 2
+    next_word = word if a_row == CHUNK * word else a_step // CHUNK
+    half = 2 * vectors * lanes * word
+
+    def words(_, values):
+        a_at, b_at, later, *tile = values
+        if ahead:
+            for _ in range(2):
+                b.prefetch(later, locality=2)
+                later = b.offset(later, ahead[1])
+        columns = [[b.load(numbers.words, b.offset(b_at, (u * vectors + j) * lanes * word), align=word)
+                    for j in range(vectors)] for u in range(2)]
+        for u in range(2):
+            for r in range(paired, rows):
+                row = b.splat(b.load(numbers.word, b.offset(a_at, r * a_row + u * next_word)), lanes)
+                for j in range(vectors):
+                    tile[r * vectors + j] = numbers.multiply_add(b, row, columns[u][j], tile[r * vectors + j])
+        columns = [numbers.blocks.columns(b, *pair) for pair in zip(*columns)]
+        for r in range(0, paired, 2):
+            both = _two_rows(b, numbers, b.offset(a_at, r * a_row), a_row, next_word)
+            for j, (first, second) in enumerate(columns):
+                for k, operand in ((r * vectors + j, first), ((r + 1) * vectors + j, second)):
+                    tile[k] = numbers.blocks.emit(b, tile[k], both, operand)
+        return [b.offset(a_at, 2 * next_word), b.offset(b_at, half), later, *tile]
+
+    def chunk(_, values):
+        a_at, b_at, later, *tile = values
+        tile = b.loop(0, CHUNK // 2, 1, [a_at, b_at, later, *tile], words)[3:]
+        return [b.offset(a_at, a_step), b.offset(b_at, 2 * half), b.offset(later, ahead[2]) if ahead else later, *tile]
+
+    start = _turned(b, start or [zero(numbers.vector)] * (rows * vectors), paired, vectors, numbers.blocks.sums_of_rows)
+    tile = b.loop(0, chunks, 1, [a, b_panel, ahead[0] if ahead else b_panel, *start], chunk)[3:]
+    return _turned(b, tile, paired, vectors, numbers.blocks.rows_of_sums)
+
+
+def _turned(b, tile, paired, vectors, turn):
+    """The sums of a tile with those of each two rows, a vector of each, turned into two others."""
+    tile = list(tile)
+    for r in range(0, paired, 2):
+        for j in range(vectors):
+            here, below = r * vectors + j, (r + 1) * vectors + j
+            tile[here], tile[below] = turn(b, tile[here], tile[below])
+    return tile
+
+
+def _two_rows(b, numbers, a, a_row, next_word):
+    """Two words along k of two rows of A, for every 128 bits of a vector."""
+    pair = vector(numbers.word, 2)
+    if next_word == numbers.word.bytes:  # words of a row are neighbours
+        there = [b.load(pair, b.offset(a, row), align=numbers.word.bytes) for row in (0, a_row)]
+        both = b.shuffle(*there, [0, 1, 2, 3])
+    else:
+        there = [b.load(pair, b.offset(a, k), align=numbers.word.bytes) for k in (0, next_word)]
+        both = b.shuffle(*there, [0, 2, 1, 3])
+    if numbers.lanes == 4:
+        return both
+    twice = b.bitcast(both, vector(i64, 2))
+    return b.bitcast(b.shuffle(twice, twice, [0, 1] * (numbers.lanes // 4)), numbers.words)
 
 
 class Store:
