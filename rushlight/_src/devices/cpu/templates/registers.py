@@ -24,7 +24,8 @@ def register_tile(rows, columns, kind, packed=False):
         there = (BLOCKS if kind.blocks else targeted().registers - 1) // (tile_rows + 1 + bool(kind.blocks))
         return tile_rows, max(1, min(3, there))
     vectors_there = -(-columns // kind.lanes)
-    tiles = [(tile, tiled.cycles(*tile)) for tile in tiled.SHAPES] if kind.tiles else register_tiles(kind.flips, bool(kind.blocks))
+    tiles = [(tile, tiled.cycles(*tile))
+             for tile in tiled.SHAPES] if kind.tiles else register_tiles(kind.flips, bool(kind.blocks))
     costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile)
              for k, (tile, cycles) in enumerate(tiles)]
     return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
