@@ -232,6 +232,21 @@ def test_what_arrays_show_is_not_kept(show):
         check(call, weight)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("rows", [24, 200])
+def test_parameters_are_packed_apart_without_gradients(rows, dtype):
+    layer, x = torch.nn.Linear(520, 72).to(dtype), torch.randn(rows, 520).to(dtype)
+    compiled = torch.compile(layer)
+    wanted = layer(x).detach()  # with gradients
+    with torch.no_grad():
+        results = [call(x) for call in (layer, compiled) for _ in range(6)]
+    assert all(torch.equal(r, wanted) for r in results)
+    with torch.no_grad():
+        layer.weight.mul_(2)
+        layer.bias.mul_(2)
+        assert torch.equal(compiled(x), wanted * 2) and torch.equal(layer(x), wanted * 2)
+
+
 def test_memory_of_arrays_is_not_kept():
     array = np.ones((64, 768), np.float32)
     weight = torch.from_numpy(array)

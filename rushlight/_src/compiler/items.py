@@ -91,7 +91,11 @@ class Templated:
 
     def write(self, code):
         problem, uses = code.known(self.problem), code.uses.get(self.right(code), 1)
-        plan = self.plan(replace(problem, uses=uses) if uses > 1 else problem, *map(code.known, self.more))
+        if uses > 1:
+            problem = replace(problem, uses=uses)
+        if hasattr(problem, "kept") and "b" in self.operands and self.operands["b"].value in code.outline.steady:
+            problem = replace(problem, kept=True)
+        plan = self.plan(problem, *map(code.known, self.more))
         temporaries = {name: Temporary(size) for name, size in plan.temporaries.items()}
         # temporaries that are made once: their addresses; those that no step has used yet
         fixed, unused = {}, set(temporaries.values())

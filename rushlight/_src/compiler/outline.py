@@ -29,6 +29,7 @@ class Outline:
         self.target = made.target
         # inputs that do not stay as they are
         self.written = {k for k, node in enumerate(made.given) if any(o.into is node for o in made.stores)}
+        self.steady: frozenset = frozenset()  # inputs that are likely to be what they are in many calls
         # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
         self.donated, self.read = None, []
         if made.donated is not None:

@@ -37,7 +37,7 @@ from .draft import Draft, around, blank_plan, describe, python_plan
 from .elsewhere import flat
 from .programs import (alias_of, into_plan, is_only_known, meta_plan, own, passes, passing_plan, program_plan,
                        refuse_mixture, run_plan, same_plan, view_plan)
-from .weights import give_packing
+from .weights import give_packing, steady
 
 log, graph_log = logger("plans"), logger("graph")
 planning = guarded("plans", threading.RLock())  # plans are made by one thread at a time
@@ -203,6 +203,8 @@ def make_plan(op: Op, args, names, mask, scalars=None) -> Draft:
     trace = Recording(writes="into" not in op.traits)
     arguments = Arguments(op, args, names, trace, scalars)
     draft = planned(op, args, names, mask, trace, arguments)
+    if not mask and draft.outline is not None:
+        draft.outline.steady = steady(args, arguments.tensors, draft.outline.given)
     draft.conditions, draft.fixed = arguments.conditions.text, frozenset(arguments.conditions.fixed)
     return draft
 

@@ -8,10 +8,12 @@ import weakref
 
 from ..compiler.launch import CONSTANT, Launch, decode, encode
 from ..core.log import logger
-from ..core.native import Plan
+from ..core.native import Plan, Tensor, state
 from ..core.native.hooks import connect
-from ..core.native.weights import Form, Packing, kept
+from ..core.native.weights import Form, Packing, kept, own
 from ..core.settings import settings
+from ..core.tensor import flat
+from .polymorphic import SymbolicArgument
 
 log = logger("memory")
 forms: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by what they do: those that live
@@ -26,6 +28,15 @@ def give_packing(plan: Plan, code):
     packing.count = len(found)
     packing.tensors, packing.places = tuple(one[2] for one in found), tuple(one[1] for one in found)
     plan.packing = packing
+
+
+def steady(args, nodes, given) -> frozenset:
+    """Which values that a call without gradients is given are weights whose packed form may be kept; ``nodes``: the
+    inputs that stand for its tensors."""
+    places = {node: k for k, node in enumerate(given)}
+    tensors = (a for a in flat(args) if isinstance(a, (Tensor, SymbolicArgument)))
+    return frozenset(places[node] for a, node in zip(tensors, nodes) if isinstance(a, state.parameter)
+                     and a._storage is not None and own(a._storage) and node in places)
 
 
 def first_packed(code) -> int:

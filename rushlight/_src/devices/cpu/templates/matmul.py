@@ -31,6 +31,7 @@ class Matmul:
     `uses`: how many products of a program have this B, as the steps of a recurrent layer: it is packed once for all of
       them.
     `formats`: of floats of a byte, those of A and B, and whether sums may lose digits.
+    `kept`: whether the packed form of B is likely to be kept from call to call.
     """
 
     batch: tuple
@@ -48,6 +49,7 @@ class Matmul:
     b_parts: tuple = ()
     uses: int = 1
     formats: tuple = ()
+    kept: bool = False
 
     @property
     def shared(self):
@@ -135,7 +137,7 @@ def _normalised(p):
     parts = [own + tuple(part) for own, part in zip(strides[3:], (*a_parts, *b_parts))]
     return Matmul(batch, rows, p.columns, p.depth, strides[0] + tuple(a), strides[1] + tuple(b), strides[2] + tuple(c),
                   p.dtype, p.out_dtype or p.dtype, p.sums, p.b_dtype, tuple(parts[:first]), tuple(parts[first:]),
-                  p.uses)
+                  p.uses, p.formats, p.kept)
 
 
 def _goes_on(dim, rows, a, c, a_parts):
@@ -294,7 +296,7 @@ def choose(p, kind, threads, gathered=False):
         block_rows = max(tile_rows, _block_rows(p.rows, block_words * word) // tile_rows * tile_rows)
         inner_words, inner_columns = block_words, 1 << 40
     row_blocks = -(-p.rows // block_rows)
-    again = row_blocks * (batches if _same_b(p) else 1) * p.uses > 1
+    again = p.kept or row_blocks * (batches if _same_b(p) else 1) * p.uses > 1
     shared = p.sums[0] == 1 and not gathered and pick("B packed once", (again, not again))
     wanted = 1 if threads == 1 else pick("blocks a thread", (4, 2, 8, 1)) * threads
     column_panels = -(-p.columns // width)

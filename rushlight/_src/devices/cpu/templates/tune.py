@@ -88,7 +88,8 @@ def class_of(planner, problem) -> str:
             parts.append(part.__name__)
         elif is_dataclass(part) and not hasattr(part, "key"):
             own = [f"{f.name}={getattr(part, f.name)}" for f in fields(part)
-                   if getattr(part, f.name) not in (f.default, ()) and not f.name.endswith("_parts")]
+                   if getattr(part, f.name) not in (f.default, ()) and f.name != "kept"
+                   and not f.name.endswith("_parts")]
             parts.append(f"{type(part).__name__}({', '.join(own)})")
     text = re.sub(r"(?<![\w.])\d+(?![\w.])", _rounded, " ".join(parts))
     return f"{planner.__module__.rpartition('.')[2]}.{planner.__name__} {text}"
