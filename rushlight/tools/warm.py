@@ -61,6 +61,17 @@ class Transformer(nn.Module):
         return self.head(self.norm(self.layers(x))).flatten(0, 1)
 
 
+class WithLoss(nn.Module):
+    """A model and its loss, as one program."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+
+    def forward(self, x, wanted):
+        return F.cross_entropy(self.body(x), wanted)
+
+
 class Bottleneck(nn.Module):
     """A residual block of three convolutions."""
 
@@ -96,9 +107,9 @@ class Recurrent(nn.Module):
         return self.head(self.body(self.words(ids))[0]).flatten(0, 1)
 
 
-def words(batch: int, length: int):
+def words(batch: int, length: int, count: int = 1024):
     """Words of a text [batch, length], and those that are wanted [batch * length]."""
-    ids = torch.randint(0, 1024, (batch, length))
+    ids = torch.randint(0, count, (batch, length))
     return ids, ids.flatten()
 
 
@@ -111,14 +122,16 @@ def images():
 KINDS = {"decoder": (lambda: Transformer(True), lambda: words(4, 256)),
          "encoder": (lambda: Transformer(False), lambda: words(4, 128)),
          "convolution": (residual, images),
-         "recurrent": (Recurrent, lambda: words(35, 20))}
+         "recurrent": (Recurrent, lambda: words(35, 20)),
+         # few words: what is computed from their rows, which stay in caches, is computed again rather than kept
+         "characters": (lambda: WithLoss(Transformer(True, 384, 65)), lambda: words(8, 256, 65))}
 
 
 def train(model, forward, data, halves: bool):
     """A step of training with AdamW."""
     optimizer = torch.optim.AdamW(model.parameters())
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=halves):
-        loss = F.cross_entropy(forward(data[0]), data[1])
+        loss = forward(*data) if isinstance(model, WithLoss) else F.cross_entropy(forward(data[0]), data[1])
     loss.backward()
     optimizer.step()
 
@@ -127,7 +140,7 @@ def infer(model, forward, data, halves: bool):
     """A result without gradients."""
     model.eval()
     with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=halves):
-        forward(data[0])
+        forward(*data[:2 if isinstance(model, WithLoss) else 1])
     model.train()
 
 
