@@ -207,7 +207,7 @@ def main():
     command.add_argument("--dtype", default="bfloat16")
     command.add_argument("--batch", type=int, default=1)
     command.add_argument("--last", action="store_true", help="images have channels last")
-    command.add_argument("--kept", action="store_true", help="our weights are packed once, before (PyTorch's each time)")
+    command.add_argument("--kept", action="store_true", help="our weights are packed before (PyTorch's each time)")
     options = command.parse_args()
     if options.convolutions:
         ratios = compare_convolutions(options)
