@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import pickle
 
+from ..serialization import opened
+from . import foreign
 from .._src.programs import load as load_program
 from .._src.programs import save as save_program
 from .script import WHY, ScriptFunction, ScriptModule
@@ -26,18 +28,35 @@ def save(m, f, _extra_files=None):
 
 
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False, *, trusted=False):
-    """Reads what ``save`` wrote, which may run any code: RuntimeError for files that were not written here by this
-    user, unless ``trusted``, and for TorchScript archives of PyTorch."""
+    """Reads what ``save`` wrote, or a TorchScript file of PyTorch.
+
+    What ``save`` wrote may run any code: RuntimeError for files that were not written here by this user, unless
+    ``trusted``.  A TorchScript file is read, whoever wrote it: its code is a language of its own, which is interpreted
+    and can call nothing but operators; RuntimeError for one that is damaged or has other code.
+    """
+    if not hasattr(f, "read"):
+        with open(f, "rb") as file:
+            return load(file, map_location, _extra_files, trusted=trusted)
+    if is_script(f):
+        return foreign.load(f, map_location, _extra_files)
     try:
         found = load_program(f, "torch.jit.load", trusted, map_location)
     except (RuntimeError, pickle.UnpicklingError, AttributeError, ModuleNotFoundError) as error:
-        raise RuntimeError(
-            f"jit.load cannot read this file: {error}. Archives that PyTorch's TorchScript wrote hold programs in "
-            "another language; save the state_dict there "
-            "and build the model from its Python code here.") from error
+        raise RuntimeError(f"jit.load cannot read this file: {error}.") from error
     if not isinstance(found, dict) or found.get("format") != MARK:
         raise RuntimeError(
             "jit.load reads files that jit.save wrote; this one holds something else: read it with torch.load")
     for name in _extra_files or ():
         _extra_files[name] = found["files"].get(name, "")
     return ScriptModule(found["program"]) if found["module"] else ScriptFunction(found["program"])
+
+
+def is_script(f) -> bool:
+    """Whether an open file is an archive of TorchScript; it stays where it stands."""
+    start = f.tell()
+    try:
+        return foreign.is_foreign(*opened(f))
+    except (RuntimeError, EOFError):
+        return False  # none at all: whoever reads it next says why
+    finally:
+        f.seek(start)
