@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_leaves
-from .scan import steps
+from .scan import loop
 
 __all__ = ["map"]
 
@@ -26,4 +26,4 @@ def map(f, xs, *args):
             f"Leading dimensions of mapped xs must be consistent. Got shapes {[tuple(x.shape) for x in leaves]}.")
     if leaves[0].shape[0] == 0:
         raise RuntimeError("Leading dimensions of mapped xs cannot be 0.")
-    return steps(lambda carry, x: (carry, f(x, *args)), (), xs)[1]
+    return loop(lambda carry, x: (carry, f(x, *args)), (), xs)[1]

@@ -41,9 +41,14 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
             f"All xs leaves must have a dimension {dim} of size above 0, but their shapes are "
             f"{[tuple(x.shape) for x in leaves]}")
     rows = tree_map(lambda x: x.movedim(dim, 0), xs)
-    carry, ys = steps(combine_fn, init, tree_map(lambda x: x.flip(0), rows) if reverse else rows)
+    carry, ys = loop(combine_fn, init, tree_map(lambda x: x.flip(0), rows) if reverse else rows)
     ys = tree_map(lambda y: y.flip(0), ys) if reverse else ys
     return carry, tree_map(lambda y: y.movedim(0, dim) if y.dim() > dim else y, ys)
+
+
+def loop(combine_fn, init, xs):
+    """``steps``, which stays a loop in exported programs, however few steps there are."""
+    return steps(combine_fn, init, xs)
 
 
 def steps(combine_fn, init, xs):

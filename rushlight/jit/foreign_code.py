@@ -7,7 +7,7 @@ import collections
 
 from .._src.core.native import Tensor
 from ..nn.modules.module import Module
-from .foreign_operators import called, prim
+from .foreign_operators import called, prepare, prim
 from .foreign_values import device_of
 
 LONGEST = 16 << 20  # characters of one source
@@ -376,6 +376,7 @@ class Maker:
             run, name = prim, path[2]
         elif path[0] == "torch" and len(path) == 2 or path[:2] == ("ops", "aten") and len(path) == 3:
             run, name = called, path[-1]
+            prepare(name)
         elif path[0] == "ops" and len(path) == 3:
             return self.calling(lambda: library_operator(path[1], path[2]), node)
         else:

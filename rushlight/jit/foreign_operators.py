@@ -1,17 +1,19 @@
 """TorchScript's operators on tensors: the overload of ``aten`` that a call means, by the schemas."""
 from __future__ import annotations
 
-import functools
-
 from .._ops import ops
 from .._src import flat as torch
 from .._src.core.convert import channels_last, channels_last_3d, contiguous_format, preserve_format
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from ..library.overloads import overloads
+from ..nn.modules.rnn import in_parts
 from .foreign_values import CONTAINERS, PRIM, SAME, VALUES, dtype_of
 
 FORMATS = {0: contiguous_format, 1: preserve_format, 2: channels_last, 3: channels_last_3d}
+
+
+KNOWN: dict = {}  # operator -> [(schema, overload)]
 
 
 def holds_tensor(values) -> bool:
@@ -43,24 +45,32 @@ def prim(name, args, kwargs):
     return PRIM[name](*args, **kwargs)
 
 
+def prepare(name):
+    """Finds the overloads of an operator that code calls, before it runs."""
+    if name not in KNOWN:
+        packet = getattr(ops.aten, name, None)
+        KNOWN[name] = [(overload, getattr(packet, label)) for label, overload in overloads(name).items()
+                       if packet is not None]
+
+
 def overloaded(name, args, kwargs):
     """The overload that fits best."""
-    found = []
-    for label, overload in overloads(name).items():
+    best, lowest = None, None
+    for overload, run in KNOWN.get(name, ()):
         bound = overload.bind(args, kwargs)
         if bound is None:
             continue
         bound = {k: converted(overload.by_name[k], v) for k, v in bound.items()}
         scores = [overload.by_name[k].fits(v) for k, v in bound.items()]
-        if None not in scores:
-            found.append((sum(scores), len(found), label, overload, bound))
-    if not found:
+        if None not in scores and (best is None or sum(scores) < lowest):
+            best, lowest = (overload, run, bound), sum(scores)
+    if best is None:
         raise RuntimeError(f"the file calls aten::{name} with arguments that no overload of it takes"
-                           if overloads(name) else f"the file calls aten::{name}, which is not known")
-    _, _, label, overload, bound = min(found)
+                           if KNOWN.get(name) else f"the file calls aten::{name}, which is not known")
+    overload, run, bound = best
     given = [bound.get(a.name, a.default_value) for a in overload.arguments if not a.kwarg_only]
     named = {a.name: bound[a.name] for a in overload.arguments if a.kwarg_only and a.name in bound}
-    result = getattr(getattr(ops.aten, name), label)(*given, **named)
+    result = run(*given, **named)
     return list(result) if type(result) is torch.Size else result
 
 
@@ -75,27 +85,29 @@ def converted(argument, value):
     return torch.strided if argument.base == "Layout" and type(value) is int else value
 
 
-@functools.lru_cache(maxsize=64)
-def layer(kind, *sizes):
-    """A recurrent layer without data of its own."""
-    from .. import nn
-    inputs, hidden, layers, bias, first, dropout, both = sizes
-    made = getattr(nn, kind)(inputs, hidden, layers, bias=bias, batch_first=first, dropout=dropout, bidirectional=both,
-                             device="meta")
-    return made, [name for name, _ in made.named_parameters()]
-
-
-def recurrent(kind):
-    """``torch.lstm`` and its like: as our layers, on the parameters that are given."""
+def recurrent(mode):
+    """``torch.lstm`` and its like, by what computes our layers."""
     def run(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-        from ..func import functional_call
-        state = hx[0] if isinstance(hx, (list, tuple)) else hx
-        module, names = layer(kind, input.shape[-1], state.shape[-1], num_layers, has_biases, batch_first, dropout,
-                              bidirectional)
-        module.train(train)
-        out, last = functional_call(module, dict(zip(names, params, strict=True)),
-                                    (input, tuple(hx) if kind == "LSTM" else hx))
-        return (out, *last) if kind == "LSTM" else (out, last)
+        x = input.transpose(0, 1) if batch_first else input
+        h, c = hx if mode == "LSTM" else (hx, None)
+        count, directions, hidden, cells = 4 if has_biases else 2, 1 + bool(bidirectional), [], []
+        for layer in range(num_layers):
+            outs = []
+            for backwards in range(directions):
+                at = layer * directions + backwards
+                w_ih, w_hh, b_ih, b_hh = (*params[at * count:(at + 1) * count], None, None)[:4]
+                gates = OPS["nn.functional.linear"](x, w_ih, b_ih)
+                gates = gates.flip(0) if backwards else gates
+                out, last_h, last_c = in_parts(mode, gates, None, h[at], None if c is None else c[at],
+                                               (w_hh, b_hh, None))
+                outs.append(out.flip(0) if backwards else out)
+                hidden.append(last_h)
+                cells.append(last_c)
+            x = torch.cat(outs, -1) if bidirectional else outs[0]
+            if dropout and train and layer < num_layers - 1:
+                x = OPS["nn.functional.dropout"](x, dropout, True)
+        x = x.transpose(0, 1) if batch_first else x
+        return (x, torch.stack(hidden)) if c is None else (x, torch.stack(hidden), torch.stack(cells))
 
     return run
 
@@ -109,7 +121,8 @@ def encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, 
 
     def forward(x):
         inner = OPS["nn.functional.linear"](x, ffn_weight_1, ffn_bias_1)
-        return OPS["nn.functional.linear"](OPS["nn.functional.gelu"](inner) if use_gelu else inner.relu(), ffn_weight_2, ffn_bias_2)
+        return OPS["nn.functional.linear"](OPS["nn.functional.gelu"](inner) if use_gelu else inner.relu(),
+                                           ffn_weight_2, ffn_bias_2)
 
     def first(x):
         return OPS["nn.functional.layer_norm"](x, (embed_dim,), norm_weight_1, norm_bias_1, eps)
@@ -135,4 +148,5 @@ def self_attention(x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, p
     return OPS["nn.functional.linear"](out.transpose(1, 2).reshape(n, length, embed_dim), proj_weight, proj_bias)
 
 
-OTHERS = {"lstm": recurrent("LSTM"), "gru": recurrent("GRU"), "_transformer_encoder_layer_fwd": encoder_layer}
+OTHERS = {"lstm": recurrent("LSTM"), "gru": recurrent("GRU"), "rnn_tanh": recurrent("RNN_TANH"),
+          "rnn_relu": recurrent("RNN_RELU"), "_transformer_encoder_layer_fwd": encoder_layer}

@@ -127,7 +127,8 @@ CONTAINERS = {
     "Float": float, "str": shown, "warn": warned, "device": lambda *a: device_of(*a)}
 SAME = {"__is__": operator.is_, "__isnot__": operator.is_not, "len": lambda x: x.shape[0], "str": str, "warn": warned,
         "Int": int, "Float": float, "Bool": bool, "__not__": operator.not_, "__and__": operator.and_,
-        "__or__": operator.or_, "__xor__": operator.xor, "__iand__": operator.iand, "__ior__": operator.ior}  # of whatever there is
+        "__or__": operator.or_, "__xor__": operator.xor, "__iand__": operator.iand,
+        "__ior__": operator.ior}  # of whatever there is
 
 
 def enabled() -> bool:
@@ -148,8 +149,8 @@ PRIM = {
     "NumToTensor": number_to_tensor, "RaiseException": raised, "unchecked_unwrap_optional": unwrapped,
     "requires_grad": lambda x: x.requires_grad, "dtype": lambda x: CODES[x.dtype], "device": lambda x: x.device,
     "type": lambda x: x.type, "is_nested": lambda x: False, "shape": lambda x: list(x.shape), "layout": lambda x: 0,
-    "is_cuda": lambda x: x.device.type == "cuda", "is_sparse": lambda x: False, "is_quantized": lambda x: False,
-    "is_meta": lambda x: x.is_meta, "is_cpu": lambda x: x.device.type == "cpu", "data": lambda x: x.detach(),
+    "is_cuda": lambda x: x.is_cuda, "is_sparse": lambda x: False, "is_quantized": lambda x: False,
+    "is_meta": lambda x: x.is_meta, "is_cpu": lambda x: x.is_cpu, "data": lambda x: x.detach(),
     "T": lambda x: x.T, "mT": lambda x: x.mT, "itemsize": lambda x: x.itemsize, "grad": lambda x: x.grad,
     "min": lambda *a: min(*a), "max": lambda *a: max(*a), "abs": abs, "rangelist": lambda n: list(range(n)),
     "ImplicitTensorToNum": lambda x: x.item(), "name": lambda x: None, "tolist": lambda x: x.tolist(),

@@ -385,6 +385,11 @@ def to(x, *args, **kwargs):
     return aten._to_copy(x, **named) if named or copied else x
 
 
+@of("contiguous")
+def contiguous(x, memory_format=contiguous_format):
+    return x if x.is_contiguous(memory_format=memory_format) else aten.clone(x, memory_format=memory_format)
+
+
 @of("lift_fresh_copy")
 def lift_fresh_copy(x):
     return aten.clone(x)

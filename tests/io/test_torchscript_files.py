@@ -50,6 +50,16 @@ def test_results_are_pytorchs(name, how):
     assert not module.training and len(module.state_dict()) == sum(1 for _ in module.state_dict())
 
 
+@pytest.mark.parametrize("name", ["residual", "attention"])
+def test_they_are_compiled_and_exported_like_others(name):
+    file, given, wanted = written(name, "script")
+    module, given = rl.jit.load(io.BytesIO(file)), tuple(map(rl.tensor, given))
+    program = rl.export.export(module, given)
+    with rl.no_grad():
+        for run in (rl.compile(module, fullgraph=True), program.module(), program.run_decompositions().module()):
+            rl.testing.assert_close(run(*given), rl.from_numpy(wanted.numpy()), rtol=1e-5, atol=1e-5)
+
+
 def test_state_is_named_as_it_was_and_can_be_trained():
     file, given, _ = written("residual", "script")
     module = rl.jit.load(io.BytesIO(file))

@@ -37,7 +37,7 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "nn.modules", "nn.multihead", "nn.parallel", "nn.utils", "_src.checks", "func.modules", "_src.compiling",
     "_src.controls",
     "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx", "export.calling",
-    "distributions", "jit", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices",
+    "distributions", "jit", "library.overloads", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices",
     "_src.compat.torchvision", "tools.warm", "_dynamo", "ao",
     "distributed.pipelining.marks", "distributed.pipelining._IR", "distributed.activations",
     "distributed.fsdp", "_functorch.make_functional"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..._higher_order_ops.associative_scan import associative_scan
 from ..._higher_order_ops.cond import cond
-from ..._higher_order_ops.scan import steps
+from ..._higher_order_ops.scan import loop, steps
 from ..._higher_order_ops.while_loop import while_loop
 from ..._higher_order_ops.wrap import wrap
 from ..core.exchange import tensor
@@ -254,13 +254,18 @@ class Control(Part, part="control"):
         grad = any(v.fake._needs_grad for v in rows)
         return self.resulting(operator, arguments, [body], metas, grad, spec)
 
+    @CALLED.by(loop)
+    def loop(self, combine_fn, init, xs):
+        """A scan that a program asks for: never written out where it is exported."""
+        return self.steps(combine_fn, init, xs, self.machine.entry.owner.exporting)
+
     @CALLED.by(steps)
-    def steps(self, combine_fn, init, xs):
-        """A scan: written out, unless it has many steps or as many as vary."""
+    def steps(self, combine_fn, init, xs, kept=False):
+        """A scan: written out, unless it has many steps or as many as vary, or is ``kept``."""
         rows: list = []
         row_spec = self.flattened(xs, rows)
         length = rows[0].fake._meta.shape[0]
-        if type(length) is int and length <= WRITTEN_OUT and not self.machine.entry.owner.exporting:
+        if type(length) is int and length <= WRITTEN_OUT and not kept:
             return self.calls.inline(self.calls.as_function(self.values.from_python(steps)), [combine_fn, init, xs], {})
         spec, carried = self.carried(init)
         rows = [self.straight(row) for row in rows]
