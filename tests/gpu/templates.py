@@ -3,11 +3,13 @@ attention, as a table.
 
     python -m tests.gpu.templates                       # for all targets
     python -m tests.gpu.templates --targets sm_90 --few
+    python -m tests.gpu.templates --targets gfx942 --facts   # adds rows to templates/facts.txt
 """
 from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import sys
 import time
 from typing import NamedTuple
@@ -15,16 +17,18 @@ from typing import NamedTuple
 import rushlight as rl
 from rushlight._src.core.expr import apply
 from rushlight._src.core.dtypes import bool_, float32
-from rushlight._src.devices.shared.attention import GRADIENT, SCORE, Modification, spot
+from rushlight._src.devices.shared.attention import GRADIENT, SCORE, Form, Modification, spot
 from rushlight._src.devices.shared.products import Epilogue
-from rushlight._src.devices.triton.binaries import Variant
+from rushlight._src.devices.triton.binaries import Variant, binary
 from rushlight._src.devices.triton.rates import float32_by, tf32_by
 from rushlight._src.devices.triton.step import modules
 from rushlight._src.devices.triton.templates import attention
-from rushlight._src.devices.triton.templates.flash import Form, Forward
+from rushlight._src.devices.triton.templates.facts import TABLE, table
+from rushlight._src.devices.triton.templates.flash import Blocks, Forward
 from rushlight._src.devices.triton.templates.flash_backward import KeyGradient, QueryGradient
 from rushlight._src.devices.triton.templates.products import Templates
 from rushlight._src.devices.triton.templates.tiled import Tile
+from rushlight._src.devices.triton.tuning import registers
 
 from .compiled import TARGETS, judged
 
@@ -85,28 +89,73 @@ def attentions(target: str, few: bool) -> list:
             forms.append(Form(dtype, size, size, True, False, False, precision=precision))
     for form in forms:
         for kernel in (Forward, QueryGradient, KeyGradient):
-            fitting = [blocks for blocks in attention.choices(kernel, form, LARGE, LARGE)
-                       if attention.shared_memory(kernel, form, blocks) <= own.shared]
+            fitting = [blocks for blocks, facts in attention.choices(kernel, form, LARGE, LARGE, target).items()
+                       if facts.shared <= own.shared]
             for blocks in fitting if form.causal and not few and not form.ragged else fitting[:1]:
                 found.append(attention.module_of(kernel, form, blocks))
     return found
+
+
+def aligned(module) -> tuple:
+    """The arguments that are multiples of 16 for sizes as models have them: all but numbers and counts of 1."""
+    kinds = module.signature(False)
+    names = [name for name, kind in kinds.items() if kind != "constexpr"]
+    ones = {"p1"} if module.name.startswith("a") else {"p3", "p4", "p5", "p10", "p15"}
+    return tuple(k for k, name in enumerate(names) if name not in ones and not name.startswith("s"))
+
+
+GRID = ((128, 128, 8, 2), (128, 64, 8, 2), (64, 64, 8, 2), (64, 64, 4, 2), (32, 64, 8, 2), (64, 32, 4, 2),
+        (64, 32, 4, 1),
+        # blocks that ``--facts`` compiles
+        (32, 32, 4, 2), (32, 32, 4, 1), (16, 64, 4, 2), (16, 32, 4, 1), (16, 16, 4, 1))
+
+
+def add_facts(target: str):
+    """Compiles plain attention with blocks that the table of facts lacks for a GPU, and adds rows for them."""
+    for dtype, kind in (("bfloat16", "half"), ("float32", "single")):
+        precision = float32_by(target) if dtype == "float32" else "ieee"
+        for size, kernel in itertools.product(attention.HEADS, (Forward, QueryGradient, KeyGradient)):
+            form = Form(dtype, size, size, True, False, False, precision=precision)
+            known = table().get((target, kind, size, kernel.__name__), {})
+            for blocks in (Blocks(*numbers) for numbers in GRID if numbers not in known):
+                module = modules.made[attention.module_of(kernel, form, blocks)]
+                variant = Variant(0, aligned=aligned(module))
+                if judged(module, variant, target):
+                    continue  # it needs more shared memory than there is
+                made = binary(module, variant, target)
+                row = f"{target} {kind} {size} {kernel.__name__} {' '.join(map(str, blocks))}"
+                with open(TABLE, "a", encoding="utf-8") as file:
+                    file.write(f"{row}: {' '.join(map(str, (*registers(made.code), made.shared)))}\n")
+                print(row, flush=True)
 
 
 def main(*given) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.templates")
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--few", action="store_true", help="one tile, and one size of heads")
+    parser.add_argument("--facts", action="store_true", help="add rows to the table of what compilers have made")
     options = parser.parse_args(given)
+    for target in options.targets.split(",") if options.facts else ():
+        add_facts(target)
+    if options.facts:
+        return 0
     counts, start = collections.Counter(), time.process_time()
     for target in options.targets.split(","):
         for number in dict.fromkeys(products(target, options.few) + attentions(target, options.few)):
             module = modules.made[number]
-            wrong = judged(module, Variant(0, aligned=tuple(range(len(module.pointers) + 1))), target)
+            variant = Variant(0, aligned=aligned(module))
+            wrong = judged(module, variant, target)
+            spilled = 0 if wrong else registers(binary(module, variant, target).code)[1]
+            if spilled and module.name.startswith("a"):
+                counts[target, "spill"] += 1
+                print(f"{target} {module.name} {dict(module.blocks)} {module.warps} warps, {module.stages} stages: "
+                      f"{spilled} registers are kept in memory", flush=True)
             counts[target, "fail" if wrong else "compile"] += 1
             if wrong:
                 print(f"{target} {module.name} {dict(module.blocks)} {module.warps} warps, {module.stages} stages: "
                       f"{wrong}", flush=True)
-        print(f"{target}: {counts[target, 'compile']} compile, {counts[target, 'fail']} fail; "
+        print(f"{target}: {counts[target, 'compile']} compile, {counts[target, 'fail']} fail, "
+              f"{counts[target, 'spill']} of attention keep registers in memory; "
               f"{time.process_time() - start:.0f} s of processor time so far", flush=True)
     return sum(count for (_, verdict), count in counts.items() if verdict == "fail")
 

@@ -131,6 +131,11 @@ class Form(NamedTuple):
         return f"{self._replace(mods=None)} {self.mods and self.mods.key}"
 
     @property
+    def plain(self) -> bool:
+        """Whether scores are what products give, but for being causal."""
+        return not (self.mask or self.drops or self.ragged or self.mods)
+
+    @property
     def checks(self) -> bool:
         """Whether what a user's functions read may be out of range."""
         mods = self.mods

@@ -17,7 +17,8 @@ FEW = 24  # rows or columns at which units for products are half busy, about
 class Work(NamedTuple):
     """A launch: its programs; what each does of operations, and reads and writes of bytes, through the caches; bytes
     that memory sees in all; what a program takes of a unit: threads, registers of a thread, shared bytes.  ``kind``: of
-    operations (``GPU.rates``); ``filled``: the part of a unit's rate that blocks of this shape reach."""
+    operations (``GPU.rates``); ``filled``: the part of a unit's rate that blocks of this shape reach.
+    ``spilled``: registers of a thread that are kept in memory: such a program is not for any unit."""
 
     programs: int
     operations: float
@@ -28,6 +29,7 @@ class Work(NamedTuple):
     shared: int
     kind: str = "float32"
     filled: float = 1.0
+    spilled: int = 0
 
 
 def resident(gpu: GPU, work: Work) -> int:
@@ -38,7 +40,7 @@ def resident(gpu: GPU, work: Work) -> int:
         >>> resident(GPUS["sm_90"], Work(1, 0, 0, 0, 128, 128, 64 << 10))
         3
     """
-    if work.shared > gpu.shared << 10:
+    if work.shared > gpu.shared << 10 or work.spilled:
         return 0
     return min(MOST_PROGRAMS, gpu.threads // work.threads, gpu.registers // (max(work.registers, 16) * work.threads),
                (gpu.shared_unit << 10) // max(work.shared, 1))

@@ -14,20 +14,17 @@ from ..costs import Work, filled, seconds
 from ..rates import float32_by, known, shared_of, tf32_by
 from ..step import modules, power_above
 from ..tuning import Choice, tuned
+from .facts import Facts, facts_of
 from .flash import Blocks, Forward, power_of_two
 from .flash_backward import KeyGradient, QueryGradient
 
 MOST_SIZE = 256  # of a head
 DTYPES = "float32", "bfloat16", "float16"
-# by the bytes of an element, then by the most elements of a head: blocks, the likely fastest first
-CHOICES = {
-    2: {64: ((128, 64, 4, 3), (128, 128, 8, 2), (64, 64, 4, 2), (64, 32, 4, 1), (32, 32, 4, 1)),
-        128: ((128, 64, 8, 2), (64, 64, 4, 2), (64, 32, 4, 2), (64, 32, 4, 1), (32, 32, 4, 1)),
-        256: ((64, 64, 8, 2), (64, 32, 4, 2), (32, 32, 4, 1), (16, 32, 4, 1), (16, 16, 4, 1))},
-    4: {64: ((64, 64, 4, 2), (64, 32, 4, 2), (32, 32, 4, 2), (32, 32, 4, 1), (16, 32, 4, 1)),
-        128: ((64, 32, 4, 2), (32, 32, 4, 2), (32, 32, 4, 1), (16, 32, 4, 1), (16, 16, 4, 1)),
-        256: ((32, 32, 8, 1), (16, 32, 4, 1), (16, 16, 4, 1))},
-}
+# where nothing is known of a GPU: by the bytes of an element, then by the most elements of a head
+UNKNOWN = {2: {64: ((64, 32, 4, 1), (32, 32, 4, 1)), 128: ((64, 32, 4, 1), (32, 32, 4, 1)), 256: ((16, 16, 4, 1),)},
+           4: {64: ((32, 32, 4, 1), (16, 16, 4, 1)), 128: ((16, 16, 4, 1),), 256: ((16, 16, 4, 1),)}}
+HEADS = 64, 128, 256  # whose blocks are known
+PLAIN = 182  # registers of plain attention that leave room for masks, dropout and functions of scores
 LEAST_QUERIES = 16  # of a block: what units for products take
 
 
@@ -45,18 +42,24 @@ def shared_memory(kernel, form: Form, blocks: Blocks) -> int:
     return element * (stays * head + blocks.stages * passes * head + scores)
 
 
-def choices(kernel, form: Form, queries: int, keys: int) -> list:
-    """Blocks for a kernel, the likely fastest first; none is much longer than there are queries, or keys."""
-    element, head = (4 if form.dtype == "float32" else 2), max(form.size, form.value_size)
-    listed = CHOICES[element][next(most for most in CHOICES[element] if head <= most)]
-    found = []
-    for rows, columns, warps, stages in listed:
-        rows = min(rows, max(LEAST_QUERIES, power_of_two(queries)))
-        columns = min(columns, max(16, power_of_two(keys)))
-        if kernel is not Forward:  # which keep twice as much
-            rows, warps = min(rows, 64), 4 if head <= 64 else 8 if rows * columns >= 64 * 64 else 4
-        found.append(Blocks(rows, columns, warps, stages))
-    return list(dict.fromkeys(found))
+def choices(kernel, form: Form, queries: int, keys: int, architectures="") -> dict:
+    """{blocks: Facts} for a kernel, none of which keeps registers in memory; none is much longer than there are
+    queries, or keys.  Where all do, the one that keeps the fewest."""
+    single, head = form.dtype == "float32", max(map(power_of_two, (form.size, form.value_size)))
+    head = next(most for most in HEADS if head <= most)
+    rows = facts_of(architectures, "single" if single else "half", head, kernel.__name__)
+    if not rows:
+        listed = UNKNOWN[4 if single else 2][head]
+        rows = {blocks: Facts(255, 0, shared_memory(kernel, form, Blocks(*blocks))) for blocks in listed}
+    room = {blocks: facts for blocks, facts in rows.items() if not facts.spilled and
+            (form.plain or facts.registers <= PLAIN)}
+    best = min(rows, key=lambda blocks: (rows[blocks].spilled, rows[blocks].registers))
+    found: dict = {}
+    for blocks, facts in (room or {best: rows[best]}).items():
+        clipped = Blocks(min(blocks[0], max(LEAST_QUERIES, power_of_two(queries))),
+                         min(blocks[1], max(16, power_of_two(keys))), *blocks[2:])
+        found.setdefault(clipped, facts)
+    return found
 
 
 @functools.lru_cache(maxsize=None)
@@ -95,12 +98,13 @@ class Attentions:
         """How float32 is multiplied, in Triton's words."""
         return (tf32_by if switches.allows_tf32("matmul") else float32_by)(self.architectures)
 
-    def fitting(self, kernel, p: Attention) -> list:
-        """Blocks that fit, by the model of cost; the smallest where none seems to."""
+    def fitting(self, kernel, p: Attention) -> dict:
+        """{blocks: Facts} of those that fit, by the model of cost; the smallest where none seems to."""
         form = self.form(p)
-        listed = choices(kernel, form, *p.most)
-        found = [one for one in listed if shared_memory(kernel, form, one) <= self.shared] or listed[-1:]
-        return sorted(found, key=lambda blocks: self.estimate(kernel, form, p, blocks))
+        listed = choices(kernel, form, *p.most, self.architectures)
+        found = {one: facts for one, facts in listed.items() if facts.shared <= self.shared} or dict(
+            [min(listed.items(), key=lambda item: item[1].shared)])
+        return dict(sorted(found.items(), key=lambda item: self.estimate(kernel, form, p, *item)))
 
     def units(self, kernel, p: Attention, blocks: Blocks) -> int:
         """The programs of a launch."""
@@ -108,19 +112,18 @@ class Attentions:
             return p.batch * (p.heads // p.sharing) * -(-p.most[1] // blocks.keys)
         return p.batch * p.heads * -(-p.most[0] // blocks.queries)
 
-    def estimate(self, kernel, form: Form, p: Attention, blocks: Blocks) -> float:
+    def estimate(self, kernel, form: Form, p: Attention, blocks: Blocks, facts: Facts) -> float:
         """The seconds of a launch by the model of cost."""
         element, units = (4 if form.dtype == "float32" else 2), self.units(kernel, p, blocks)
         head, products = p.size + p.value_size, {"Forward": 2, "QueryGradient": 3, "KeyGradient": 4}[kernel.__name__]
         scores = p.batch * p.heads * p.most[0] * p.most[1] * (0.5 if p.spec.causal else 1.0)
         passing = scores / (blocks.keys if kernel.turned else blocks.queries)
         threads = blocks.warps * self.gpu.warp
-        kept = (blocks.keys if kernel.turned else blocks.queries) * head + blocks.queries * blocks.keys
         kind = "half" if element == 2 else "tf32" if form.precision == "tf32" else "float32"
         return seconds(self.gpu, Work(
             units, scores * products * head / max(units, 1), passing * head * element / max(units, 1),
             element * p.batch * head * (p.heads * p.queries + 2 * p.heads // p.sharing * p.keys), threads,
-            40 + kept // threads, shared_memory(kernel, form, blocks), kind, filled(blocks.queries, blocks.keys)))
+            facts.registers, facts.shared, kind, filled(blocks.queries, blocks.keys), facts.spilled))
 
     # --- plans --------------------------------------------------
     def plan_forward(self, p: Attention) -> Contraction:
@@ -140,10 +143,11 @@ class Attentions:
         """Launches of these kernels one after another: as chosen by the model of cost, or measured.  What depends on
         data, as maps of blocks and sequences' ends do, is not measured."""
         listed, form = [self.fitting(kernel, p) for kernel in kernels], self.form(p)
-        pairs = [tuple(own[min(k, len(own) - 1)] for own in listed) for k in range(max(map(len, listed)))]
+        pairs = [tuple(list(own)[min(k, len(own) - 1)] for own in listed) for k in range(max(map(len, listed)))]
         found = []
         for blocks in pairs[:1] if form.block or form.ragged or form.mods is not None else pairs:
-            estimate = sum(self.estimate(kernel, form, p, one) for kernel, one in zip(kernels, blocks))
+            estimate = sum(self.estimate(kernel, form, p, one, own[one])
+                           for kernel, own, one in zip(kernels, listed, blocks))
             found.append(Choice(str([tuple(one) for one in blocks]), estimate,
                                 functools.partial(self.planned, p, kernels, blocks, temporaries)))
         sizes = [power_above(size) for size in (p.batch, p.heads, p.sharing, *p.most)]

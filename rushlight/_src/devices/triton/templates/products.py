@@ -15,6 +15,7 @@ from ..costs import Work, filled, seconds
 from ..rates import byte_by, known, shared_of, tf32_by
 from ..step import modules, power_above
 from ..tuning import Choice, tuned
+from .facts import Facts, facts_of
 from .tiled import JOINED, Codes, Tile, Tiled
 
 # by the bytes of an element: what a program may compute at a time
@@ -88,18 +89,25 @@ class Templates(Products):
         """Bytes that a program's threads share."""
         return tile.stages * (tile.rows + tile.columns) * tile.depth * element
 
+    def facts(self, tile: Tile, dtype, kind: str) -> Facts:
+        """What a compiler has made of a tile, or what is likely."""
+        name = {"float8": "f8", "half": "bf16", "tf32": "tf32", "int8": "i8"}.get(kind, "ieee")
+        known = facts_of(self.architectures, name, 0, "Tiled").get(tile[:5])
+        likely = 64 + tile.rows * tile.columns // (tile.warps * self.gpu.warp)
+        return known or Facts(likely, 0, self.shared_memory(tile, dtype.itemsize))
+
     def estimate(self, shape, left, tile: Tile, rows: int, columns: int, depth: int, batch: int) -> float:
         """The seconds of a choice by the model of cost."""
         dtype, units = dtype_of(left), batch * self.units(tile, rows, columns)
         kind = {1: "float8" if dtype.is_byte else "int8", 2: "half", 8: "float64"}.get(
             dtype.itemsize, "float32" if self.precision(shape, left) == "ieee" else "tf32")
-        deep = -(-depth // tile.splits)
+        deep, facts = -(-depth // tile.splits), self.facts(tile, dtype, kind)
         results = rows * columns * batch * (4 if tile.splits > 1 else dtype.itemsize)
         moved = batch * depth * (rows + columns) * dtype.itemsize
         work = Work(units * tile.splits, 2.0 * tile.rows * tile.columns * -(-deep // tile.depth) * tile.depth,
                     (tile.rows + tile.columns) * deep * dtype.itemsize, moved + results * tile.splits,
-                    tile.warps * self.gpu.warp, 64 + tile.rows * tile.columns // (tile.warps * self.gpu.warp),
-                    self.shared_memory(tile, dtype.itemsize), kind, filled(tile.rows, tile.columns))
+                    tile.warps * self.gpu.warp, facts.registers, facts.shared, kind, filled(tile.rows, tile.columns),
+                    facts.spilled)
         found = seconds(self.gpu, work)
         if tile.splits > 1:
             joined = self.units(Tile(*JOINED, 1), rows, columns) * batch
