@@ -3,6 +3,7 @@ import copy
 import ctypes
 import gc
 import io
+import random
 import threading
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import rushlight as torch
 import rushlight.nn.functional as F
 from rushlight._src.core.native import weights
+from rushlight._src.core.op import forget
 from rushlight._src.core.settings import settings
 
 kept = weights.kept
@@ -209,6 +211,9 @@ def wrote_interface(weight):
 
 
 WRITES = [value for name, value in list(globals().items()) if name.startswith("wrote_")]
+# after these a storage is packed at each call
+SHOWING = [wrote_by_numpy, wrote_by_dlpack, wrote_by_pointer, wrote_by_storage_pointer, wrote_storage_part,
+           wrote_resized, wrote_shared, wrote_apply, wrote_interface, wrote_and_failed]
 
 
 @pytest.mark.parametrize("kind", LAYERS)
@@ -245,6 +250,47 @@ def test_parameters_are_packed_apart_without_gradients(rows, dtype):
         layer.weight.mul_(2)
         layer.bias.mul_(2)
         assert torch.equal(compiled(x), wanted * 2) and torch.equal(layer(x), wanted * 2)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_plans_from_disk_read_copies_too(kind, tmp_path):
+    call, shape = LAYERS[kind]
+    with settings.set(store=True, cache=str(tmp_path)):
+        found = []
+        for _ in range(2):  # as another process: the second finds the plan
+            forget()
+            weight = torch.ones(shape)
+            with torch.no_grad():
+                found.append([call(weight) for _ in range(4)])
+                assert used(lambda: call(weight))
+                weight.mul_(2)
+                found[-1].append(call(weight) / 2)
+        assert list((tmp_path / "plan").rglob("*/*"))
+    assert all(torch.equal(a, found[0][0]) for results in found for a in results)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_two_threads_of_kernels(kind):
+    call, weight = packed_weight(kind)
+    wanted = call(weight.detach())
+    torch.set_num_threads(2)
+    try:
+        with torch.no_grad():
+            for _ in range(5):
+                assert torch.allclose(call(weight), wanted, atol=1e-4)
+            weight.zero_()
+            assert not call(weight).any()
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_weights_of_inference_mode():
+    with torch.inference_mode():
+        weight = torch.randn(64, 768)
+        for value in range(3):
+            for _ in range(5):
+                assert torch.equal(product(weight), product(weight.clone()))
+            weight.add_(1.0)
 
 
 def test_memory_of_arrays_is_not_kept():
@@ -379,3 +425,32 @@ def test_the_check_finds_a_write_that_was_not_counted():
     kept.checked = 1
     with pytest.raises(AssertionError, match="stale"):
         call(weight)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", LAYERS)
+def test_random_writes_between_calls(kind, seed):
+    """Several weights, written in any way and order, between uncompiled and compiled calls."""
+    choose, (call, shape) = random.Random(seed), LAYERS[kind]
+    compiled = torch.compile(call)
+    made, before = [torch.randn(shape) for _ in range(3)], kept.used
+    counted = [write for write in WRITES if write not in SHOWING]
+    with torch.no_grad():
+        for _ in range(40):
+            at = choose.randrange(3)
+            weight = made[at]
+            for _ in range(choose.randrange(4)):
+                choose.choice((call, compiled))(weight)
+            what = choose.random()
+            if what < 0.5:
+                choose.choice(counted)(weight)
+            elif what < 0.6:
+                choose.choice(WRITES)(weight)
+            elif what < 0.7:
+                made[at] = torch.randn(shape)
+            if choose.random() < 0.3:
+                weight.clamp_(-2, 2)
+            for one in made:
+                for run in (call, compiled):
+                    assert torch.equal(run(one), expected(run, one))
+    assert kept.used > before
