@@ -204,3 +204,8 @@ def test_modes_see_it():
     with Names():
         cube(torch.ones(2))
     assert torch.ops.tests.cube.default in seen
+
+
+def test_schemas_are_inferred_by_pytorchs_own_path():
+    from rushlight._library.infer_schema import infer_schema
+    assert infer_schema is torch.library.infer_schema

@@ -4,11 +4,14 @@ from __future__ import annotations
 import hashlib
 
 from ....compiler.math import OF_FLOATS
+from ....core.dtypes import int8, int16, int32, limits_of, uint8, uint16, uint32
 from .types import bf16, f16, f32, f64, i1, i8, i16, i32, i64, vector
 from .values import constant
 
 STORED = {"bool": i8, "uint8": i8, "int8": i8, "int16": i16, "int32": i32, "int64": i64,
           "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64}
+SHORT = frozenset((int8, uint8, int16, uint16, int32, uint32))
+EXACT_FLOAT = 1 << 24  # whole numbers up to this are exact as float32
 COMPUTED = STORED | {"bool": i1, "float16": f32, "bfloat16": f32}
 
 
@@ -169,7 +172,31 @@ def of_truths(name):
 
 
 def greatest_or_least(kind):
-    return lambda b, x, e: extreme(b, kind, *x, signed=is_signed(e))
+    def write(b, x, e):
+        other = e.args[1]
+        if x[0].type.is_float and other.op == "number" and other.arg == other.arg:  # NaN is not beyond it, and stays
+            return b.select(b.compare("<=" if kind == "max" else ">=", *x), x[1], x[0])
+        return extreme(b, kind, *x, signed=is_signed(e))
+    return write
+
+
+def bounds(e):
+    """(least, most) that a float lies between where it was cut to two numbers and is not NaN; else None."""
+    inner = e.args[0] if e.args else e
+    if {e.op, inner.op} != {"maximum", "minimum"} or any(v.args[1].op != "number" for v in (e, inner)):
+        return None
+    return sorted((e.args[1].arg, inner.args[1].arg))
+
+
+def converted(b, x, e):
+    """``convert``; floats that a dtype of at most 32 bits surely holds need no 64 on the way (NaN is 0 there)."""
+    source, target = e.args[0], e.dtype
+    cut = bounds(source) if x[0].type.is_float and target in SHORT else None
+    least, most = limits_of(target) if cut else (0, 0)
+    if cut is None or cut[0] < max(least, -EXACT_FLOAT) or cut[1] > min(most, EXACT_FLOAT):
+        return convert(b, x[0], source.dtype, target)
+    number = b.cast("fptosi", b.select(b.compare("==", x[0], x[0]), x[0], 0.0), x[0].type.with_element(i32))
+    return b.convert(number, COMPUTED[target.name])
 
 
 def rounded_down(of_floats, place):
@@ -204,7 +231,7 @@ INSTRUCTIONS = {
     "reciprocal": lambda b, x, e: b.div(constant(x[0].type, 1.0), x[0]),
     "copysign": lambda b, x, e: b.intrinsic("llvm.copysign", x[0].type, x),
     "table": lambda b, x, e: looked_up(b, x[0], e.arg), "where": plain("select"), "isnan": plain("is_nan"),
-    "convert": lambda b, x, e: convert(b, x[0], e.args[0].dtype, e.dtype),
+    "convert": converted,
     "as_stored": lambda b, x, e: b.convert(b.convert(x[0], STORED[e.dtype.name]), f32),
     "whole": lambda b, x, e: b.cast("fptosi", x[0], x[0].type.with_element(COMPUTED[e.dtype.name])),
     "bitcast": lambda b, x, e: b.bitcast(x[0], x[0].type.with_element(COMPUTED[e.dtype.name])),
