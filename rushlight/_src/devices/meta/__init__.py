@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...core.devices import device
 from ...core.native import Storage
-from ...core.random import default_generator
+from ...core.random import Generator
 from ..base import Provider
 
 
@@ -12,6 +12,9 @@ class Meta(Provider):
 
     type, has_data = "meta", False
     dlpack = 0
+
+    def __init__(self):
+        self.stream = Generator()
 
     def count(self) -> int:
         return 1
@@ -26,8 +29,8 @@ class Meta(Provider):
         return made
 
     def generator(self, index):
-        """The processor's: what is drawn of it is nobody's."""
-        return default_generator
+        """A stream of which nobody has a number: the processor's goes on as if nothing had been drawn."""
+        return self.stream
 
 
 provider = Meta()
