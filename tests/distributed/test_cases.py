@@ -5,6 +5,7 @@ import ast
 import inspect
 import os
 import unittest
+from pathlib import Path
 
 import pytest
 
@@ -310,3 +311,44 @@ def test_what_is_made_after_a_tensor_has_no_history():
         assert isinstance(made.grad, DTensor) and given.grad is None
     finally:
         dist.destroy_process_group()
+
+
+def test_a_folder_for_all_ranks():
+    from rushlight.testing._internal.distributed.checkpoint_utils import with_temp_dir
+
+    class Case:
+        @with_temp_dir
+        def run(self):
+            (Path(self.temp_dir) / str(dist.get_rank())).touch()
+            dist.barrier()
+            self.seen = sorted(os.listdir(self.temp_dir))
+
+    def member(rank):
+        case = Case()
+        case.run()
+        return case.seen, case.temp_dir
+    (seen, folder), (_, other) = threads.run(2, member)
+    assert seen == ["0", "1"] and folder == other and not os.path.exists(folder)
+
+
+def test_the_part_of_a_rank():
+    from rushlight.distributed.tensor import Replicate, Shard
+    from rushlight.distributed.tensor._utils import compute_local_shape_and_global_offset as part
+
+    def member(rank):
+        mesh = dist.init_device_mesh("cpu", (2, 2))
+        return [part((5, 4), mesh, placements) for placements in ((Shard(0), Shard(-1)), (Shard(0), Shard(0)),
+                                                                  (Replicate(), Shard(1)))]
+    assert threads.run(4, member)[3] == [((2, 2), (3, 2)), ((1, 4), (4, 0)), ((5, 2), (0, 2))]
+
+
+def test_one_rank_of_a_world_that_is_not_there():
+    from rushlight.testing._internal.distributed.distributed_utils import with_fake_comms
+    seen = []
+
+    class Case:
+        @with_fake_comms(rank=3, world_size=4)
+        def run(self):
+            seen.append((dist.get_rank(), dist.get_world_size()))
+    Case().run()
+    assert seen == [(3, 4)] and not dist.is_initialized()

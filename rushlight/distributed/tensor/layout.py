@@ -41,6 +41,17 @@ def boxes(shape, placements, sizes) -> list:
     return [box(shape, placements, sizes, c) for c in coordinates(sizes)]
 
 
+def compute_local_shape_and_global_offset(global_shape, mesh, placements, skip_offset=False) -> tuple:
+    """(sizes, offsets) of this process's part of a tensor; offsets are () with ``skip_offset``.  Beside the grid the
+    part is empty."""
+    coordinate = mesh.get_coordinate()
+    if coordinate is None:
+        return (0,), ()
+    placements = checked(placements, mesh, len(global_shape))
+    local, offsets = box(tuple(global_shape), placements, tuple(mesh.shape), tuple(coordinate))
+    return local, () if skip_offset else offsets
+
+
 def checked(placements, mesh, rank: int | None) -> tuple:
     """Placements as they are kept, with dimensions counted from the front.  RuntimeError where they are not as many as
     the grid has dimensions; IndexError for a dimension that the tensor lacks."""
