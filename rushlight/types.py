@@ -18,7 +18,7 @@ Number = Union[_int, _float, _bool]
 _Number = (_int, _float, _bool)
 Device = Union[_device, _str, _int, None]
 FileLike = Union[_str, os.PathLike, Any]
-PySymType = (SymInt, SymFloat, SymBool)
+PySymType = py_sym_types = (SymInt, SymFloat, SymBool)
 IntLikeType, FloatLikeType, BoolLikeType = Union[_int, SymInt], Union[_float, SymFloat], Union[_bool, SymBool]
 _TensorOrTensors = Union[Tensor, Sequence[Tensor]]
 _TensorOrTensorsOrGradEdge = Union[_TensorOrTensors, Sequence[Any]]

@@ -7,6 +7,14 @@ import platform
 import sys
 
 from .._src.core.platform import here
+from .collecting import (  # noqa: F401 - found here
+    NVIDIA_PATTERNS, ONEAPI_PATTERNS, SystemEnv, check_release_file, env_info_fmt, get_cachingallocator_config,
+    get_clang_version, get_cmake_version, get_conda_packages, get_cpu_info, get_cuda_module_loading_config,
+    get_cudnn_version, get_gcc_version, get_gpu_info, get_intel_gpu_detected, get_intel_gpu_driver_version,
+    get_intel_gpu_onboard, get_libc_version, get_linux_pkg_version, get_lsb_version, get_mac_version,
+    get_nvidia_driver_version, get_nvidia_smi, get_os, get_pip_packages, get_platform, get_python_platform,
+    get_running_cuda_version, get_windows_version, is_xnnpack_available, pretty_str, run, run_and_parse_first_match,
+    run_and_read_all, run_and_return_first_line)
 
 PACKAGES = ("numpy", "llvmlite", "scipy", "safetensors", "transformers", "timm")
 

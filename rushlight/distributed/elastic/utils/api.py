@@ -1,0 +1,24 @@
+"""Arguments of workers that hold places for what is known when they start."""
+from __future__ import annotations
+
+from string import Template
+
+from ...._src.core.later import later
+
+__getattr__ = later(__name__)
+
+
+class macros:
+    """Places in arguments: ``macros.local_rank`` stands for the rank of a worker on its machine.
+
+    >>> from rushlight.distributed.elastic.utils.api import macros
+    >>> macros.substitute(["--log", f"out.{macros.local_rank}"], "3")
+    ['--log', 'out.3']
+    """
+
+    local_rank = "${local_rank}"
+
+    @staticmethod
+    def substitute(args, local_rank):
+        """The arguments with the rank in its places."""
+        return [Template(a).safe_substitute(local_rank=local_rank) if isinstance(a, str) else a for a in args]
