@@ -50,6 +50,18 @@ def layers():
                        lambda: nn.functional.conv2d(x, w, padding=kernel // 2))
 
 
+def small_steps():
+    """A step of an LSTM for 20 sequences, and two linear layers for few rows, compiled."""
+    for dtype in (torch.float32, torch.bfloat16):
+        lstm, x = nn.LSTM(650, 650, 2).to(dtype).eval(), torch.randn(1, 20, 650).to(dtype)
+        report(f"a step of an LSTM, {dtype}", lambda: lstm(x))
+        layers = nn.Sequential(nn.Linear(768, 3072), nn.GELU(), nn.Linear(3072, 768)).to(dtype).eval()
+        compiled = torch.compile(layers)
+        for rows in (1, 8, 24, 64):
+            x = torch.randn(rows, 768).to(dtype)
+            report(f"two layers, {rows} rows, {dtype}", lambda: compiled(x))
+
+
 def models():
     for name, batch in MODELS.items():
         case = CASES[name]
@@ -66,6 +78,7 @@ def main():
     with torch.no_grad():
         if not given.models:
             layers()
+            small_steps()
         models()
 
 
