@@ -2,6 +2,8 @@
 fail."""
 import gc
 import logging
+import sys
+import threading
 
 import pytest
 
@@ -120,3 +122,66 @@ def test_streams_are_few(silent):
     made = [rl.cuda.Stream().stream_id for _ in range(100)]
     assert len(set(made)) == 32 and made[:32] == made[32:64]
     assert rl.cuda.Stream(priority=-1).stream_id not in made
+
+
+def test_threads_share_programs_not_streams(silent):
+    """A launch that was made for other alignments is written anew and given once, whatever other threads do with the
+    same program meanwhile."""
+    provider, library = silent
+    board, each = provider.board(0), 300
+    board.blocking = True  # so that every call comes through Python
+    tensors = [rl.zeros(32, device="cuda") for _ in range(4)]
+    views = [[x[k:k + 8] for k in (0, 1)] for x in tensors]
+    for pair in views:
+        for x in pair:
+            x.add_(1)
+    streams = [rl.cuda.Stream() for _ in tensors]
+    wrong, before = [], library.asked("cuLaunchKernel")
+
+    def work(stream, pair):
+        try:
+            with rl.cuda.stream(stream):
+                for k in range(each):
+                    pair[k % 2].add_(1)
+        except BaseException as reason:  # noqa: BLE001 - shown below
+            wrong.append(reason)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=pair) for pair in zip(streams, views)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong and library.asked("cuLaunchKernel") - before == 4 * each
+
+
+def test_errors_leave_streams_as_they_were(silent):
+    provider, library = silent
+    x = rl.ones(4, device="cuda")
+    for entry in ("cuStreamBeginCapture_v2", "cuGraphInstantiateWithFlags"):
+        with library.failing(entry, 719), pytest.raises(AcceleratorError), rl.cuda.graph(rl.cuda.CUDAGraph()):
+            x + 1
+        assert rl.cuda.current_stream().stream_id == 0 and not rl.cuda.is_current_stream_capturing()
+    with pytest.raises(RuntimeError), rl.cuda.graph(rl.cuda.CUDAGraph()):
+        with rl.cuda.graph(rl.cuda.CUDAGraph()):
+            x + 1
+    assert not rl.cuda.is_current_stream_capturing() and (x + 1).shape == (4,)
+
+
+def test_guards_in_generators(silent):
+    """A generator that is closed, or that others run between, gives back what it has changed."""
+    side = rl.cuda.Stream()
+
+    def steps():
+        with rl.cuda.stream(side):
+            yield rl.cuda.current_stream().stream_id
+            yield
+
+    one = steps()
+    assert next(one) == side.stream_id
+    one.close()
+    assert rl.cuda.current_stream().stream_id == 0

@@ -58,15 +58,16 @@ class Launches:
         wide = board.memory.words[0] > 0
         parts = [one.words(board, given, wide) for one in self.launches]
         words = [0, int(wide), len(parts), *(word for part in parts for word in part)]
-        self.before.append(self.block)
-        self.block = (ctypes.c_int64 * len(words))(*words)
-        at = ctypes.addressof(self.block) + 8 * runner.BODY
+        block = (ctypes.c_int64 * len(words))(*words)
+        at = ctypes.addressof(block) + 8 * runner.BODY
         for part in parts:
             count = part[runner.SLOTS]
             arguments = at + 8 * (runner.HEAD + 3 * count)
             places = (ctypes.c_int64 * (count + runner.TAIL)).from_address(arguments + 8 * (count + runner.TAIL))
             places[:] = [arguments + 8 * k for k in range(count + runner.TAIL)]
             at += 8 * part[runner.LENGTH]
+        self.before.append(self.block)
+        self.block = block  # whole: other threads may give it at once
 
     @property
     def address(self) -> int:
@@ -92,12 +93,16 @@ class Launches:
         queue = board.queue
         if self.block is None:
             self.prepare(board, given)
-        board.runner(given, self.address, queue.words, 0)
-        if self.block[0] == runner.UNPREPARED:  # other alignments, or memory far away
-            self.prepare(board, given)
-            board.runner(given, self.address, queue.words, 0)
-        if self.block[0]:
-            board.driver.failed(board.driver.vendor.names["launch"], self.block[0])
+        while True:
+            with board.lock:  # the words, their status among them, are those of all threads
+                block = self.block
+                board.runner(given, ctypes.addressof(block), queue.words, 0)
+                status = block[runner.STATUS]
+            if status != runner.UNPREPARED:
+                break
+            self.prepare(board, given)  # other alignments, or memory far away
+        if status:
+            board.driver.failed(board.driver.vendor.names["launch"], status)
 
 
 class DecodedProgram:
