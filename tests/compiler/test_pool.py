@@ -167,3 +167,52 @@ def test_a_caller_that_waits_leaves_its_processor_to_others():
     run(code, flag, asleep)
     used, passed = time.thread_time() - used, time.monotonic() - started
     assert flag[0] == 1 and passed >= 0.5 and used < 0.25
+
+
+def test_sixty_four_threads_on_few_processors():
+    """Small regions and large ones in turns, from several callers: no unit is lost, nothing waits for ever."""
+    pool.set_num_threads(64)
+    shapes = [(2, 1), (5000, 1), (65, 1), (3, 2), (64, 1), (100_000, 7), (1, 1)]
+    codes = [program(kernels()["count"], *shape, [(0, 0), (1, 0)]) for shape in shapes]
+    arrays = [[np.zeros((2, extent), np.int64) for extent, _ in shapes] for _ in range(3)]
+
+    def many(own):
+        for k in range(20):
+            for code, array in zip(codes, own):
+                run(code, array[0], array[1])
+            if k % 7 == 0:
+                time.sleep(0.02)  # workers go to sleep meanwhile
+
+    callers = [threading.Thread(target=many, args=(own,)) for own in arrays]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(300)
+    assert not any(caller.is_alive() for caller in callers)
+    assert all((array[0] == 20).all() and (array[1] < 64).all() for own in arrays for array in own)
+
+
+def test_products_and_sums_on_sixty_four_threads_are_those_of_one():
+    import rushlight as rl
+    x = rl.randn(300, 257)
+    results = []
+    for threads in (1, 64):
+        pool.set_num_threads(threads)
+        results.append([(x @ x.T).tolist(), x.softmax(1).tolist(), (x > 0).sum(0).tolist()])
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-4, atol=1e-4)
+    assert results[0][1:] == results[1][1:]
+
+
+def test_chunks_are_no_finer_than_threads_need():
+    pool.set_num_threads(2)
+    extent = 10_000
+    counts, workers = np.zeros(extent, np.int64), np.full(extent, -1)
+    module = Module()
+    f = module.function("begins", ABI)
+    args, begin, _, _ = f.parameters
+    f.store(constant(i64, 1), f.offset(f.load(ptr, args), begin, i64))
+    f.ret()
+    text = module.text()
+    code = program(jit.build(text, lambda: text, ["begins"])["begins"], extent, 1, [(0, 0), (1, 0)])
+    run(code, counts, workers)
+    assert 2 <= counts.sum() <= 2 * pool.MANY

@@ -118,6 +118,9 @@ class Settings:
                       "of them.")
     threads = Setting("RUSHLIGHT_NUM_THREADS", None, count,
                       "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
+    nodes = Setting("RUSHLIGHT_NODES", "first", one_of("first", "interleave"),
+                    "Where memory lies on machines of several sockets: on the node of the thread that touches a page "
+                    "first, or on all nodes by turns; read once, at import (Linux).")
     launch_graphs = Setting("RUSHLIGHT_GRAPHS", False, switch,
                             "Launches of a program are recorded by a GPU's driver once, and given again as one.")
     allocator = Setting("PYTORCH_CUDA_ALLOC_CONF", "", str,

@@ -14,6 +14,7 @@ import functools
 
 from ..platform import here
 from ..platform.base import CACHE_LINE, HUGE_PAGE, PAGE
+from ..settings import settings
 
 
 # All of memory as one array, the cheapest way that Python has to reach a word of it
@@ -153,6 +154,9 @@ def discard_pages(address: int, nbytes: int) -> None:
     next touched."""
     here.discard(address, nbytes)
 
+
+if settings.nodes == "interleave":  # threads that this one starts, those of the pool among them, do as it does
+    here.interleave(here.nodes())
 
 _runner = None
 _runner_address = 0

@@ -82,8 +82,9 @@ class Platform:
         """The numbers of the nodes of memory that this process may use: one, but on machines of several sockets."""
         return (0,)
 
-    def interleave(self, address: int, nbytes: int, nodes: tuple) -> bool:
-        """Whether pages that are not touched yet will lie on these nodes by turns."""
+    def interleave(self, nodes: tuple) -> bool:
+        """Has pages that this thread, and those that it starts, touch first lie on these nodes by turns; whether the
+        system does so."""
         return False
 
     # --- threads ------------------------------------------------------------------------------------------------------

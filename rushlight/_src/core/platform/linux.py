@@ -7,7 +7,7 @@ import os
 import pathlib
 import platform
 
-from .base import HUGE_PAGE, PAGE
+from .base import HUGE_PAGE
 from .posix import PRIVATE, Posix, PosixShared
 
 IN_HUGE_PAGES, NOT_NEEDED = 14, 4  # of madvise
@@ -15,7 +15,7 @@ NO_RESERVE = 0x4000
 WHEN_PARENT_ENDS, INTERRUPT, SVE_LENGTH = 1, 2, 51  # of prctl, SIGINT
 TILES, ASK_FOR_STATE, TILE_DATA = 158, 0x1023, 18  # arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 INTERLEAVED = 3  # MPOL_INTERLEAVE
-BIND = {"x86_64": 237, "aarch64": 235}  # the system call mbind
+SET_POLICY = {"x86_64": 238, "aarch64": 237}  # the system call set_mempolicy
 # what Linux tells of AArch64: which of its two words (AT_HWCAP, AT_HWCAP2), and the bit
 WORDS = {1: 16, 2: 26}
 BITS = {"neon": (1, 1), "fullfp16": (1, 10), "lse": (1, 8), "dotprod": (1, 20), "sve": (1, 22), "sve2": (2, 1),
@@ -55,18 +55,15 @@ class Linux(Posix):
         except (OSError, ValueError):
             return (0,)
 
-    def interleave(self, address, nbytes, nodes):
-        call = BIND.get(platform.machine())
+    def interleave(self, nodes):
+        call = SET_POLICY.get(platform.machine())
         if call is None:
             return False
         mask = (ctypes.c_uint64 * (max(nodes) // 64 + 1))()
         for node in nodes:
             mask[node // 64] |= 1 << node % 64
-        end = address + nbytes & -PAGE
-        start = address + PAGE - 1 & -PAGE
-        return end > start and not self.library.syscall(
-            ctypes.c_long(call), ctypes.c_void_p(start), ctypes.c_size_t(end - start), ctypes.c_int(INTERLEAVED), mask,
-            ctypes.c_ulong(64 * len(mask) + 1), ctypes.c_uint(0))
+        return not self.library.syscall(ctypes.c_long(call), ctypes.c_int(INTERLEAVED), mask,
+                                        ctypes.c_ulong(64 * len(mask) + 1))
 
     def processors(self):
         return len(os.sched_getaffinity(0))

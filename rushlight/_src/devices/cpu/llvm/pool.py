@@ -3,8 +3,10 @@
 A region is `extent` units cut into chunks of `grain`. Caller and workers claim chunks from one atomic ticket
 (generation, chunk count, next chunk), so a worker that wakes late costs nothing: the caller waits only for chunks that
 somebody started.  Both spin for a while, then sleep on a futex: where other programs hold the processors, a caller must
-not spend its share on waiting. Workers start lazily, which is also how the pool
-survives a fork. A region started while another one runs (from a kernel, or from a second Python thread) is run by its
+not spend its share on waiting. For many threads, a chunk is made no smaller than is needed to keep all of them
+busy, since claims of one ticket come one after the other, and workers of high numbers, which a small region has no
+chunks for, look at nothing but the line that tells of it. Workers start lazily, which is also how the pool survives a
+fork. A region started while another one runs (from a kernel, or from a second Python thread) is run by its
 caller alone, chunk by chunk.
 """
 
@@ -26,11 +28,12 @@ from .types import i32, i64, ptr
 SPIN = 6000          # pauses before a worker sleeps: some 100 us
 JOIN_SPIN = 20000    # pauses before a waiting caller sleeps: some 300 us
 MAX_THREADS = 1024
+MANY = 16            # chunks for each thread: finer ones would only be claimed more often
 _CHUNK_BITS = 20     # chunks of a region, and the next one to claim, in the ticket
 _CHUNK_MASK = (1 << _CHUNK_BITS) - 1
 
 # Offsets in the pool's state. What different threads write at different times lies in different cache lines.
-_STATE = {"generation": 0, "ticket": 64, "done": 128, "joining": 136, "sleepers": 192, "busy": 256, "kernel": 320,
+_STATE = {"generation": 0, "wanted": 8, "ticket": 64, "done": 128, "joining": 136, "sleepers": 192, "busy": 256, "kernel": 320,
           "args": 328, "extent": 336, "grain": 344, "threads": 384, "started": 392, "stopping": 400, "handles": 448}
 _STATE_BYTES = 448 + 8 * MAX_THREADS
 
@@ -101,8 +104,8 @@ def _write_worker(module, drain):
     f = module.function("worker", [("number", ptr)], ptr, internal=True)
     number = f.cast("ptrtoint", f.parameters[0], i64)
     generation, sleepers = _field(f, "generation"), _field(f, "sleepers")
-    wait, spin, pause, sleep, check, nap, awake, work, help_, leave = (f.new_block(name) for name in (
-        "wait", "spin", "pause", "sleep", "check", "nap", "awake", "work", "help", "leave"))
+    wait, spin, pause, sleep, check, nap, awake, work, choose, help_, over, leave = (f.new_block(name) for name in (
+        "wait", "spin", "pause", "sleep", "check", "nap", "awake", "work", "choose", "help", "over", "leave"))
     entry = f.block
     f.branch(wait)
     f.at(wait)
@@ -130,12 +133,19 @@ def _write_worker(module, drain):
     f.atomic_update("sub", sleepers, constant(i32, 1), "seq_cst")
     f.branch(work)
     f.at(work)
-    current = f.atomic_load(i32, generation)
+    # a worker that was woken helps, whatever its number: it was woken in place of others
+    woken = f.phi(i64, (constant(i64, 0), spin), (constant(i64, MAX_THREADS), awake))
+    current = f.atomic_load(i32, generation)  # before how many are wanted, or the end could be missed
+    most = f.maximum(f.atomic_load(i64, _field(f, "wanted")), woken.value)
+    f.branch_if(f.compare("<=", number, most), choose, over)
+    f.at(choose)
     stopping = f.compare("!=", f.atomic_load(i64, _field(f, "stopping")), 0)
     f.branch_if(stopping, leave, help_)
     f.at(help_)
     f.call(drain, [number])
-    seen.add(current, help_)
+    f.branch(over)
+    f.at(over)
+    seen.add(current, over)
     f.branch(wait)
     f.at(leave)
     f.ret(constant(ptr, 0))
@@ -143,8 +153,9 @@ def _write_worker(module, drain):
 
 
 def _publish(b, wake):
-    """Tells the workers that something is new, waking up to `wake` sleepers."""
+    """Tells the first `wake` workers that something is new, waking as many sleepers."""
     generation = _field(b, "generation")
+    b.atomic_store(b.cast("sext", wake, i64), _field(b, "wanted"))
     b.atomic_store(b.add(b.load(i32, generation), 1), generation, "seq_cst")
     asleep = b.compare("!=", b.atomic_load(i32, _field(b, "sleepers"), "seq_cst"), 0)
     b.when(asleep, lambda: _wake(b, "generation", wake))
@@ -220,10 +231,11 @@ def _write_run(module, drain, start, run_alone):
 
     f.at(large)
     # the ticket holds so many chunks at most; coarser ones are always allowed
-    least = f.add(f.div(extent, _CHUNK_MASK // 2), 1)
+    threads = f.load(i64, _field(f, "threads"))
+    least = f.add(f.div(extent, f.minimum(f.mul(threads, MANY), _CHUNK_MASK // 2)), 1)
     grain = f.maximum(grain, least)
     chunks = f.div(f.add(extent, f.sub(grain, 1)), grain)
-    f.branch_if(f.compare("<=", f.load(i64, _field(f, "threads")), 1), alone, claim)
+    f.branch_if(f.compare("<=", threads, 1), alone, claim)
     f.at(claim)
     _, claimed = f.compare_exchange(_field(f, "busy"), constant(i64, 0), constant(i64, 1))
     f.branch_if(claimed, together, alone)
@@ -340,7 +352,7 @@ def default_num_threads():
 
 def built():
     """Addresses of the pool's functions, for what code is generated for (``features.targeting``), not yet in use."""
-    return jit.build(f"pool {SPIN} {system().name}", _text, _EXPORTS)
+    return jit.build(f"pool {SPIN} {MANY} {system().name}", _text, _EXPORTS)
 
 
 @functools.lru_cache(maxsize=None)

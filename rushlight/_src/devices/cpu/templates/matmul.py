@@ -251,6 +251,7 @@ def _wants_dots(p, kind):
     return along and (p.rows <= few_rows or p.columns <= 4) and p.depth >= 2 * kind.lanes
 
 
+PACKED_BYTES = 1 << 16  # of panels that are packed as a chunk of its own
 OFTEN = 4  # products that share an operand, from which on dot products of more than FEW rows lose to packing it once
 
 
@@ -524,7 +525,8 @@ def _pack_step(p, kind, b_layout, choice, slots, temporaries, computed, places):
     kernel = blocked.pack_kernel(kind, b_layout, choice.vectors, computed)
     sources = {"b": ("pointer", "b", 0)} | places | {"packed": ("temp", "packed", 0)}
     names = blocked.PACK_SLOTS + blocked.part_slots("b", computed)[0]
-    step = KernelCall(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), written_slots(names, own, sources),
+    chunk = max(1, PACKED_BYTES // panel_bytes)
+    step = KernelCall(kernel, batches * panels, chunk, written_slots(names, own, sources),
                 fills="packed")
     temporaries["packed"] = batches * panels * panel_bytes + 4096
     matrix = 0 if shared_by_all else panels * panel_bytes
