@@ -33,7 +33,8 @@ _CHUNK_BITS = 20     # chunks of a region, and the next one to claim, in the tic
 _CHUNK_MASK = (1 << _CHUNK_BITS) - 1
 
 # Offsets in the pool's state. What different threads write at different times lies in different cache lines.
-_STATE = {"generation": 0, "wanted": 8, "ticket": 64, "done": 128, "joining": 136, "sleepers": 192, "busy": 256, "kernel": 320,
+_STATE = {"generation": 0, "wanted": 8, "ticket": 64, "done": 128, "joining": 136, "sleepers": 192, "busy": 256,
+          "kernel": 320,
           "args": 328, "extent": 336, "grain": 344, "threads": 384, "started": 392, "stopping": 400, "handles": 448}
 _STATE_BYTES = 448 + 8 * MAX_THREADS
 
