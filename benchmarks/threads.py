@@ -21,6 +21,8 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 
+from rushlight._src.compiler.launch import HEAD, decode
+
 LINE = 80e-9   # seconds in which a cache line that another core wrote comes, claims of a ticket one after another
 READ = 10e-9   # more for each further core that reads a line at the same time
 STREAMS = 12   # threads that memory serves at full speed: kernels that are no template's gain no more from others
@@ -108,15 +110,24 @@ class Recorder:
         self.encode, self.code, self.run_alone = encode, Code.known, pool.caller("program_run")
         self.rounds: list = []
 
+    def launches(self, address):
+        """(what it does, the Launch) of each step of a program; some programs do not say what they do."""
+        code = self.code.get(address)
+        if code is not None:
+            return list(zip(code.labels, code.launches))
+        count, at = ctypes.c_int64.from_address(address).value, 1
+        for _ in range(count):
+            at += HEAD + 2 * ctypes.c_int64.from_address(address + 8 * (at + 3)).value
+        return [("unnamed", launch) for launch in decode(list((ctypes.c_int64 * at).from_address(address)))]
+
     def run(self, address, values):
-        code = self.code[address]
-        for k, launch in enumerate(code.launches):
+        for label, launch in self.launches(address):
             words = self.encode([launch])
             step = (ctypes.c_int64 * len(words))(*words)
             began = time.thread_time()  # other programs do not disturb it
             self.run_alone(ctypes.addressof(step), values)
-            self.rounds[-1].append(Step(code.labels[k], launch.extent, launch.grain, time.thread_time() - began,
-                                         " -> " in code.labels[k]))
+            self.rounds[-1].append(Step(label, launch.extent, launch.grain, time.thread_time() - began,
+                                         " -> " in label))
 
     def steps(self, call: float) -> list:
         """The steps of a round, with the least of their times, less that of an empty call."""
