@@ -21,6 +21,7 @@ from ..ops.test_samples import SAMPLED, arguments, build, energy, flat
 RELATIVE, ABSOLUTE = 2e-4, 2e-5  # of float32: other orders of sums, other functions of the driver
 # by the dtype of floats: of halves, a few units of the last place, as sums that are rounded once more than elsewhere
 # leave
+FLOOR = 170  # operators whose samples run by shaders alone in float32, where the adapter has 64-bit types
 HALVES = rl.float16, rl.bfloat16
 TOLERANCES = {"float32": (RELATIVE, ABSOLUTE), "float16": (5e-3, 5e-3), "bfloat16": (4e-2, 4e-2)}
 
@@ -102,7 +103,8 @@ def main(*given) -> int:
     print(f"{len(samples)} operators: {counts['shaders']} by shaders alone, {counts['falls back']} with help of the "
           f"host, {counts['refused']} refused on the processor too, {counts['fails']} fail")
     print("the host computes, of so many operators:", ", ".join(f"{k} {n}" for k, n in reasons.most_common()))
-    return counts["fails"]
+    short = not chosen and options.dtype == "float32" and counts["shaders"] < FLOOR
+    return counts["fails"] + short
 
 
 if __name__ == "__main__":

@@ -45,6 +45,6 @@ def test_texts_name_subgroups():
     """Kernels exchange numbers where the adapter can, and nowhere else."""
     for where in ("webgpu", without("plain", "f16", "subgroups")):
         rl.randn(3, 77).to(where).sum(1).cpu()
-    exchanging = {"subgroups" in features for (_, features), number in ShaderKernel.written.items()
+    exchanging = {"subgroups" in features for (_, features, _), number in ShaderKernel.written.items()
                   if "subgroupShuffleXor" in modules.made[number].text}
     assert exchanging == {True}

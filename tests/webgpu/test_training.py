@@ -73,7 +73,8 @@ def losses(make, where, compiled, steps):
 
 def trained(make, compiled, steps):
     wanted, before = losses(make, "cpu", compiled, steps), sum(HostStep.runs.values())
-    assert losses(make, "webgpu", compiled, steps) == pytest.approx(wanted, rel=1e-4)
+    # a loss near 0 is a difference of numbers near 1
+    assert losses(make, "webgpu", compiled, steps) == pytest.approx(wanted, rel=1e-4, abs=1e-6)
     assert sum(HostStep.runs.values()) == before and wanted[-1] < wanted[0]
 
 
@@ -82,11 +83,15 @@ def test_a_few_steps(make):
     trained(make, False, 3)
 
 
+@pytest.mark.parametrize("make", [Letters, images])
+def test_twenty_compiled_steps(make):
+    trained(make, True, 20)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("make", [Letters, images])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_twenty_steps(make, compiled):
-    trained(make, compiled, 20)
+def test_twenty_steps(make):
+    trained(make, False, 20)
 
 
 def test_comparisons_of_positions():

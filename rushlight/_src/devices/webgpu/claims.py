@@ -1,5 +1,5 @@
-"""Which primitives templates of WGSL compute: products, convolutions, attention and sorting, with operands as those of
-the processor's."""
+"""Which primitives templates of WGSL compute: products, convolutions, attention, sorting and Fourier
+transforms, with operands as those of the processor's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..cpu.claims.attention import ATTENTION
 from ..cpu.claims.natives import LIBRARY
 from ..shared.products import claims
 from .templates.attention import Attentions
+from .templates.fourier import Transforms
 from .templates.sorting import Sortings
 from .templates.tiled import Templates, tile_for
 
@@ -28,16 +29,18 @@ def claimed(features: frozenset, bindings: int, attentions: Attentions) -> dict:
                    lambda dtypes: "float64" not in dtypes or "f64" in features)
     plans = {P.attention: (attentions.plan_forward, 0), P.attention_gradient: (attentions.plan_backward, 3)}
     found |= {op: attending(op, *plan, attentions) for op, plan in plans.items()}
-    return found | {op: in_order(LIBRARY[op], Sortings(features)) for op in (P.sort, P.topk)}
+    sortings, transforms = Sortings(features), Transforms(features)
+    found |= {op: in_rows(LIBRARY[op], sortings) for op in (P.sort, P.topk)}
+    return found | {op: in_rows(LIBRARY[op], transforms) for op in (P.fft, P.rfft, P.irfft)}
 
 
-def in_order(own, sortings: Sortings):
-    """The processor's Claim of what puts rows in order, planned by a template."""
+def in_rows(own, planner):
+    """The processor's Claim of a call on rows, planned by templates, which ``planner`` suits and plans."""
     def planned(assembler, node, targets, prologues):
         _, problem, operands = own.plan(assembler, node, targets, prologues)
-        return sortings.plan, problem, operands
+        return planner.plan, problem, operands
 
-    return own._replace(suits=lambda node: own.suits(node) and sortings.suits(node), plan=planned)
+    return own._replace(suits=lambda node: own.suits(node) and planner.suits(node), plan=planned)
 
 
 def attending(op, plan, first: int, attentions: Attentions):

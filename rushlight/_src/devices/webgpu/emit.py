@@ -17,12 +17,13 @@ from ...compiler.kernel import Kernel, KernelStage, scalar_inputs
 from ...core.dtypes import float32
 from ...core.expr import Expr, const, extent_of
 from ...core.failures import DIVIDED_BY_ZERO, OUT_OF_RANGE
-from ..shared.writer import Refused, Writer, form
+from ..shared.writer import Refused, Scope, Writer, form
 from .functions import called_in
 from .scalars import BUILTINS, OPERATIONS, TYPES, Operation, convert, literal, wrapped
 
 THREADS = 256  # of a workgroup whose threads work alone
 GROUP = 128  # of one that shares a reduction
+LONG = 512  # elements of a scan that a group shares, at least
 ACROSS = 65535  # workgroups of one dimension
 SYMBOLS = {"add": "+", "mul": "*", "and": "&", "or": "|"}
 NARROW = {"bool": 8, "uint8": 8, "int8": 8, "int16": 16, "float16": 16, "bfloat16": 16}
@@ -42,6 +43,17 @@ STORE = """fn store_b{k}(at: i32, value: u32) {{
 }}"""
 
 
+def spread(kernel: Kernel) -> str:
+    """How the units of a kernel with its sizes are spread: as ``form`` says, and "scan" where a group shares a long row
+    whose results so far are stored."""
+    found, stage = form(kernel), kernel.stages[0]
+    if found != "thread" or kernel.lane is not None or len(kernel.stages) != 1 or len(stage.loops) != 1:
+        return found
+    extent = extent_of(stage.loops[0])
+    short = isinstance(extent, int) and extent < LONG
+    return found if short or not all(r.running and r.at is None for r in stage.reductions) else "scan"
+
+
 class Emitter(Writer):
     """Writes one parametrised kernel.
 
@@ -49,9 +61,9 @@ class Emitter(Writer):
     "subgroups" where threads exchange numbers, and "fma" where its multiply-add rounds once.
     """
 
-    def __init__(self, kernel: Kernel, count: int, features):
+    def __init__(self, kernel: Kernel, count: int, features, shape=""):
         super().__init__()
-        self.kernel, self.features, self.form = kernel, features, form(kernel)
+        self.kernel, self.features, self.form = kernel, features, shape or form(kernel)
         self.buffers, self.head, self.constants, self.meets = kernel.buffers(), [], {}, False
         self.written = {s.buffer for stage in kernel.stages for s in stage.stores}
         self.line("let none = words[0] >> 31u;")  # 0, which no compiler knows
@@ -131,12 +143,13 @@ class Emitter(Writer):
 
     # --- the kernel --------------------------------------------------
     def text(self) -> str:
-        kernel, size = self.kernel, 1 if self.form == "order" else THREADS if self.form == "thread" else GROUP
+        kernel, size = self.kernel, {"order": 1, "thread": THREADS}.get(self.form, GROUP)
         axes = [*kernel.outer] + [a for a in (kernel.lane,) if a is not None]
         if self.form == "order":
             self.block("for (var unit = 0; unit < i32(words[0]); unit++)", lambda: self.unit(axes))
         else:
-            spread = "wid.x + wid.y * 65535u" if self.form == "group" else f"(wid.x + wid.y * 65535u) * {size}u + lid"
+            spread = "wid.x + wid.y * 65535u" if self.form in (
+                "group", "scan") else f"(wid.x + wid.y * 65535u) * {size}u + lid"
             self.line(f"let unit = i32({spread});")
             self.block("if (unit < i32(words[0]))", lambda: self.unit(axes))
         return self.whole(size, kernel.flag)
@@ -159,6 +172,16 @@ class Emitter(Writer):
         text = whole + called_in(whole + main) + main
         return f"enable f16;\n{text}" if re.search(r"\bf16\b", text) else text
 
+    def function(self, name: str, e: Expr, operand: Expr) -> str:
+        """The text of a function of one number, by its definition for all devices."""
+        outer, self.scopes, kind = self.scopes, [Scope()], self.type(operand.dtype)
+        self.line("let none = words[0] >> 31u;")
+        self.scopes[-1].values[operand] = "x"
+        found = self.value(e)
+        body = "\n".join(f"  {line}" for line in self.scopes[-1].lines)
+        self.scopes = outer
+        return f"fn {name}(x: {kind}) -> {kind} {{\n{body}\n  return {found};\n}}"
+
     def unit(self, axes):
         """One index of all outer axes."""
         self.taken_apart("unit", axes, self.extent)
@@ -170,6 +193,9 @@ class Emitter(Writer):
 
     def stage(self, stage: KernelStage):
         names = [self.accumulators(r) for r in stage.reductions]
+        if self.form == "scan":
+            self.scan(stage, names)
+            return
         if self.form != "group" or not stage.loops:
             if not stage.loops and self.form == "group":
                 self.block(
@@ -191,6 +217,36 @@ class Emitter(Writer):
                 if r.at is None
                 else self.let(f"{self.type(r.result.dtype)}({found[-1]})")
             )
+
+    def scan(self, stage, names):
+        """A row in parts, one a thread: what each part comes to, then what all before it come to, with which the part
+        goes on."""
+        (axis,), kinds = stage.loops, [self.type(r.value.dtype) for r in stage.reductions]
+        end = self.extent(axis)
+        self.line(f"let part = ({end} + {GROUP - 1}) / {GROUP}; let first = min(i32(lid) * part, {end});")
+        self.line(f"let behind = min(first + part, {end});")
+
+        def along(body):
+            at = self.name()
+            self.block(f"for (var {at} = first; {at} < behind; {at}++)", body, {axis: at})
+
+        along(lambda: [self.merge(r, own, [self.value(r.value)]) for r, own in zip(stage.reductions, names)])
+        shared = [f"s{self.name()}" for _ in names]
+        for name, kind, own in zip(shared, kinds, names):
+            self.head.append(f"var<workgroup> {name}: array<{'u32' if kind == 'bool' else kind}, {GROUP}>;")
+            self.line(f"{name}[lid] = {f'u32({own[0]})' if kind == 'bool' else own[0]};")
+        self.line("storageBarrier();")
+        self.line("workgroupBarrier();")
+        for r, kind, own in zip(stage.reductions, kinds, names):
+            self.line(f"{own[0]} = {self.identity(r, kind)[0]};")
+        before = self.name()
+
+        def collect():
+            for r, kind, own, name in zip(stage.reductions, kinds, names, shared):
+                self.merge(r, own, [self.let(f"({name}[{before}] != 0u)" if kind == "bool" else f"{name}[{before}]")])
+
+        self.block(f"for (var {before} = 0u; {before} < lid; {before}++)", collect, branch=True)
+        along(lambda: self.body(stage, names))
 
     def in_order(self, stage, loops, names):
         """Nested loops, one index at a time."""
@@ -513,10 +569,11 @@ class Emitter(Writer):
         return name
 
 
-def emit(kernel: Kernel, count: int, features) -> tuple[str, int]:
-    """The WGSL of a parametrised kernel with ``count`` parameters, and how many words its launches have.
+def emit(kernel: Kernel, count: int, features, shape="") -> tuple[str, int]:
+    """The WGSL of a parametrised kernel with ``count`` parameters, and how many words its launches have; ``shape``: how
+    its units are spread, as ``spread`` says.
 
     Refused where a type or an operation is missing.
     """
-    emitter = Emitter(kernel, count, features)
+    emitter = Emitter(kernel, count, features, shape)
     return emitter.text(), emitter.count

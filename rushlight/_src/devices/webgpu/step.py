@@ -12,8 +12,8 @@ from ...core.expr import Expr, extent_of
 from ...core.meta import product
 from ...core.nodes import evaluate
 from ..shared.target import Modules, TextKernel
-from ..shared.writer import Named, Refused, form, numbers_of
-from .emit import GROUP, THREADS, emit
+from ..shared.writer import Named, Refused, numbers_of
+from .emit import GROUP, THREADS, emit, spread
 
 kernels_log = logging.getLogger("rushlight.kernels")
 
@@ -50,7 +50,7 @@ TURNS = 60_000  # of all loops of a thread, where a driver leaves them after 65,
 LONG = {"float32": 600, "float64": 4300}  # turns of a remainder
 
 
-def turns_of(kernel, sizes):
+def turns_of(kernel, sizes, shape: str):
     """The most turns of loops that a thread takes: an int, or an Expr of sizes."""
     total = 0
     for stage in kernel.stages:
@@ -61,11 +61,11 @@ def turns_of(kernel, sizes):
                 extent = extent.high if isinstance(extent.high, int) else 1
             within = within * extent
         total = total + within
-    if form(kernel) == "order":
+    if shape == "order":
         for size in sizes:
             total = total * size
         return total
-    return total // GROUP if form(kernel) == "group" else total
+    return total // GROUP if shape == "group" else 2 * total // GROUP + GROUP if shape == "scan" else total
 
 
 def turns_within(e) -> int:
@@ -77,16 +77,18 @@ def turns_within(e) -> int:
 class ShaderKernel(TextKernel):
     """A kernel that the device's own compiler makes from WGSL."""
 
-    written: dict = {}  # (a kernel's text, features): its number
+    written: dict = {}  # (a kernel's text, features, how its units are spread): its number
 
     def __init__(self, arranged, scalars: dict, features: frozenset, bindings: int):
         super().__init__(arranged, scalars)
+        self.shape = spread(arranged)
         dtypes = " ".join(f"{b.dtype.name}" for b in self.kernel.buffers())
-        key = f"{self.kernel}\n{len(self.parameters)} {dtypes} {self.kernel.flag} {numbers_of(self.kernel)}", features
+        key = (f"{self.kernel}\n{len(self.parameters)} {dtypes} {self.kernel.flag} {numbers_of(self.kernel)}", features,
+               self.shape)
         bound = len(self.kernel.buffers()) + 1 + self.kernel.flag
         if bound > bindings:
             raise NotLowerable(Named("kernel"), f"it binds {bound} buffers, of which a shader here has {bindings}")
-        self.turns = 0 if "loops" in features else turns_of(arranged, self.sizes)
+        self.turns = 0 if "loops" in features else turns_of(arranged, self.sizes, self.shape)
         if not isinstance(self.turns, Expr) and self.turns > TURNS:
             raise NotLowerable(Named("kernel"), f"{self.turns} turns of loops, of which this driver takes 65,535")
         self.address = self.written.get(key)
@@ -96,7 +98,7 @@ class ShaderKernel(TextKernel):
     def module(self, key: str, features) -> int:
         kernel, name = self.kernel, "k" + hashlib.sha256(key.encode()).hexdigest()[:12]
         try:
-            text, _ = emit(kernel, len(self.parameters), features)
+            text, _ = emit(kernel, len(self.parameters), features, self.shape)
         except Refused as reason:
             raise NotLowerable(Named(name), str(reason)) from None
         kernels_log.debug(
@@ -106,7 +108,7 @@ class ShaderKernel(TextKernel):
             s.dtype.is_floating_point
             for s in sorted(scalar_inputs(kernel), key=lambda s: int(s.arg[1:].split(".")[0]))
         )
-        threads = {"order": 0, "thread": THREADS, "group": 1}[form(kernel)]
+        threads = {"order": 0, "thread": THREADS, "group": 1, "scan": 1}[self.shape]
         return modules.number(
             Module(
                 name,

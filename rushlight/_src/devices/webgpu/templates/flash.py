@@ -16,7 +16,7 @@ from ....core.dtypes import float32
 from ....core.expr import apply
 from ....ops.dropping import KEYS, QUERIES
 from ...shared.attention import GRADIENT, SCORE, SPOT, Form
-from ...shared.writer import Scope, Writer
+from ...shared.writer import Writer
 from ..emit import Emitter
 from ..scalars import convert
 from ..step import Module
@@ -102,7 +102,7 @@ class Scores(Emitter):
         self.head.append(f"var<workgroup> tp: array<f32, {size * (size + 1)}>;")
         self.line("let unit = i32(wid.x + wid.y * 65535u);")
         self.block("if (unit < i32(words[0]))", self.kernel_text)
-        self.head += [self.function(name, e) for name, e in FUNCTIONS.items()]
+        self.head += [self.function(name, e, OPERAND) for name, e in FUNCTIONS.items()]
         text = self.whole(self.tile.side**2, form.checks)
         name = "a" + hashlib.sha256(f"{type(self).__name__} {key}".encode()).hexdigest()[:12]
         return Module(name, text, tuple(b.dtype.itemsize for b in self.buffers), (False,) * len(self.wholes()),
@@ -111,16 +111,6 @@ class Scores(Emitter):
     def kernel_text(self):
         """What a workgroup does."""
         raise NotImplementedError
-
-    def function(self, name: str, e) -> str:
-        """A function of one float32, by its definition for all devices."""
-        outer, self.scopes = self.scopes, [Scope()]
-        self.line("let none = words[0] >> 31u;")
-        self.scopes[-1].values[OPERAND] = "x"
-        found = self.value(e)
-        body = "\n".join(f"  {line}" for line in self.scopes[-1].lines)
-        self.scopes = outer
-        return f"fn {name}(x: f32) -> f32 {{\n{body}\n  return {found};\n}}"
 
     # --- where a workgroup is --------------------------------------------------
     def threads(self):
