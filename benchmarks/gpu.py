@@ -210,8 +210,13 @@ def checked(found: dict, options) -> dict:
 def operators(library) -> dict:
     x, F = library.ones(16, 16, device="cuda"), library.nn.functional
     w = library.ones(16, 16, device="cuda", requires_grad=True)
+    v, image = library.ones(16, device="cuda"), library.ones(2, 16, 4, 4, device="cuda")
+    q = library.ones(1, 2, 16, 16, device="cuda", dtype=library.bfloat16)
     return {"add": lambda: x + x, "mul_": lambda: x.mul_(1.0), "matmul": lambda: x @ x, "sum": lambda: x.sum(),
-            "softmax": lambda: F.softmax(x, 1), "linear": lambda: F.linear(x, x), "gelu": lambda: F.gelu(x),
+            "layer_norm": lambda: F.layer_norm(x, (16,), v, v),
+            "batch_norm": lambda: F.batch_norm(image, v, v, v, v),
+            "attention": lambda: F.scaled_dot_product_attention(q, q, q), "softmax": lambda: F.softmax(x, 1),
+            "linear": lambda: F.linear(x, x), "gelu": lambda: F.gelu(x),
             "mul with gradient": lambda: w * 2, "view": lambda: x[1:], "empty": lambda: library.empty_like(x)}
 
 

@@ -9,8 +9,7 @@ from .places import WHY, index_of as _index, provider_of as _provider
 from .._src.legacy import BY_TYPE
 
 globals().update(device_module("cuda"))
-MORE = ("GreenContext get_allocator_backend get_sync_debug_mode "
-        "set_sync_debug_mode list_gpu_processes cudart "
+MORE = ("GreenContext get_allocator_backend list_gpu_processes cudart "
         "current_blas_handle current_solver_handle caching_allocator_alloc caching_allocator_delete "
         "caching_allocator_enable")
 globals().update(absent("torch.cuda", WHY, f"{MORE} {' '.join(BY_TYPE)}", NoDeviceError))
@@ -31,6 +30,26 @@ def _lazy_call(callable, **kwargs):
     """Calls a function where there are devices, which are ready from the start."""
     if is_available():
         callable()
+
+
+_MODES = ("default", "warn", "error")
+
+
+def set_sync_debug_mode(debug_mode):
+    """What happens where the host waits for a copy, as ``item()`` and ``cpu()`` do: nothing ("default", or 0), a
+    warning ("warn", 1) or RuntimeError ("error", 2).  NoDeviceError where there is no GPU."""
+    if isinstance(debug_mode, str):
+        if debug_mode not in _MODES:
+            raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+        debug_mode = _MODES.index(debug_mode)
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError("invalid value of debug_mode, expected 0,1,2")
+    _provider().driver.waiting = _MODES[debug_mode]
+
+
+def get_sync_debug_mode() -> int:
+    """The number of the mode that ``set_sync_debug_mode`` has set.  NoDeviceError where there is no GPU."""
+    return _MODES.index(_provider().driver.waiting)
 
 
 def is_initialized() -> bool:

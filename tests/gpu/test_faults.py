@@ -185,3 +185,22 @@ def test_guards_in_generators(silent):
     assert next(one) == side.stream_id
     one.close()
     assert rl.cuda.current_stream().stream_id == 0
+
+
+def test_who_waits_is_told(silent):
+    x = rl.ones(4, device="cuda")
+    assert rl.cuda.get_sync_debug_mode() == 0
+    try:
+        rl.cuda.set_sync_debug_mode("warn")
+        with pytest.warns(UserWarning, match="called a synchronizing CUDA operation"):
+            x.cpu()
+        rl.cuda.set_sync_debug_mode(2)
+        with pytest.raises(RuntimeError, match="called a synchronizing CUDA operation"):
+            x.sum().item()
+        rl.ones(4).pin_memory().to("cuda", non_blocking=True)
+        rl.cuda.synchronize()
+        for mode in ("loud", 3):
+            with pytest.raises(RuntimeError, match="invalid value of debug_mode"):
+                rl.cuda.set_sync_debug_mode(mode)
+    finally:
+        rl.cuda.set_sync_debug_mode(0)

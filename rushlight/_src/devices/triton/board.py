@@ -181,7 +181,15 @@ class Board:
             self.driver.use(self.index)
             self.driver.call(entry, target, source, nbytes, self.stream)
             if not non_blocking:
+                self.about_to_wait()
                 self.settle()
+
+    def about_to_wait(self):
+        """The host waits for a copy: ``set_sync_debug_mode`` may want to hear of it."""
+        if self.driver.waiting == "error":
+            raise RuntimeError("called a synchronizing CUDA operation")
+        if self.driver.waiting == "warn":
+            warn("called a synchronizing CUDA operation")
 
     def copy(self, target: int, source: int, nbytes: int) -> bool:
         self.moved("copy", target, source, nbytes, True)

@@ -91,6 +91,7 @@ class Driver:
     def __init__(self, vendor: Vendor, library):
         self.vendor, self.library, self.entries, self.contexts = vendor, library, {}, {}
         self.own, self.lock = threading.local(), guarded("devices", threading.Lock())
+        self.waiting = "default"  # what happens where the host waits for a copy: "default" (nothing), "warn", "error"
         for entry, types in COMMON.items():
             function = getattr(library, vendor.names[entry])
             function.restype, function.argtypes = I, types
