@@ -131,3 +131,15 @@ def test_types_of_symbols():
     for library in BOTH:
         assert of(library, "fx.experimental.proxy_tensor").py_sym_types == (library.SymInt, library.SymFloat,
                                                                            library.SymBool)
+
+
+@pytest.mark.parametrize("path,name", [
+    ("onnx.symbolic_opset9", "softmax"), ("onnx.symbolic_opset17", "stft"), ("onnx.symbolic_helper", "parse_args"),
+    ("fx.experimental.migrate_gradual_types.constraint", "TVar"), ("utils.cpp_extension", "load_inline"),
+    ("utils.data.datapipes.dataframe.dataframes", "Capture"), ("distributed.flight_recorder.components.types", "Op")])
+def test_families_that_refuse_say_why(path, name):
+    """They can be imported; what uses them reads the reason of the whole family, not that it has not been built."""
+    found = getattr(of(rushlight, path), name)
+    with pytest.raises(NotImplementedError) as refused:
+        found(rushlight.ones(1), 1)
+    assert "exists here only as a name" in str(refused.value) and "has not been built" not in str(refused.value)

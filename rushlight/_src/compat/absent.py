@@ -30,6 +30,27 @@ REASONS = {  # the beginning of a path -> what its names refuse with, and why; t
                     (NoDeviceError, "this build runs on the CPU, and there is no other device")),
     "onnx": (NotBuiltError,
              "torch.onnx.export writes files from captured programs; other ways to make them are not there"),
+    **dict.fromkeys((*(f"onnx.symbolic_opset{n}" for n in range(7, 24)), "onnx.symbolic_helper", "onnx.utils",
+                     "onnx.register_custom_op_symbolic", "onnx.unregister_custom_op_symbolic"),
+                    (NotBuiltError,
+                     "it writes nodes of TorchScript graphs, of which there are none: torch.onnx.export writes files "
+                     "from captured programs")),
+    **dict.fromkeys(("fx.experimental.migrate_gradual_types", "fx.experimental.graph_gradual_typechecker",
+                     "fx.experimental.refinement_types", "fx.experimental.unify_refinements"),
+                    (NotBuiltError,
+                     "types of graphs are not solved by constraints: sizes are symbols, and torch.export tells their "
+                     "bounds")),
+    "distributed.flight_recorder": (NotBuiltError,
+                                    "it reads files that PyTorch's processes leave: rushlight.tools.flight reads those "
+                                    "of Rushlight's"),
+    **dict.fromkeys(("utils.cpp_extension", "utils.hipify", "utils.jit", "utils.bundled_inputs", "utils.mkldnn",
+                     "backends.nnpack", "backends.python_native"),
+                    (NotBuiltError,
+                     "it belongs to C++ that is built against PyTorch, or to its TorchScript: define operators in "
+                     "Python with torch.library.custom_op")),
+    "utils.benchmark.utils.valgrind_wrapper": (NotBuiltError,
+                                               "instructions are not counted by callgrind: use Timer"),
+    "utils.data.datapipes.dataframe": (NotBuiltError, "frames of data need torcharrow, which is no longer made"),
     "package": (NotBuiltError, "code is not packed with weights: save the state_dict, or use torch.export"),
     "jit": (NotBuiltError,
             "programs are not turned into TorchScript graphs: torch.export and torch.compile capture them"),
