@@ -42,9 +42,10 @@ def simpler(overload: OpOverload):
     """
     if overload.namespace != "aten" or overload.op is None or f"prims.{overload._opname}" in OPS:
         return None
-    if overload.op.name in ("_softmax", "_log_softmax"):  # one step around what users call
+    if overload.op.name.removeprefix("_") in ("softmax", "log_softmax"):  # the inner one is a step around users'
         whole = OPS[overload.op.name.removeprefix("_")]
-        return lambda input, dim, half_to_float=False: whole.body(input, dim)
+        return (lambda input, dim, half_to_float=False: whole.body(input, dim)) if overload._opname[
+            0] == "_" else whole.body
     where, dot, name = overload.op.name.rpartition(".")
     return OPS.get(f"{where}{dot}_{name}", overload.op).body
 
