@@ -5,6 +5,7 @@ import ast
 import inspect
 import math
 import operator
+import re
 
 from .._src.capture.errors import ConstraintViolationError, UserError
 from .._src.capture.constraints import constraints_of
@@ -15,6 +16,7 @@ from ..fx.convert import draw
 from ..nn import Module, Parameter
 from .arguments import ShapesCollection, register_dataclass
 from .capturing import Untouched, captured
+from .conditions import MORE, Checking, conditions_of
 from .dims import Dim, dims, constraint_of, varying
 from .exported_program import ExportedModule, ExportedProgram
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
@@ -89,6 +91,12 @@ def for_signature(mod, args, kwargs, dynamic_shapes):
                  if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         return [*alone, *(dynamic_shapes.get(rest)
                           or [None] * len(args))][:len(args)], {k: dynamic_shapes.get(k, more.get(k)) for k in kwargs}
+    names = [p.name for p in inspect.signature(mod.forward).parameters.values()]
+    kinds = [p.kind for p in inspect.signature(mod.forward).parameters.values()]
+    several = inspect.Parameter.VAR_POSITIONAL
+    if several in kinds and len(dynamic_shapes) == kinds.index(several) + 1 and isinstance(
+            dynamic_shapes[-1], (tuple, list)) and len(dynamic_shapes[-1]) == len(args) - kinds.index(several):
+        return for_signature(mod, args, kwargs, dict(zip(names, dynamic_shapes)))
     return list(dynamic_shapes), {}
 
 
@@ -119,13 +127,28 @@ class Exporting:
             with Untouched(mod, self.leaves):
                 self.found = captured(mod, args, kwargs, dynamic=None if marked else False)
         except ConstraintViolationError as error:
-            raise UserError(f"{error} In dynamic_shapes, leave that dimension out, or give it Dim.AUTO.") from error
+            raise UserError(self.fixed(str(error))) from error
         finally:
             for (leaf, _), constraints in zip(marked, before):
                 leaf._dynamic_sizes = constraints
         for leaf, free in marked:
             for k in [k for k, dim in free.items() if dim is Dim.AUTO and not self.found.varies(leaf, k)]:
                 del free[k]
+        self.conditions = conditions_of(self.found, self.leaves, self.expected)
+        Checking(self.conditions, self.expected, self.input_names()).run()
+
+    def fixed(self, error) -> str:
+        """What is wrong where a size that is said to vary has one value, and what would mend it."""
+        place = re.search(r"args\[(\d+)\]\.shape\[(\d+)\] was marked as varying, but the program needs it to be (\d+)",
+                          error)
+        leaf = self.args[int(place[1])] if place and int(place[1]) < len(self.args) else None
+        found = next((free.get(int(place[2])) for value, (_, _, free) in zip(self.leaves, self.expected)
+                      if value is leaf), None) if place else None
+        name = getattr(found, "__name__", None)
+        if name is None:
+            return f"{error} In dynamic_shapes, leave that dimension out, or give it Dim.AUTO."
+        return (f"Constraints violated ({name})! {MORE}\n  - You marked {name} as dynamic but your code specialized it "
+                f"to be a constant ({place[3]}). {error}\nSuggested fixes:\n  {name} = {place[3]}")
 
     def expectations(self, positional, named):
         """(shape, dtype, varying dimensions) of each input leaf; (None, value, {}) where it is no tensor."""
@@ -151,7 +174,7 @@ class Exporting:
                                                  for n in graph.output_node().args[0]])
         module = GraphModule(self.found.module, graph, "GraphModule")
         return ExportedProgram(module, signature, state, self.constants, self.in_spec, self.found.spec, self.expected,
-                               (self.args, self.kwargs), self.argument_names())
+                               (self.args, self.kwargs), self.argument_names(), self.conditions)
 
     @staticmethod
     def argument(value):

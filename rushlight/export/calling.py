@@ -6,6 +6,7 @@ from .._src.core.pytree import tree_flatten, tree_unflatten
 from ..fx import CodeGen, GraphModule
 from ..fx.code import PythonCode, Writer
 from ..nn import Module
+from .conditions import plain, sizes_in, text, value
 from .dims import Hint
 
 
@@ -74,13 +75,13 @@ class Nested(CodeGen):
 
 class Guards(Module):
     """Checks the inputs of a program: ``expected`` has (shape, dtype, dimensions that vary) of each tensor, and (None,
-    value, {}) of what is none; ``names`` what the program calls them."""
+    value, {}) of what is none; ``names`` what the program calls them; ``conditions`` what else it assumes of sizes."""
 
     _is_impure = True
 
-    def __init__(self, expected, names):
+    def __init__(self, expected, names, conditions=()):
         super().__init__()
-        self.expected, self.names = expected, names
+        self.expected, self.names, self.conditions = expected, names, tuple(conditions)
 
     def forward(self, *leaves):
         """RuntimeError for an input that the program was not exported for."""
@@ -95,6 +96,15 @@ class Guards(Module):
                 raise GuardFailed(f"Guard failed: input {name} must be a tensor of {len(shape)} dimensions and {dtype}")
             for dim, (size, wanted) in enumerate(zip(leaf.shape, shape)):
                 self.check_size(f"{name}.size()[{dim}]", size, wanted, varying.get(dim), sizes)
+        self.check_conditions(leaves)
+
+    def check_conditions(self, leaves):
+        """What the program assumes of sizes beyond what they are said to be."""
+        for condition in self.conditions:
+            found = {s: leaves[s.leaf].shape[s.dim] for s in sizes_in(condition)}
+            if not value(condition, found):
+                told = text(plain(condition), lambda s: f"{self.names[s.leaf]}.size()[{s.dim}]")
+                raise GuardFailed(f"Guard failed: {told}, but got {', '.join(map(str, found.values()))}")
 
     def check_size(self, place, size, wanted, free, sizes):
         if free is None:

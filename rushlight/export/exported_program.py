@@ -15,6 +15,8 @@ from .._src.transforms.trace import without_values
 from .._ops import ops
 from ..fx import Graph, GraphModule
 from .._src.graph import graph as house
+from .conditions import Size, bounds
+from .dims import Dim, Hint
 from .calling import ExportedModule, GuardFailed, Guards, Nested
 from .decomp_utils import CustomDecompTable
 from .graph_signature import ExportGraphSignature, InputKind, OutputKind
@@ -54,6 +56,21 @@ def entered(value, varying, trace, symbols, sizes):
     for k, form in forms.items():
         if form == (1, 0):
             sizes.setdefault(shape[k], (made.node, k))
+    return made
+
+
+def equated(expected, conditions) -> list:
+    """(shape, dtype, dimensions that vary) of each input, in which sizes that must be equal are one Dim."""
+    made = [(shape, dtype, dict(varying)) for shape, dtype, varying in expected]
+    for count, condition in enumerate(conditions):
+        if condition[0] != "==" or not all(type(one) is Size for one in condition[1:]):
+            continue
+        first, second = ((made[s.leaf][2], s.dim) for s in condition[1:])
+        known = [varying[dim] for varying, dim in (first, second)]
+        if any(isinstance(one, Hint) for one in known):
+            one = next((one for one in known if not isinstance(one, Hint)), Dim(f"same{count}"))
+            for varying, dim in (first, second):
+                varying[dim] = one if isinstance(varying[dim], Hint) else varying[dim]
     return made
 
 
@@ -103,7 +120,8 @@ class ExportedProgram:
     ``module()`` runs it."""
 
     def __init__(self, graph_module, signature: ExportGraphSignature, state_dict, constants, in_spec, out_spec,
-                 expected, example_inputs, argument_names=()):
+                 expected, example_inputs, argument_names=(), conditions=()):
+        self.conditions = tuple(conditions)
         self.argument_names = tuple(argument_names)
         self.graph_module, self.graph_signature, self.state_dict, self.constants = (graph_module, signature, state_dict,
                                                                                     constants)
@@ -116,10 +134,16 @@ class ExportedProgram:
     @property
     def range_constraints(self) -> dict:
         """{name of a size that varies: its least and greatest value}, where None is no bound."""
-        dims = [(f"s{k}_{dim}", getattr(free, "root", free)) for k, (_, _, varying) in enumerate(self.expected)
-                for dim, free in varying.items()]
-        return {getattr(free, "__name__", name): Range(getattr(free, "min", 0), getattr(free, "max", None))
-                for name, free in dims}
+        found: dict = {}
+        for k, (_, _, varying) in enumerate(self.expected):
+            for dim, free in varying.items():
+                root, hint = getattr(free, "root", free), isinstance(free, Hint)
+                low, high = (2, None) if hint else (root.min, root.max)
+                for size, least, most in filter(None, map(bounds, self.conditions if hint else ())):
+                    if (size.leaf, size.dim) == (k, dim):
+                        low, high = max(low, least or 0), most if high is None else high
+                found[getattr(root, "__name__", f"s{k}_{dim}")] = Range(low, high)
+        return found
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError(
@@ -159,7 +183,7 @@ class ExportedProgram:
                 values[node].meta.update(node.meta)
         if check_guards and leaves:
             graph.call_module("_guards_fn", tuple(leaves))
-            extra["_guards_fn"] = Guards(self.expected, [node.name for node in leaves])
+            extra["_guards_fn"] = Guards(self.expected, [node.name for node in leaves], self.conditions)
         results = graph.graph_copy(self.graph, values)
         graph.output(self.written_back(graph, results, dict(pairs_by_name(pairs, values))))
         for node in [n for n in graph.find_nodes(op="get_attr") if not n.users]:
@@ -200,7 +224,7 @@ class ExportedProgram:
         """(value, (shape, dtype, dimensions that vary)) for each input of the graph: example arguments, and the state
         as it is."""
         named = {**self.constants, **self.state_dict}
-        leaves = iter(zip(tree_flatten(self.example_inputs)[0], self.expected))
+        leaves = iter(zip(tree_flatten(self.example_inputs)[0], equated(self.expected, self.conditions)))
         return [next(leaves) if s.kind is InputKind.USER_INPUT else (named[s.target], (None, None, {}))
                 for s in self.graph_signature.input_specs]
 

@@ -94,7 +94,8 @@ class Parts:
         graph.set_codegen(Nested(program.parameter_names, len(program.example_inputs[1]), program.in_spec,
                                  program.out_spec))
         made = UnflattenedModule(parts, graph, "UnflattenedModule")
-        made.guards = (Guards(program.expected, [node.name for node in graph.find_nodes(op="placeholder")]),)
+        made.guards = (Guards(program.expected, [node.name for node in graph.find_nodes(op="placeholder")],
+                              program.conditions),)
         for path, value in self.state.items():
             assign(value, made, path)
         return made

@@ -276,9 +276,9 @@ class Made(nn.Module):
 @pytest.mark.parametrize("function, x, y", [
     (lambda x, y: x[: x.shape[0] // 2] * 2 + y[0], {0: 2 * Dim("half")}, None),
     (lambda x, y: y.sum() + x.shape[0] * 3, {0: Dim("rows")}, None),
-    (lambda x, y: x.tensor_split(2)[0].sum(), {0: Dim("rows")}, None),
+    (lambda x, y: x.tensor_split(2)[0].sum(), {0: 2 * Dim("half")}, None),
     (lambda x, y: x[:, 0] + y[1:], {0: Dim("n")}, {0: Dim("n") + 1}),
-    (lambda x, y: x[1:, 0] + y[2:], {0: Dim("n") - 1}, {0: Dim("n")}),
+    (lambda x, y: x[1:, 0] + y[2:], {0: Dim("n", min=4) - 1}, {0: Dim("n", min=4)}),
     (lambda x, y: x.sum() + y, {0: Dim("k") * 2 + 2}, {0: Dim("k") * 2 + 3})])
 def test_sizes_that_follow_from_others(function, x, y):
     module = Made(function)

@@ -1,0 +1,211 @@
+"""What a program assumes of the sizes of its inputs: conditions, which calls are checked by, and which must follow from
+what ``dynamic_shapes`` says of them."""
+from __future__ import annotations
+
+import ast
+import itertools
+import operator
+
+from .._src.capture.errors import UserError
+from .._src.core.native import Tensor
+from .dims import Hint
+
+ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
+COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+             "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
+             "!=": operator.ne, "and": lambda a, b: a and b, "or": lambda a, b: a or b}
+OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+TRIED = 40  # sizes of a Dim for which a condition is looked at
+MORE = 'For more information, run with RUSHLIGHT_LOGS="dynamic".'
+
+
+class Unknown(Exception):
+    """A guard that is not about sizes alone."""
+
+
+class Size:
+    """The size of a dimension of an input: its number among the leaves, and the dimension."""
+
+    def __init__(self, leaf, dim):
+        self.leaf, self.dim = leaf, dim
+
+    def __eq__(self, other):
+        return isinstance(other, Size) and (self.leaf, self.dim) == (other.leaf, other.dim)
+
+    def __hash__(self):
+        return hash((self.leaf, self.dim))
+
+
+def conditions_of(found, leaves, expected) -> list:
+    """The conditions under which a captured program is right: trees (operator, a, b) of Sizes and ints."""
+    places = {id(leaf): k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+
+    def read(tree):
+        if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
+            return tree.value
+        if isinstance(tree, ast.BinOp) and type(tree.op) in ARITHMETIC:
+            return ARITHMETIC[type(tree.op)], read(tree.left), read(tree.right)
+        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+            return "-", 0, read(tree.operand)
+        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+            return negated(read(tree.operand))
+        if isinstance(tree, ast.BoolOp) and len(tree.values) == 2:
+            return "and" if isinstance(tree.op, ast.And) else "or", *map(read, tree.values)
+        if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in COMPARED:
+            return COMPARED[type(tree.ops[0])], read(tree.left), read(tree.comparators[0])
+        if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Attribute) and tree.value.attr == "shape":
+            tensor, dim = found.owner_of(tree.value.value), tree.slice.value
+            k = places.get(id(tensor))
+            return Size(k, dim) if k is not None and dim in expected[k][2] else int(tensor.shape[dim])
+        raise Unknown
+
+    made = []
+    for guard in found.guards:
+        text = str(guard).partition("  # ")[0]
+        if ".shape[" not in text:
+            continue
+        try:
+            tree = ast.parse(text, mode="eval").body
+            if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and isinstance(tree.ops[0], ast.Is):
+                condition = read(tree.left)
+                made.append(condition if tree.comparators[0].value else negated(condition))
+        except (Unknown, SyntaxError, AttributeError):
+            continue  # about what else capture assumes, which the exported program has fixed
+    return [c for c in made if sizes_in(c)]
+
+
+def negated(condition):
+    """The condition that holds where another does not."""
+    if isinstance(condition, tuple) and condition[0] in OPPOSITE:
+        return OPPOSITE[condition[0]], *condition[1:]
+    return "==", condition, 0
+
+
+def sizes_in(tree) -> list:
+    """The Sizes in a condition, each once."""
+    if isinstance(tree, Size):
+        return [tree]
+    return list(dict.fromkeys(s for part in tree[1:] for s in sizes_in(part))) if isinstance(tree, tuple) else []
+
+
+def value(tree, sizes):
+    """What a condition or a number in it is for {Size: int}."""
+    if isinstance(tree, Size):
+        return sizes[tree]
+    if not isinstance(tree, tuple):
+        return tree
+    a, b = value(tree[1], sizes), value(tree[2], sizes)
+    if tree[0] in ("//", "%") and b == 0:
+        return 0
+    return OPERATORS[tree[0]](a, b)
+
+
+def plain(condition):
+    """A condition with its number last, and no strict comparison with it."""
+    if isinstance(condition, tuple) and isinstance(condition[1], int) and condition[0] in TURNED:
+        condition = TURNED[condition[0]], condition[2], condition[1]
+    if isinstance(condition, tuple) and isinstance(condition[-1], int) and condition[0] in ("<", ">"):
+        change = 1 if condition[0] == ">" else -1
+        return condition[0] + "=", condition[1], condition[2] + change
+    if isinstance(condition, tuple) and isinstance(condition[1], tuple) and isinstance(condition[2], int) and condition[
+            1][0] in ("+", "-") and isinstance(condition[1][2], int):
+        kind, (sign, inner, number), bound = condition
+        return plain((kind, inner, bound - number if sign == "+" else bound + number))
+    return condition
+
+
+def text(tree, name) -> str:
+    """A condition as text; ``name(size)``: what a Size is called."""
+    if isinstance(tree, Size):
+        return name(tree)
+    if not isinstance(tree, tuple):
+        return str(tree)
+    parts = [text(p, name) for p in tree[1:]]
+    inner = [f"({p})" if isinstance(t, tuple) and tree[0] in ("*", "//", "%") and t[0] in ("+", "-") else p
+             for p, t in zip(parts, tree[1:])]
+    return f"{inner[0]} {tree[0]} {inner[1]}"
+
+
+def bounds(condition):
+    """(Size, least, greatest) where a condition bounds one size; None for others."""
+    condition = plain(condition)
+    if isinstance(condition, tuple) and isinstance(condition[1], Size) and isinstance(condition[2], int):
+        kind, size, number = condition
+        if kind in (">=", "<=", "=="):
+            return size, number if kind != "<=" else None, number if kind != ">=" else None
+    return None
+
+
+class Checking:
+    """Whether the conditions of a program follow from its Dims.  ``names``: what the inputs are called."""
+
+    def __init__(self, conditions, expected, names):
+        self.conditions, self.expected, self.names = conditions, expected, names
+
+    def dim(self, size):
+        return self.expected[size.leaf][2][size.dim]
+
+    def source(self, size) -> str:
+        return f"L['{self.names[size.leaf]}'].size()[{size.dim}]"
+
+    def run(self):
+        """UserError, with all that does not follow and what would mend it."""
+        problems, fixes, named = [], [], []
+        for condition in self.conditions:
+            sizes = sizes_in(condition)
+            if any(isinstance(self.dim(s), Hint) for s in sizes) or not self.fails(condition, sizes):
+                continue
+            name = self.dim(sizes[-1]).__name__
+            problem, fix = self.told(condition, sizes)
+            if problem not in problems:
+                problems.append(problem)
+                named.append(name)
+                fixes += [fix] if fix and fix not in fixes else []
+        if problems:
+            wanted = "\nSuggested fixes:\n  " + "\n  ".join(fixes) if fixes else ""
+            raise UserError(f"Constraints violated ({', '.join(dict.fromkeys(named))})! {MORE}\n  - "
+                            + "\n  - ".join(problems) + wanted)
+
+    def fails(self, condition, sizes) -> bool:
+        """Whether there are sizes that the Dims allow, and for which a condition does not hold."""
+        roots = {self.dim(s).root.__name__: self.dim(s).root for s in sizes}
+        ranges = []
+        for root in roots.values():
+            low = max(root.min, 2)
+            ranges.append([n for n in range(low, low + TRIED // len(roots)) if root.max is None or n <= root.max])
+            ranges[-1] += [n for n in (root.max, low + 997) if n is not None and (root.max is None or n <= root.max)]
+        for found in itertools.product(*ranges):
+            given = dict(zip(roots, found))
+            now = {s: self.dim(s).factor * given[self.dim(s).root.__name__] + self.dim(s).offset for s in sizes}
+            if all(n >= 2 for n in now.values()) and not value(condition, now):
+                return True
+        return False
+
+    def told(self, condition, sizes) -> tuple:
+        """(what is wrong, what would mend it) of one condition."""
+        name = self.dim(sizes[-1]).__name__
+        known = bounds(condition)
+        if known is not None:
+            _, low, high = known
+            guard = text(plain(condition), self.source)
+            least, most = low, high
+            parts = [f"{k}={v}" for k, v in (("min", least or self.dim(sizes[0]).min or None),
+                                             ("max", most if most is not None else self.dim(sizes[0]).max))
+                     if v is not None]
+            return (f"Not all values of {name} = {self.source(sizes[0])} in the specified range satisfy the generated "
+                    f"guard {guard}", f"{name} = Dim('{name}', {', '.join(parts)})")
+        if condition[0] == "==" and len(sizes) == 2:
+            first, second = sizes
+            a, b = self.dim(first).__name__, self.dim(second).__name__
+            shift = value(condition[1], {first: 0, second: 0}) - value(condition[2], {first: 0, second: 0})
+            if isinstance(condition[1], Size) and isinstance(condition[2], Size):
+                return (f"The values of {b} = {self.source(second)} and {a} = {self.source(first)} must always be "
+                        "equal.", f"{b} = {a}")
+            if all(value(condition, {first: n, second: n + shift}) for n in (5, 9, 20)):
+                change = f"{a} {'+' if shift > 0 else '-'} {abs(shift)}"
+                return (f"The values of {b} = {self.source(second)} must always be related to the values of {a} = "
+                        f"{self.source(first)} by {b} = {change}.", f"{b} = {change}")
+        return (f"Not all values of {name} = {self.source(sizes[-1])} in the specified range satisfy the generated "
+                f"guard {text(plain(condition), self.source)}", None)
