@@ -119,3 +119,14 @@ def test_requantisation_is_its_numpy_meaning_bit_for_bit(rows, depth, columns, z
     sums = (x.astype(np.int32) - zero_point) @ w.T.astype(np.int32)
     meant = np.rint(sums.astype(np.float32) * multiplier.numpy() + offset.numpy()) + 5
     assert (found == np.clip(meant, 3, 255).astype(np.uint8)).all()
+
+
+def test_hardsigmoid_in_place_changes_what_the_numbers_stand_for():
+    def program(t):
+        x = quantized(t, ROWS)
+        found = t.ao.nn.quantized.functional.hardsigmoid(x, inplace=True)
+        assert found is x or t is not rushlight
+        return x
+
+    largest, _ = units(program)
+    assert largest == 0

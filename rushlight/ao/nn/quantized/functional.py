@@ -104,11 +104,14 @@ def hardswish(input, scale, zero_point):
 
 
 def hardsigmoid(input, inplace=False):
-    """``nn.functional.hardsigmoid``: between 0 and 1, in steps of 1/256."""
+    """``nn.functional.hardsigmoid``: between 0 and 1, in steps of 1/256; ``inplace``, the input takes these, too."""
     found = F.hardsigmoid(checked(input, "hardsigmoid"))
     size = 1 << 8 * input.dtype.itemsize
     made = again(found, input, 1.0 / size, 0 if not input.dtype.is_signed else -(size // 2))
-    return input.copy_(made) if inplace else made
+    if not inplace:
+        return made
+    input.data = made
+    return input
 
 
 def leaky_relu(input, negative_slope=0.01, inplace=False, scale=None, zero_point=None):
