@@ -82,3 +82,48 @@ def test_kernels_of_floats_of_a_byte(name):
                                                                  own.to(f.bfloat16).float().numpy()])
     for ours, theirs in zip(*found):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def written_bytes(f):
+    """What writes, moves and chooses floats of a byte."""
+    dtype = f.float8_e4m3fn
+    x = f.arange(24.0).reshape(4, 6).to(dtype)
+    yield x.fill_(3.0)
+    yield x.copy_(f.linspace(-5, 5, 24).reshape(4, 6))
+    x[1:3] = f.ones(2, 6).to(dtype)
+    x[:, ::2].copy_(f.full((4, 3), 7.7))
+    yield x
+    x[f.tensor([0, 3])] = f.full((2, 6), -2.0).to(dtype)
+    yield x
+    yield x[f.tensor([2, 0])]
+    yield f.where(f.eye(4, 6).bool(), x, x.t().clone().t())
+    yield f.full((2, 2), 2.3, dtype=dtype)
+    yield f.stack([x, x]).unbind(0)[1].expand(2, 4, 6).contiguous()
+    yield (x.float() > 0).to(dtype)
+    yield x.to(f.float8_e5m2)
+    yield x.double().to(dtype)
+    y = f.linspace(-3, 3, 12).requires_grad_()
+    y.to(dtype).float().square().sum().backward()
+    yield y.grad
+
+
+def test_writes_of_floats_of_a_byte():
+    """A copy of each result, as it is then."""
+    ours, theirs = ([(str(y.dtype).split(".")[-1], y.float().tolist()) for y in written_bytes(f)] for f in BOTH)
+    assert ours == theirs
+
+
+def test_a_compiled_layer_of_floats_of_a_byte():
+    def layer(f):
+        def run(x, w, s):
+            codes = (x / s).clamp(-448, 448).to(f.float8_e4m3fn)
+            return f._scaled_mm(codes, w.t(), s, f.tensor(1.0), out_dtype=f.bfloat16).relu()
+        return run
+
+    random = np.random.default_rng(0)
+    x, w = (random.normal(size=s).astype(np.float32) for s in ((16, 32), (16, 32)))
+    ours, theirs = (f.from_numpy(x) for f in BOTH), (f.from_numpy(w).to(f.float8_e4m3fn) for f in BOTH)
+    (a, b), (c, d) = ours, theirs
+    found = rushlight.compile(layer(rushlight))(a, c, rushlight.tensor(0.01))
+    wanted = layer(torch)(b, d, torch.tensor(0.01))
+    np.testing.assert_allclose(found.float().numpy(), wanted.float().numpy(), rtol=2e-2, atol=1e-2)
