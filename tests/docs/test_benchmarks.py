@@ -46,7 +46,7 @@ def test_figures_are_kept_with_the_processor_and_what_was_asked(tmp_path, monkey
 def test_recipes_of_programs_say_what_is_run_and_compared():
     from benchmarks.programs import data, run
     known = {"source", "commit", "paths", "folder", "path", "command", "before", "data", "set", "needs", "compare",
-             "text", "ignore", "tolerance", "level", "unit", "seconds", "environment"}
+             "text", "ignore", "tolerance", "level", "unit", "seconds", "environment", "ranks", "devices", "draw"}
     for name, recipe in run.recipes().items():
         assert set(recipe) <= known and recipe["command"] and ("source" in recipe or recipe["needs"]), name
         assert "source" not in recipe or re.fullmatch("[0-9a-f]{40}", recipe["commit"]), name
