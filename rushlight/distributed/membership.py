@@ -5,6 +5,7 @@ import datetime
 import os
 from urllib.parse import urlparse
 
+from .._src.core.platform import here as system
 from .._src.core.settings import settings
 from .backends import Backend, backend_of, by_device, maker
 from .process_group import ProcessGroup
@@ -64,7 +65,7 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs):
 def store_at(parsed, host, port, rank, world_size, timeout):
     """The store of an address.  A launcher that keeps a store there says so by TORCHELASTIC_USE_AGENT_STORE."""
     if parsed.scheme == "file":
-        store = FileStore(parsed.path, world_size)
+        store = FileStore(system.path_of(parsed.path), world_size)
         store.set_timeout(timeout)
         return store
     kept = parsed.scheme == "env" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"

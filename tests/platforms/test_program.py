@@ -108,3 +108,10 @@ def test_shared_memory_is_opened_by_its_path():
 
 def test_a_refusal_is_an_error_of_the_system():
     assert issubclass(Refused, OSError)
+
+
+def test_paths_of_urls(tmp_path):
+    if here.name == "windows":
+        assert here.path_of("/C:/folder/a%20file") == r"C:\folder\a file"
+    else:
+        assert here.path_of("/folder/a%20file") == "/folder/a%20file"

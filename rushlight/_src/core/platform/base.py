@@ -172,6 +172,10 @@ class Platform:
         """Whether another file may be opened for memory, of which ``used`` are: half are for others."""
         return True
 
+    def path_of(self, path: str) -> str:
+        """The path of a file, by that of its URL."""
+        return path
+
     @staticmethod
     def locked(file):
         """Holds a lock on an open file, for which it waits, until the file is closed."""

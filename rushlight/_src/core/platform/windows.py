@@ -12,6 +12,7 @@ import secrets
 import socket
 import time
 import winreg
+from urllib.request import url2pathname
 
 from .base import CACHE_LINE, Platform, Refused, Shared
 
@@ -238,6 +239,9 @@ class Windows(Platform):
 
     def opened(self, path, nbytes):
         return WindowsShared(nbytes, path, self.functions)
+
+    def path_of(self, path):
+        return os.path.normpath(url2pathname(path))
 
     @staticmethod
     def locked(file):
