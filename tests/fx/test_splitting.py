@@ -1,4 +1,6 @@
 """Modules cut into submodules compute the same, and their parts are the original ones."""
+import importlib
+
 import numpy as np
 import pytest
 
@@ -44,3 +46,24 @@ def test_groups_in_a_circle():
     model = Model()
     with pytest.raises(RuntimeError, match="circle"):
         split_module(torch.fx.symbolic_trace(model), model, lambda node: int(node.name == "relu"))
+
+
+def test_parts_give_tuples_where_they_are_asked_to():
+    def made(library):
+        class Module(library.nn.Module):
+            def forward(self, x):
+                return (x.sin() + 1).cos()
+
+        module = library.fx.symbolic_trace(Module())
+        for node in module.graph.nodes:
+            if node.op not in ("placeholder", "output"):
+                node.tag = "first" if node.name in ("sin", "add") else "second"
+        split = importlib.import_module(f"{library.__name__}.fx.passes.split_utils").split_by_tags
+        return split(module, ["first", "second"], return_tuple=True)
+
+    ours, theirs = made(torch), made(pytest.importorskip("torch"))
+    x = torch.ones(3)
+    assert torch.allclose(ours(x), (x.sin() + 1).cos()) and isinstance(ours.first(x), tuple)
+    for name in ("first", "second"):
+        assert getattr(ours, name).code.split() == getattr(theirs, name).code.split()
+    assert [n.op for n in ours.graph.nodes] == [n.op for n in theirs.graph.nodes]

@@ -90,8 +90,9 @@ class Splitting:
             source.orig_outputs.append(node)
         return made
 
-    def finish(self, output, kind):
-        """The module of calls of the parts."""
+    def finish(self, output, kind, as_tuple=False):
+        """The module of calls of the parts, which give their results in a tuple, or the only one as it is unless
+        ``as_tuple``."""
         results = []
         map_arg(output.args[0], results.append)
         for node in results:
@@ -100,12 +101,13 @@ class Splitting:
         root = {}
         for part in self.parts.values():
             given = tuple(self.inside[part.name][n] for n in part.orig_outputs)
-            part.graph.output(given[0] if len(given) == 1 else given)
+            alone = len(given) == 1 and not as_tuple
+            part.graph.output(given[0] if alone else given)
             part.gm = root[part.name] = kind(self.gm, part.graph)
             call = self.main.call_module(part.name, tuple(self.whole(n) for n in part.orig_inputs))
-            if len(given) == 1:
+            if alone:
                 self.new[part.orig_outputs[0]] = call
-            for k, node in enumerate(part.orig_outputs if len(given) > 1 else ()):
+            for k, node in enumerate(() if alone else part.orig_outputs):
                 self.new[node] = self.main.call_function(operator.getitem, (call, k))
         made = self.main.output(map_arg(output.args[0], self.whole))
         made.meta.update(output.meta)
@@ -123,19 +125,18 @@ class Splitting:
 
 def split_by_tags(gm, tags, return_fqn_mapping=False, return_tuple=False, GraphModuleCls=GraphModule):  # noqa: N803
     """A module that calls one module for each tag, in the order of ``tags``; every call of ``gm``'s graph has the tag
-    of one of them as ``node.tag``.  With ``return_fqn_mapping`` also where each module of ``gm`` is in it.
+    of one of them as ``node.tag``.  With ``return_fqn_mapping`` also where each module of ``gm`` is in it; with
+    ``return_tuple`` each part gives a tuple, of one result, too.
 
     AssertionError for a node without a tag.
     """
-    if return_tuple:
-        raise NotImplementedError("return_tuple: parts with one result give it as it is")
     cut = Splitting(gm, tags)
     output = None
     for node in gm.graph.nodes:
         if node.op == "output":
             output = node
         cut.enter(node)
-    made = cut.finish(output, GraphModuleCls)
+    made = cut.finish(output, GraphModuleCls, return_tuple)
     return (made, cut.names) if return_fqn_mapping else made
 
 
