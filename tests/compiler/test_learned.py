@@ -6,6 +6,7 @@ import pytest
 
 import rushlight as torch
 from rushlight._src.core import cache
+from rushlight._src.core.expr import size
 from rushlight._src.core.settings import settings
 from rushlight._src.devices.cpu.llvm.features import processor_kind
 from rushlight._src.devices.cpu.templates import conv, learned, matmul, tune
@@ -45,6 +46,12 @@ def test_problems_are_written_down_and_read(dtype):
         planner, problem, operands = learned.understood(json.loads(json.dumps(row)))
         assert tune.class_of(planner, problem) == name and sum(operands().values()) > 0
         assert planner.__wrapped__(*problem).steps
+
+
+def test_problems_of_sizes_that_vary_are_not_noted():
+    rows = size("rows")
+    assert learned.spelled(matmul.plan_matmul, (matmul.replace(PRODUCT, rows=rows), 1, NO_EPILOGUE)) is None
+    assert learned.spelled(matmul.plan_matmul, (rows,)) is None
 
 
 def test_what_was_met_is_counted_over_processes():

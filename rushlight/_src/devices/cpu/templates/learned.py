@@ -62,20 +62,31 @@ def answer(name: str, planner, problem):
     return None
 
 
+def is_plain(value) -> bool:
+    """Whether it can be written as JSON and read again; sizes that vary cannot."""
+    return all(map(is_plain, value)) if isinstance(value, (tuple, list)) else value is None or type(value) in (
+        str, int, float, bool)
+
+
 def spelled(planner, problem):
-    """A problem as plain values; None where something computes its operands."""
+    """A problem as plain values; None where something computes its operands, or sizes vary."""
     parts = []
     for part in problem:
-        if isinstance(part, (str, int)) or part is None:
-            parts.append(part)
-        elif isinstance(part, Epilogue):
+        if isinstance(part, Epilogue):
             parts.append({"epilogue": ""})
         elif isinstance(part, Prologue):
             return None
         elif is_dataclass(part):
-            parts.append({type(part).__name__: {f.name: getattr(part, f.name) for f in fields(part)}})
+            own = {f.name: getattr(part, f.name) for f in fields(part)}
+            if not all(map(is_plain, own.values())):
+                return None
+            parts.append({type(part).__name__: own})
         elif callable(part):
             parts.append({"function": part.__name__})
+        elif is_plain(part):
+            parts.append(part)
+        else:
+            return None
     return [planner.__module__.rpartition(".")[2], planner.__name__, parts]
 
 
