@@ -138,3 +138,113 @@ def test_what_is_no_such_layer_stays(change, monkeypatch):
     found, seen = frozen(model, (x,), monkeypatch)
     assert "_decomposed_linear" not in seen
     agree(found, expected)
+
+
+class Encoder(torch.nn.Module):
+    """Attention and two layers of bytes; places are written into a tensor made within, as exported models write."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.query, self.out = torch.nn.Embedding(20, 32), Layer(F.linear, (32, 32)), Layer(F.linear,
+                                                                                                       (32, 32))
+
+    def forward(self, ids):
+        kinds = torch.zeros(ids.shape, dtype=torch.int64)
+        kinds[:, ::2].fill_(1)
+        x = self.words(ids) + kinds.unsqueeze(-1)
+        y = self.query(x)[1]
+        y = torch.softmax(torch.matmul(y, y.transpose(1, 2)) * 0.1, -1)
+        return self.out(torch.matmul(y, x))
+
+
+def test_programs_that_write_into_what_they_made_are_frozen(monkeypatch):
+    model, ids = Encoder().eval(), torch.tensor(R.integers(0, 20, (2, 7)))
+    with torch.no_grad():
+        expected = model(ids)
+    found, seen = frozen(model, (ids,), monkeypatch)
+    assert seen.count("_decomposed_linear") == 2 and "fill_" in seen and not any("dequantize" in n for n in seen)
+    agree(found, expected)
+    noise = (expected[1] - found[1]).double().square().sum() / expected[1].double().square().sum()
+    assert noise < 1e-8  # 80 dB
+
+
+def weight(model):
+    return D.dequantize_per_channel.default(model.weight, model.scales, model.zeros, 0, *I8)
+
+
+def values_that_change(model, x):
+    x = rounded(x)
+    x.mul_(2)
+    return F.linear(x, weight(model))
+
+
+def bytes_that_change(model, x):
+    whole = D.quantize_per_tensor.default(x, 0.05, 100, *U8)
+    x = D.dequantize_per_tensor.default(whole, 0.05, 100, *U8)
+    whole.fill_(7)
+    return F.linear(x, weight(model)), whole
+
+
+def weights_that_change(model, x):
+    found = weight(model)
+    found[3:5].mul_(2)
+    return F.linear(rounded(x), found)
+
+
+def parameters_that_are_copied(model, x):
+    bias = model.bias.detach().clone()
+    bias.view(4, 12)[1].add_(x.mean())
+    return F.linear(rounded(x), weight(model), bias)
+
+
+def parameters_that_change(model, x):
+    model.scales.mul_(0.5)
+    return F.linear(rounded(x), weight(model))
+
+
+def inputs_that_change(model, x):
+    y = F.linear(rounded(x), weight(model))
+    x[0].add_(1)
+    return y
+
+
+@pytest.mark.parametrize("body, whole", [(values_that_change, False), (bytes_that_change, False),
+                                         (weights_that_change, False), (parameters_that_are_copied, True),
+                                         (parameters_that_change, None), (inputs_that_change, None)])
+def test_what_is_written_to_is_computed_anew_by_each_call(body, whole, monkeypatch):
+    model, plain = Layer(F.linear, (48, 64)).eval(), Layer(F.linear, (48, 64)).eval()
+    plain.load_state_dict(model.state_dict())
+    one, other = noise(3, 64), noise(3, 64)
+    seen = []
+    monkeypatch.setattr(freezing, "fold", lambda *args, fold=freezing.fold: seen.append(fold(*args)) or seen[-1])
+    fast = torch.compile(lambda x: body(model, x), options={"freezing": True})
+    with torch.no_grad():
+        for x in (one, other, one):
+            given, same = x.clone(), x.clone()
+            for found, expected in zip(*(made if isinstance(made, tuple) else (made,)
+                                         for made in (fast(given), body(plain, same)))):
+                np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
+            assert (given == same).all() and (model.scales == plain.scales).all()
+    assert len(seen) == (whole is not None)
+    assert not seen or whole == any(n.op.name == "_decomposed_linear" for n in seen[0][0].nodes)
+
+
+def test_norms_after_writes_stay_where_they_are(monkeypatch):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)
+            self.norm.running_mean += 0.5
+
+        def forward(self, x):
+            x = x * 2
+            y = self.conv(x)
+            x.zero_()
+            return self.norm(y) + x.sum()
+
+    model, x = Model().eval(), noise(1, 3, 6, 6)
+    with torch.no_grad():
+        expected = model(x)
+    found, seen = frozen(model, (x,), monkeypatch)
+    assert "zero_" in seen or "fill_" in seen
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)

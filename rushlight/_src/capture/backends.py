@@ -69,7 +69,8 @@ def rushlight(module: GraphModule, example_inputs, freezing=False, **chosen):
             return module.forward
         return Stages(module.graph, lambda part: rushlight(GraphModule(part, module.plain, module.writes), None,
                                                            **chosen))
-    if freezing and module.graph.held and not module.plain and not module.writes:
+    within = not module.writes or module.graph.changed is not None
+    if freezing and module.graph.held and not module.plain and within:
         from .freezing import Frozen
         return Frozen(module.graph, example_inputs, run, rushlight(module, example_inputs, **chosen), chosen)
     try:

@@ -6,7 +6,8 @@
 
 Nodes whose arguments are all known become values; a batch norm that follows a convolution or a linear layer goes into
 its weights; templates pack known weights once (``compiler/outline.py``). Parameters that change afterwards are not
-looked at again.
+looked at again.  Values that the program writes to (``Graph.changed``) are computed anew each time, and nodes that read
+them stay where they are.
 """
 from __future__ import annotations
 
@@ -56,17 +57,18 @@ def fold(graph: Graph, known: dict):
     users = Counter(n for node in graph.nodes for n in arguments(node)) + Counter(graph.outputs)
     layers, swap = Layers(graph, known), lambda n: new.get(n, n)
     for node in graph.nodes:
-        if settled(node, known):
+        if settled(node, known) and not graph.changes(node):
             known[node] = node.op(*map_nodes(node.args, known.__getitem__),
                                   **{k: map_nodes(v, known.__getitem__) for k, v in node.params.items()})
             continue
-        whole = layers.whole(node, swap)
+        whole = None if graph.changes(*sources(node.args[:2])) else layers.whole(node, swap)
         if whole is not None:
             new[node] = whole
             rest.append(whole)
             continue
         layer = new.get(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
-        if layer is not None and users[node.args[0]] == 1 and absorbs(layer, node, known):
+        moved = layer is not None and users[node.args[0]] == 1 and not graph.changes(*sources(node.args))
+        if moved and absorbs(layer, node, known):
             made = absorbed(layer, node, known)
             rest.remove(layer)
         else:
@@ -76,6 +78,12 @@ def fold(graph: Graph, known: dict):
         new[node] = made
         rest.append(made)
     return Graph(graph.inputs, *layers.finished(rest, [new.get(n, n) for n in graph.outputs])), known
+
+
+def sources(args) -> list:
+    """The nodes among these arguments, and those that they read."""
+    read = list(nodes_in(args))
+    return [*read, *(n for other in read for n in arguments(other))]
 
 
 def arguments(node: Node) -> list:

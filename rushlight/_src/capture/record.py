@@ -7,7 +7,7 @@ from ..core.expr import Expr
 from ..core.nodes import INFINITY
 from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Size
-from ..core.native import Tensor, mine
+from ..core.native import Op, Tensor, mine
 from ..core.op import OPS, body_of
 from ..core.runtime import Conditions
 from ..core.tensor import blank, empty_of
@@ -422,10 +422,19 @@ class Recorder(Interpreter):
                                        for e in expressions_in((n.args, tuple(n.params.values())))))
             inputs += [Node(s.arg[0], None, meta=NUMBER_METAS[int]) for s in symbols if s in used]
         made = Graph(inputs, kept, list(outputs))
-        made.views = dict(self.bases)
+        made.views, made.changed = dict(self.bases), self.changed_within()
         if kept is not recorded and not self.regions:
             made.recorded = recorded
         return made
+
+    def changed_within(self):
+        """The nodes whose memory is written to, where all of these are made here by operators of the framework, whose
+        results are known to share memory or not; else None."""
+        if self.leaves or not self.writers <= self.targets.keys():
+            return None
+        found = frozenset(self.root(target) for writer in self.writers for target in self.targets[writer])
+        return found if all(isinstance(n.op, Op) and OPS.get(n.op.name) is n.op and "library" not in n.op.traits
+                            for n in found) else None
 
     def read_by(self, node) -> list:
         """The nodes that a node reads: among its arguments, and those that compute numbers in them."""

@@ -57,13 +57,14 @@ class Layers:
     """Finds such layers while a graph is frozen: ``known``, {node: tensor}, is added to.
 
     Convolutions leave their channels last in memory.  Where a program looks at memory itself (``as_strided``, ``view``
-    as another dtype) they stay as they are.
+    as another dtype) or writes through views they stay as they are.
     """
 
     def __init__(self, graph: Graph, known: dict):
         self.known = known
-        self.placed = any(n.op.name in PLACED or n.op is OPS["view"] and any(isinstance(a, dtype) for a in n.args)
-                          for n in graph.nodes)
+        self.placed = graph.changes(*graph.views) or any(
+            n.op.name in PLACED or n.op is OPS["view"] and any(isinstance(a, dtype) for a in n.args)
+            for n in graph.nodes)
 
     def whole(self, node: Node, now) -> Node | None:
         """A node that computes the same by whole numbers, or None; ``now(node)``: what stands in a node's place."""

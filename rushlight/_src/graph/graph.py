@@ -92,16 +92,27 @@ class Graph:
     """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores).  ``held``: inputs
     that belong to modules;
     ``views``: of captured graphs, node -> the one whose memory it shows; ``recorded``: the nodes in the order of the
-      program, where that is another."""
+      program, where that is another; ``changed``: the nodes made within whose memory is written to later, None where
+      that is not known or inputs are written to as well."""
 
-    __slots__ = ("inputs", "nodes", "outputs", "held", "views", "recorded")
+    __slots__ = ("inputs", "nodes", "outputs", "held", "views", "recorded", "changed")
 
     def __init__(self, inputs=(), nodes=(), outputs=()):
         self.inputs, self.nodes, self.outputs, self.held = list(inputs), list(nodes), list(outputs), frozenset()
-        self.views, self.recorded = {}, None
+        self.views, self.recorded, self.changed = {}, None, None
 
     def result_nodes(self):
         return [o.node if isinstance(o, Store) else o for o in self.outputs]
+
+    def root(self, node: Node) -> Node:
+        """The node whose memory a node of a captured graph shows."""
+        while node in self.views:
+            node = self.views[node]
+        return node
+
+    def changes(self, *nodes) -> bool:
+        """Whether the program writes to the memory of one of these nodes."""
+        return bool(self.changed) and any(self.root(n) in self.changed for n in nodes)
 
     def prune(self) -> "Graph":
         """The same program without values that no output needs."""
