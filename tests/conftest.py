@@ -41,6 +41,8 @@ def pytest_collection_modifyitems(items):
     """Of tests that go over all operators and the like, a third runs by default, always the same; the others are
     long."""
     for item in items:
+        if " at 0x" in item.nodeid:  # processes that share the tests would not agree on its name
+            raise pytest.UsageError(f"{item.nodeid} has an address in its name")
         if item.get_closest_marker("sampled") and zlib.crc32(item.nodeid.encode()) % 3:
             item.add_marker("long")
 

@@ -64,6 +64,7 @@ TRAITS: dict[str, tuple] = {
     "counts": (bool, "it computes with run-time numbers that count"),
     # operators that run a graph
     "derived": (object, "made by a transform or a capture: True, or the graph that it runs"),
+    "backward": (bool, "it computes gradients for a call of another operator"),
     "apart": (bool, "a gradient of some of its results flows to what these depend on, not to all arguments"),
     "inputs": (list, "the graph's inputs: Nodes, or None for values that it does not read"),
     "symbols": (dict, "the graph's symbolic sizes: {name of an input: Expr}"),

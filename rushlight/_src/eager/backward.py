@@ -64,5 +64,5 @@ def backward_operator(name: str, graph: Graph, used=0, symbols=(), **traits) -> 
         return tuple(program.run(values)) if found is None else found
 
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in inputs])
-    return make(name, body, None, signature, scalars, derived=graph, several=True, inputs=inputs, **traits,
-                **({"symbols": {n.name: s for n, s in zip(sizes, symbols)}} if sizes else {}))
+    return make(name, body, None, signature, scalars, derived=graph, backward=True, several=True, inputs=inputs,
+                **traits, **({"symbols": {n.name: s for n, s in zip(sizes, symbols)}} if sizes else {}))

@@ -203,7 +203,7 @@ def make_plan(op: Op, args, names, mask, scalars=None) -> Draft:
     trace = Recording(writes="into" not in op.traits)
     arguments = Arguments(op, args, names, trace, scalars)
     draft = planned(op, args, names, mask, trace, arguments)
-    if not mask and draft.outline is not None:
+    if not mask and draft.outline is not None and "backward" not in op.traits:  # after which weights change
         draft.outline.steady = steady(args, arguments.tensors, draft.outline.given)
     draft.conditions, draft.fixed = arguments.conditions.text, frozenset(arguments.conditions.fixed)
     return draft
