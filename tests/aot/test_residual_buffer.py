@@ -1,6 +1,7 @@
 """What forward keeps for backward lies in one buffer, where the backward program lays its temporaries."""
 import numpy as np
 import pytest
+import torch as judge
 
 import rushlight as torch
 from rushlight._src.compiler import residuals
@@ -77,6 +78,33 @@ def test_a_backward_program_takes_less_memory_of_its_own(monkeypatch):
         return arenas[-1][1]
 
     assert arena(1) < arena(1 << 40)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_floats_of_a_byte(small, fullgraph):
+    """They lie in the buffer as they are anywhere: their codes are read once."""
+    def found(lib):
+        class Scaled(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, w):
+                q, p = (x.sin() * 30).to(lib.float8_e4m3fn), (w.cos() * 7).to(lib.float8_e5m2)
+                ctx.save_for_backward(q, p)
+                return q.float() * p.float()
+
+            @staticmethod
+            def backward(ctx, g):
+                q, p = ctx.saved_tensors
+                return g * p.float() * 2, g * q.float() * 3
+
+        x, w = ((lib.arange(512.0) % n - n // 2).reshape(8, 64).requires_grad_() for n in (37, 23))
+
+        def loss(x, w):
+            return Scaled.apply(x, w).sum()
+
+        (torch.compile(loss, fullgraph=fullgraph) if lib is torch else loss)(x, w).backward()
+        return x.grad.tolist(), w.grad.tolist()
+
+    assert found(torch) == found(judge)
 
 
 def test_tight_places():

@@ -5,7 +5,7 @@ device has one, else products of float32.  A program with anything else on such 
 """
 from __future__ import annotations
 
-from ..core.dtypes import float32, uint8
+from ..core.dtypes import dtype, float32, uint8
 from ..core.kinds import P
 from ..core.meta import Meta
 from ..graph.graph import Graph, Node, Store, map_nodes
@@ -15,11 +15,19 @@ MOVING = frozenset(("view", "join", "gather"))
 
 
 def in_codes(graph: Graph, metas: list, device) -> tuple:
-    """(an equal program over codes, the Metas of its fresh results' memory); ``device``: the Target that may claim
-    products."""
-    if not any(map(of_bytes, (*graph.inputs, *graph.nodes))) or not all(map(writable, graph.nodes)):
-        return graph, metas
-    return Coding(graph, device).run(), list(map(coded, metas))
+    """(an equal program over codes, the Metas of its fresh results' memory, {input: that of the new program}).
+
+    ``device``: the Target that may claim products.
+    """
+    if not translatable(graph):
+        return graph, metas, {node: node for node in graph.inputs}
+    coding = Coding(graph, device)
+    return coding.run(), list(map(coded, metas)), {node: coding.made[node] for node in graph.inputs}
+
+
+def translatable(graph: Graph) -> bool:
+    """Whether a program has floats of a byte, and rules for all that it does with them."""
+    return any(map(of_bytes, (*graph.inputs, *graph.nodes))) and all(map(writable, graph.nodes))
 
 
 def metas_of(node: Node) -> tuple:
@@ -46,6 +54,11 @@ def coded(meta):
     return Meta(meta.shape, meta.strides, uint8, meta.device) if meta.dtype.is_byte else meta
 
 
+def coded_dtype(value):
+    """A parameter of an operator that moves numbers, of one that moves codes."""
+    return uint8 if isinstance(value, dtype) and value.is_byte else value
+
+
 class Coding:
     """One program being written anew.  ``made``: what became of a node: itself, or its codes."""
 
@@ -61,10 +74,14 @@ class Coding:
                 self.made[node] = self.written(node) if touched else self.kept(node)
         outputs = [Store(self.made[o.node], self.made[o.into]) if isinstance(o, Store) else self.made[o]
                    for o in self.graph.outputs]
-        return Graph([self.made[n] for n in self.graph.inputs], self.trace.nodes, outputs).prune()
+        written = Graph([self.made[n] for n in self.graph.inputs], self.trace.nodes, outputs).prune()
+        left = [n.name for n in (*written.inputs, *written.nodes) if of_bytes(n)]
+        if left:
+            raise AssertionError(f"floats of a byte are left in a program over codes: {', '.join(left)}")
+        return written
 
     def input(self, node: Node) -> Node:
-        return Node(node.name, None, meta=coded(node.meta), where=node.where, constant=node.constant)
+        return Node(node.name, None, meta=coded(node.meta), where=node.where, weak=node.weak, constant=node.constant)
 
     def kept(self, node: Node) -> Node:
         args = map_nodes(node.args, self.made.__getitem__)
@@ -83,7 +100,7 @@ class Coding:
             return code_of(made, node.dtype).node
         if node.op is P.byte_matmul:
             return self.product(node, *args)
-        return node.op(*args, **node.params).node
+        return node.op(*args, **{name: coded_dtype(value) for name, value in node.params.items()}).node
 
     def converted(self, node: Node, x) -> Node:
         source, target = node.args[0].dtype, node.params["dtype"]

@@ -21,7 +21,7 @@ from ..graph import verify as check
 from ..graph.graph import Graph, Node, Store, splice
 from . import memory
 from .assembler import Assembler
-from .byte_lowering import in_codes
+from .byte_lowering import in_codes, translatable
 from .complex_lowering import in_pairs
 from .launch import decode
 from .outline import Binding, Outline
@@ -220,7 +220,9 @@ def lower_complex(c: Compilation):
 
 def lower_bytes(c: Compilation):
     """Floats of a byte -> their codes, wherever a rule says how."""
-    c.graph, c.stored = in_codes(c.graph, c.metas, c.device)
+    c.graph, c.stored, made = in_codes(c.graph, c.metas, c.device)
+    c.donated = made.get(c.donated, c.donated)  # the random stream's inputs are whole numbers, which stay
+    c.held = {made.get(node, node): address for node, address in (c.held or {}).items()}
 
 
 def place(c: Compilation):
@@ -278,6 +280,12 @@ def well_formed(name: str):
     return verify
 
 
+def without_bytes(c: Compilation):
+    """Floats of a byte are left only where no rule says what becomes of something."""
+    well_formed("lower bytes")(c)
+    assert not translatable(c.graph), f"{c.name}: floats of a byte are left\n{c.graph}"
+
+
 def all_computed(c: Compilation):
     """Every result has a place that an item writes, or that was there before."""
     missing = [n.name for n in c.graph.result_nodes() if n not in c.assembler.places]
@@ -325,7 +333,7 @@ PLANNING = (
     whole("join products", join_products),
     whole("resolve", resolve),
     whole("lower complex", lower_complex),
-    whole("lower bytes", lower_bytes),
+    Stage("lower bytes", lower_bytes, without_bytes),
     whole("place", place),
     whole("claim", claim),
     whole("schedule", schedule),
