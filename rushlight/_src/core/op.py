@@ -12,6 +12,7 @@ import pathlib
 import weakref
 
 from .native import Op, Tensor
+from .precisions import classes_of
 from .traits import check
 
 OPS: dict[str, Op] = {}
@@ -46,10 +47,6 @@ class Recent(dict):
     def clear(self):
         super().clear()
         self.older = {}
-
-
-# an operator's precision under autocast, or that of what it calls: said by it, or by the file it is in
-AUTOCAST = {None: 0, "half": 1, "float32": 2, "parts": 3}
 
 
 class Scalar:
@@ -136,20 +133,21 @@ def declare(name, body=None, kind=None, signature=None, scalars=0, **traits) -> 
     """Makes an operator and enters it in the registry (under a name not yet taken)."""
     if name in OPS:
         raise ValueError(f"operator {name!r} is declared twice")
-    made = make(name, body, kind, signature, scalars, **traits)
+    made = make(name, body, kind, signature, scalars, True, **traits)
     OPS[name] = made
     return made
 
 
-def make(name, body=None, kind=None, signature=None, scalars=0, **traits) -> Op:
-    """An operator outside the registry (derived backwards, a user's compiled function).  TypeError for traits that are
-    not those of ``traits.py``."""
+def make(name, body=None, kind=None, signature=None, scalars=0, entered=False, **traits) -> Op:
+    """An operator outside the registry (derived backwards, a user's compiled function), unless ``entered``.  TypeError
+    for traits that are not those of ``traits.py``."""
     check(name, traits)
     made = Op()
     made.name, made.body, made.kind = name, body, kind
     made.signature, made.scalars = signature, scalars & MACHINE_BITS
     made.rules, made.caches = {}, {}
-    made.autocast = AUTOCAST[traits.get("autocast", getattr(body, "__globals__", {}).get("AUTOCAST"))]
+    said = traits.get("autocast", getattr(body, "__globals__", {}).get("AUTOCAST"))  # by it, or by the file it is in
+    made.autocast, made.precisions = classes_of(name if entered else "", said)
     made.traits = traits if scalars <= MACHINE_BITS else {**traits, "all_scalars": scalars}
     if signature is not None and "seed" in signature.parameters:
         made.traits["random"] = True

@@ -38,7 +38,7 @@ TRAITS: dict[str, tuple] = {
     # its plans
     "composite": (bool, "a call runs the operators of its body one by one"),
     "planned": (bool, "a composite that is one program where nothing interprets it"),
-    "autocast": (str, "its precision under autocast: 'half', 'float32', or 'parts' (as its body's operators)"),
+    "autocast": (str, "precision under autocast on the host: 'half', 'float32' or 'parts' (as its body's operators)"),
     "declared": (int, "the parameters that are run-time scalars by declaration, a bit each"),
     "all_scalars": (int, "the bits of run-time scalars where they are more than a word holds"),
     "writable": (bool, "programs that it is part of may write into memory of their arguments"),

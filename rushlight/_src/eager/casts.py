@@ -5,18 +5,19 @@ import threading
 import weakref
 
 from ..core import interpret
+from ..core.devices import cpu
 from ..core.dtypes import bfloat16, float16, float32
 from ..core.interpret import precision
 from ..core.native import Op, Tensor, mine
 from ..core.native.hooks import connect
-from ..core.op import applied, body_of, parted
+from ..core.op import applied, body_of, in_parts, parted
+from ..core.precisions import FLOAT32, HALF, PARTS, REFUSED
+from ..core.tensor import flat
 from .elsewhere import device_of
 
 PRECISIONS = {1: bfloat16, 2: float16}  # what a code stands for
 THERE = 8  # ``mine.autocast`` has the code of tensors of the host, and so many bits further on that of all others
 CODES = (1 << THERE) - 1
-LOWERED = 1  # the class of operators that compute in half precision; others compute in float32
-PARTS = 3  # the class of operators whose bodies call some of either class
 
 
 class Choices(threading.local):
@@ -37,17 +38,34 @@ choices = Choices()
 def cast(op: Op, args, names):
     """The call of an operator whose arguments have to be in its precision; what it calls in turn computes as it is
     told."""
-    if op.autocast == PARTS:
-        return applied(body_of(op, args), args, names)
     positional, named = parted(args, names)
-    where = device_of(args)
-    code = mine.autocast & CODES if where is None or where.provider.on_host else mine.autocast >> THERE
-    target = None if not code else PRECISIONS[code] if op.autocast == LOWERED else float32
+    where = (device_of(args) or cpu).provider
+    code = mine.autocast & CODES if where.on_host else mine.autocast >> THERE
+    chosen = op.precisions.get(where.autocast, 0)
+    if not chosen or chosen == PARTS:
+        return applied(body_of(op, args), args, names) if chosen or in_parts(op) else plainly(op, args, names)
+    if not code or named.get("out") is not None:
+        return plainly(op, args, names)
+    if chosen == REFUSED:
+        raise RuntimeError(f"{op.name} is unsafe under autocast: the logarithm of a probability in half precision may "
+                           "be infinite; use binary_cross_entropy_with_logits, or turn autocast off around it")
+    target = {HALF: PRECISIONS[code], FLOAT32: float32}.get(chosen) or widest((positional, named))
     with precision(0):
-        if target is None or named.get("out") is not None:
-            return op(*positional, **named)
         return op(*(converted(a, target) for a in positional),
                   **{k: converted(a, target) for k, a in named.items()})
+
+
+def plainly(op: Op, args, names):
+    """A call in the precision of its arguments."""
+    with precision(0):
+        return applied(op, args, names)
+
+
+def widest(args):
+    """The dtype of a call's floating tensors below float64 where they have one, else float32."""
+    found = {value.dtype for value in flat(args) if isinstance(value, Tensor)
+             and (value.dtype.is_half or value.dtype is float32)}
+    return found.pop() if len(found) == 1 else float32
 
 
 def converted(value, target):

@@ -248,7 +248,7 @@ def vander(x, *, N=None):
     return OPS["cat"]([x.new_ones((*x.shape, 1)), columns.cumprod(-1)], -1)
 
 
-@op(namespace=NAMESPACE, samples=(sample((3, 4), (3, 4)), sample((3, 4), (4,))))
+@op(namespace=NAMESPACE, autocast="half", samples=(sample((3, 4), (3, 4)), sample((3, 4), (4,))))
 def vecdot(x, y, *, dim=-1):
     """sum conj(x) * y along a dimension."""
     if x.dtype is not y.dtype:

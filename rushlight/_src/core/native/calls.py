@@ -25,7 +25,7 @@ class Op:
     body: object  # the decomposition, or None for a primitive
     kind: object  # the kind of a primitive, or None
     signature: object
-    autocast: i64  # what it does to its arguments' precision under autocast: 0 nothing, 1 lowers it, 2 raises it
+    autocast: i64  # the bits of ``mine.autocast`` with which its arguments get a precision of its own
     scalars: i64  # bit k: parameter k, where a number, is a run-time value
     masks: dict  # names of keyword arguments -> bits, as in ``scalars``
     plans: dict
@@ -33,12 +33,13 @@ class Op:
     rules: dict
     traits: dict  # what it declares: see core/traits.py
     caches: dict  # what was derived from it, or noted of it
+    precisions: dict  # list of autocast -> its class there: see core/precisions.py
     doc: object
 
     @vectorcall
     def call(self, args: Args, names: tuple) -> object:
         own = mine
-        if own.autocast != 0 and self.autocast != 0:
+        if own.autocast & self.autocast != 0:
             return state.cast(self, collect(args), names)
         if len(own.stack) + len(own.modes) != 0:
             return state.slow(self, collect(args), names)

@@ -36,7 +36,7 @@ HOOKS = {
                    "an argument that is read shares memory with the one that is written"),
     "failed": Hook("plan, args, flag", "nothing: it raises", ARGUMENTS, "a program has reported an error"),
     "cast": Hook("op, args, names", "the results", "_src/eager/casts.py",
-                 "autocast is on, and the operator has a precision of its own"),
+                 "autocast is on for devices on which the operator has a precision of its own"),
     "elsewhere": Hook("plan, args, values, used", "the fresh results", "_src/eager/elsewhere.py",
                       "a device runs the program"),
     "launch_elsewhere": Hook("plan, args, values, used", "nothing", "_src/eager/elsewhere.py",

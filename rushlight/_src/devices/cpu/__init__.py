@@ -10,6 +10,7 @@ from ...core.exchange import view_memory
 from ...core.native import Storage, allocate, blocks
 from ...core.native.memory import copy_bytes, run_program_nogil
 from ...core.platform import here
+from ...core.precisions import HOST
 from ...core.random import default_generator
 from ..base import Properties, Provider
 
@@ -18,7 +19,7 @@ class Processor(Provider):
     """The host's memory and its threads: work is done when a call returns."""
 
     type, on_host = "cpu", True
-    dlpack = 1
+    dlpack, autocast = 1, HOST
     compiler = None  # the Target, once it is there: nothing can be imported any more while Python ends
 
     def count(self) -> int:
