@@ -125,7 +125,8 @@ def laid(x, mesh, placements):
 def values(x):
     """The elements of a plain tensor as an array."""
     x = x.detach().to_dense() if x.layout is not rl.strided else x.detach()
-    return (x.float() if x.dtype in (rl.bfloat16, rl.float16) else x).resolve_conj().resolve_neg().numpy()
+    wide = {rl.bfloat16: rl.float32, rl.float16: rl.float32, rl.complex32: rl.complex64}.get(x.dtype, x.dtype)
+    return x.to(wide).resolve_conj().resolve_neg().numpy()
 
 
 def differs(got, wanted) -> str | None:
