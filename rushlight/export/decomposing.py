@@ -139,7 +139,11 @@ class Decomposer(Recorder):
             found = aten_call(known, tuple(values[:op.traits["arity"]]), {})
             if found is not None:
                 return self.keep(*found)
-        return self.keep(ops.prims.packet(last, op).overload("default"), tuple(values), {})
+        called = ops.prims.packet(last, op).overload("default")
+        made = self.keep(called, tuple(values), {})
+        if shares_memory(op, bound) and made.base is None:
+            self.relate(made, values[0], (called, tuple(values[1:]), {}, None))
+        return made
 
     def overload(self, called, args, kwargs):
         """A call of an overload, by the table where it says how."""
@@ -341,6 +345,15 @@ class Program:
 def is_opened(called) -> bool:
     """Whether an overload is never kept: those that share memory or write, or not, as it happens."""
     return called.namespace == "aten" and "always" in words().get(key(called._opname, called._overloadname), ())
+
+
+def shares_memory(op, bound) -> bool:
+    """Whether a primitive gives a view of its first argument."""
+    x, *_ = bound.values()
+    if op.kind.name not in ("view", "recast", "bytes") or not isinstance(x, Held):
+        return False
+    rest = {name: value for name, value in bound.items() if value is not x}
+    return op.kind.strided(op, x._meta, **rest) is not None
 
 
 class Part:

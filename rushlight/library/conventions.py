@@ -55,7 +55,7 @@ def spread(found: dict) -> dict:
 
 CUDNN = {"cudnn_enabled": True}
 FORMS = {
-    "_filled": Form("full", given={"size": "shape", "fill_value": "value"}),
+    "_filled": Form("full", given={"size": "size", "fill_value": "value"}),
     "_to_dtype": Form("to", given={"self": "input", "dtype": "dtype"}),
     "split": Form("split", "split_with_sizes"),
     "nn.functional.embedding": Form("embedding", given={"weight": "weight", "indices": "input"},

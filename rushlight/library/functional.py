@@ -12,6 +12,9 @@ aten = ops.aten
 OTHERWISE = {"normal_": "normal_functional", "_native_batch_norm_legit": "_native_batch_norm_legit_functional",
              "bernoulli_.float": "bernoulli.p"}
 
+WHOLE = {"_conj": aten.conj_physical.default, "_neg_view": aten.neg.default,  # view -> what undoes it
+         "view_as_real": aten.view_as_complex.default, "view_as_complex": aten.view_as_real.default}
+
 
 def functional_form(called):
     """The overload that gives what another one writes.  NotImplementedError where there is none."""
@@ -50,6 +53,8 @@ def returned(called, written, results):
 def put_back(writer, step, before, value):
     """What a tensor becomes when a view of it, made by ``step``, is given a value."""
     called, args, kwargs, part = step
+    if called.schema is None:
+        raise NotImplementedError(f"a write into a view that {called} makes cannot be written without writes")
     bound = called.schema.bind((before, *args), kwargs)
     bound = {a.name: bound.get(a.name, a.default_value) for a in called.schema.arguments}
     name, shape = called._opname, list(before._meta.shape)
@@ -77,9 +82,21 @@ def put_back(writer, step, before, value):
         return writer.overload(aten.permute.default, (value, [dims.index(k) for k in range(len(dims))]), {})
     if name in ("transpose", "t"):
         return writer.overload(called, (value, *args), kwargs)
-    if name in ("view", "squeeze", "unsqueeze", "_unsafe_view", "reshape") and called._overloadname != "dtype":
+    if name in WHOLE or name == "view" and called._overloadname == "dtype":
+        return seen_back(writer, name, before, value)
+    if name in ("view", "squeeze", "unsqueeze", "_unsafe_view", "reshape"):
         return writer.overload(aten.view.default, (value, shape), {})
     raise NotImplementedError(f"a write into a view that {called} makes cannot be written without writes")
+
+
+def seen_back(writer, name, before, value):
+    """What a tensor becomes whose memory was written to as numbers of another kind."""
+    given = ()
+    if name in ("view", "view_as_real", "view_as_complex") and not value._meta.contiguous:
+        value = writer.overload(aten.clone.default, (value,), {"memory_format": contiguous_format})
+    if name == "view":
+        given = (before.dtype,)
+    return writer.overload(aten.view.dtype if name == "view" else WHOLE[name], (value, *given), {})
 
 
 def laid_as(writer, base, value):

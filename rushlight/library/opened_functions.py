@@ -6,7 +6,7 @@ import math
 from .._src.core.native import Tensor
 from .._src.core.dtypes import bool_, finfo
 from .._src.core.meta import broadcast
-from .decompositions import of, transpose
+from .decompositions import of, reshape, transpose
 from .primitives import aten, number
 
 INFINITY = math.inf
@@ -265,16 +265,23 @@ def stack(tensors, dim=0):
     return aten.view(aten.cat(list(tensors), dim), [*shape[:dim], len(tensors), *shape[dim:]])
 
 
+@of("linalg_diagonal")
+def linalg_diagonal(x, *, offset=0, dim1=-2, dim2=-1):
+    return aten.diagonal(x, offset, dim1, dim2)
+
+
 @of("roll")
 def roll(x, shifts, dims=()):
     shifts, dims = listed(shifts), listed(dims)
     if len(shifts) != 1 or len(dims) != 1:
         if not dims:
-            return aten.view(roll(aten.view(x, [x.numel()]), shifts, [0]), list(x.shape))
+            return aten.view(roll(reshape(x, [x.numel()]), shifts, [0]), list(x.shape))
         for shift, dim in zip(shifts, dims):
             x = roll(x, [shift], [dim])
         return x
     size, dim = x.shape[dims[0]], dims[0] % x.dim()
+    if type(size) is int and size == 0:
+        return aten.clone(x)
     places = aten.fmod.Scalar(whole_range(x, size) + (size - shifts[0] % size) % size, size)
     return aten.index_select(x, dim, places)
 

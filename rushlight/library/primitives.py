@@ -141,8 +141,43 @@ def rsqrt(x):
 
 
 def real(x):
-    return aten.select.int(aten.view_as_real(x), x.dim(), 0)
+    return part(x, 0)
 
 
 def imag(x):
-    return aten.select.int(aten.view_as_real(x), x.dim(), 1)
+    return aten._neg_view(part(x, 1)) if is_conjugated(x) else part(x, 1)
+
+
+def part(x, which):
+    """The real (0) or the imaginary (1) numbers as they lie in memory."""
+    x = aten._conj(x) if is_conjugated(x) else x
+    return aten.select.int(aten.view_as_real(x), x.dim(), which)
+
+
+def is_conjugated(x) -> bool:
+    """Whether a tensor shows the conjugates of what lies in memory."""
+    return [step[0] for step in getattr(x, "steps", ())].count(ops.aten._conj.default) % 2 == 1
+
+
+def view_as_real(x):
+    return aten.view_as_real(x)
+
+
+def view_as_complex(x):
+    return aten.view_as_complex(x)
+
+
+def bytes_as(x, old, dtype):
+    return aten.view.dtype(x, dtype)
+
+
+def conjugated(x):
+    return aten._conj(x)
+
+
+def negated(x):
+    return aten._neg_view(x)
+
+
+def conj(x):
+    return aten.conj_physical(x)

@@ -73,7 +73,7 @@ def view_bytes(x, dtype):
             "torch.Tensor.view is not supported for "
             f"{'conjugate view tensors' if x.is_conj() else 'tensors with negative bit set'} when converting to a "
             "different dtype.")
-    old, new = x.itemsize, dtype.itemsize
+    old, new = x.dtype.itemsize, dtype.itemsize
     placed = x._storage is not None and top() is None
     shape, strides, offset = list(x.shape), list(x._meta.strides), x.storage_offset() if placed else 0
     if old != new:
