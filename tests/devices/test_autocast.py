@@ -62,3 +62,10 @@ def test_what_is_unsafe_is_refused(fake):
 def test_the_processor_keeps_its_own_list():
     for name, dtype in (("exp", "float16"), ("softmax", "float16"), ("vecdot", "float16"), ("prod", "float32")):
         assert ours(name, "cpu", OPERANDS["half"]) == f"torch.{dtype}"
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - {"inner", "tensordot"}))  # PyTorch's are as they are contracted
+def test_the_processors_list_is_pytorchs(name):
+    with torch.autocast("cpu", dtype=torch.float16):
+        wanted = CALLS[name](torch, torch.nn.functional, torch.ones(4, 4), torch.ones(4, 4))
+    assert ours(name, "cpu", OPERANDS["float"]) == str(wanted.dtype)

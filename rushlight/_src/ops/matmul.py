@@ -71,7 +71,7 @@ def matmul(input, other):
     return P.reshape(out, shape=tuple(out.shape[:-1])) if right else out
 
 
-def of_rank(name, first, second):
+def of_rank(name, first, second, autocast=AUTOCAST):
     def body(input, mat2):
         for x, rank in ((input, first), (mat2, second)):
             if len(x.shape) != rank:
@@ -82,7 +82,7 @@ def of_rank(name, first, second):
                 f"batch1 and batch2 must have same number of batches, got {input.shape[0]} and {mat2.shape[0]}")
         return matmul.body(input, mat2)
     body.__name__, body.__doc__ = name, "A matrix product of operands of fixed rank."
-    return op(body, aliases={"vec": "mat2"})
+    return op(body, aliases={"vec": "mat2"}, autocast=autocast)
 
 
 @op(autocast=None)
@@ -142,7 +142,7 @@ def _weight_int8pack_mm(input, mat2, scales):
     return out if out.dtype is input.dtype else P.convert(out, dtype=input.dtype)
 
 
-mm, mv, bmm = of_rank("mm", 2, 2), of_rank("mv", 2, 1), of_rank("bmm", 3, 3)
+mm, mv, bmm = of_rank("mm", 2, 2), of_rank("mv", 2, 1, None), of_rank("bmm", 3, 3)
 
 
 @op(samples=(sample((4,), (4,)),), autocast=None)
@@ -192,7 +192,7 @@ def outer(input, vec2):
 ger = op(lambda input, vec2: outer.body(input, vec2), name="ger", autocast=None, doc=outer.doc)
 
 
-def plus(name, product_of, ranks, **aliases):
+def plus(name, product_of, ranks, autocast=AUTOCAST, **aliases):
     def body(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1):
         for x, rank in zip((mat1, mat2), ranks):
             if len(x.shape) != rank:
@@ -214,7 +214,7 @@ def plus(name, product_of, ranks, **aliases):
             out = P.add(input, out)
         return out if out.dtype is result else P.convert(out, dtype=result)
     body.__name__, body.__doc__ = name, "beta * input + alpha * (mat1 @ mat2)."
-    return op(body, inplace_too=True, aliases=aliases, otherwise=former(name))
+    return op(body, inplace_too=True, aliases=aliases, otherwise=former(name), autocast=autocast)
 
 
 def summed(a, b):
@@ -224,8 +224,8 @@ def summed(a, b):
 
 BATCHES = {"batch1": "mat1", "batch2": "mat2"}
 addmm, baddbmm = plus("addmm", matmul.body, (2, 2)), plus("baddbmm", matmul.body, (3, 3), **BATCHES)
-addmv, addr = plus("addmv", matmul.body, (2, 1), mat="mat1", vec="mat2"), plus("addr", outer.body, (1, 1), vec1="mat1",
-                                                                               vec2="mat2")
+addmv = plus("addmv", matmul.body, (2, 1), None, mat="mat1", vec="mat2")
+addr = plus("addr", outer.body, (1, 1), None, vec1="mat1", vec2="mat2")
 addbmm = plus("addbmm", summed, (3, 3), **BATCHES)
 
 
