@@ -127,3 +127,24 @@ def test_a_compiled_layer_of_floats_of_a_byte():
     found = rushlight.compile(layer(rushlight))(a, c, rushlight.tensor(0.01))
     wanted = layer(torch)(b, d, torch.tensor(0.01))
     np.testing.assert_allclose(found.float().numpy(), wanted.float().numpy(), rtol=2e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("wanting", ["input", "scale", "bias"])
+def test_no_gradient_is_lost(wanting):
+    """Results say that they depend on what wants a gradient; who asks for it is told that there is none."""
+    for f in BOTH:
+        x, scale = f.ones(16, 16, requires_grad=wanting == "input"), f.tensor(1.0, requires_grad=wanting == "scale")
+        bias = f.ones(16, dtype=f.bfloat16, requires_grad=wanting == "bias")
+
+        def run(x, scale, bias):
+            w = f.ones(16, 16).to(f.float8_e4m3fn)
+            return f._scaled_mm(x.to(w.dtype), w.t(), scale, f.tensor(1.0), bias=bias, out_dtype=f.bfloat16)
+
+        with f.no_grad():
+            assert not run(x, scale, bias).requires_grad
+        found = run(x, scale, bias)
+        assert found.requires_grad
+        with pytest.raises(RuntimeError, match="derivative for aten::_scaled_mm is not implemented"):
+            found.float().sum().backward()
+    with pytest.raises(RuntimeError, match="derivative for aten::_scaled_mm is not implemented"):
+        rushlight.compile(run)(x, scale, bias).float().sum().backward()

@@ -4,7 +4,9 @@ from __future__ import annotations
 from ..core.dtypes import bfloat16, float16, float32, int32
 from ..core.kinds import P
 from ..core.meta import product
-from ..core.op import OPS, op
+from ..core.op import OPS, op, rule
+from .histories import without_derivative
+from .prims.codes import NO_DERIVATIVE
 
 F = "nn.functional"
 
@@ -61,14 +63,21 @@ def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
     return OPS["cat"](parts, dim)
 
 
-@op(autocast=None, method=False)
+@op(autocast=None, composite=True, method=False)
 def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False):
     """(input * scale_a) @ (mat2 * scale_b) + bias of floats of a byte: [m, k], [k, n] -> [m, n].
 
     Scales are single numbers, or one a row of input [m, 1] and one a column of mat2 [1, n].  Sums are float32; with
     ``use_fast_accum`` a GPU may keep fewer digits of them.  ValueError for other dtypes and scales, RuntimeError for
-    sizes that do not fit.
+    sizes that do not fit, and where a gradient is asked for.
     """
+    given = (input, mat2, scale_a, scale_b, bias, scale_result)
+    return without_derivative(NO_DERIVATIVE, given, lambda *given: scaled_product(*given, out_dtype, use_fast_accum))
+
+
+@op(autocast=None, method=False, name="_scaled_product")
+def scaled_product(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum):
+    """What ``_scaled_mm`` returns."""
     if not (input.dtype.is_byte and mat2.dtype.is_byte):
         raise ValueError(
             f"Expected matrices of floats of a byte, such as torch.float8_e4m3fn; got {input.dtype} and {mat2.dtype}")
@@ -86,6 +95,11 @@ def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_
     out = out if bias is None else P.add(out, P.convert(bias, dtype=float32))
     out = out if scale_result is None else P.mul(out, single(scale_result))
     return P.convert(out, dtype=out_dtype or input.dtype)
+
+
+@rule(scaled_product)
+def vjp(g, y, *args):
+    raise RuntimeError(NO_DERIVATIVE)
 
 
 def single(x):

@@ -27,12 +27,14 @@ def with_history(sample, *parameters):
     return sample
 
 
-def without_derivative(name, input, results):
-    """Results of which the first is no constant where the input wants a gradient: RuntimeError where a gradient is
-    asked for."""
-    if top() is not None or not (input.requires_grad and is_recording()):
-        return results
+def without_derivative(message, given, compute):
+    """``compute(*given)``, of which the first result is no constant where something given wants a gradient:
+    RuntimeError where one is asked for.  Programs are given all as it is."""
+    wanted = any(isinstance(x, Tensor) and x.requires_grad for x in given)
+    if top() is not None or not (wanted and is_recording()):
+        return compute(*given)
     from ..autograd.passing import DelayedError
+    results = compute(*(x.detach() if isinstance(x, Tensor) else x for x in given))
     first, *others = results if isinstance(results, tuple) else (results,)
-    refused = DelayedError(f"the derivative for '{name}' is not implemented.", 1)(first)
+    refused = DelayedError(message, 1)(first)
     return (refused, *others) if isinstance(results, tuple) else refused

@@ -18,7 +18,8 @@ from .sort import like_the_one_before
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct elements (or slices along ``dim``) in order, with their places and counts on request.  No gradient
     can flow through them: RuntimeError where one does."""
-    return without_derivative("unique", input, distinct_of(input, return_inverse, return_counts, dim))
+    return without_derivative("the derivative for 'unique' is not implemented.", (input,),
+                              lambda input: distinct_of(input, return_inverse, return_counts, dim))
 
 
 def distinct_of(input, return_inverse, return_counts, dim):
@@ -108,7 +109,8 @@ def as_kind(array, like):
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """Runs of equal elements (or slices) reduced to one each.  No gradient can flow through them: RuntimeError where
     one does."""
-    return without_derivative("unique_consecutive", input, runs_of(input, return_inverse, return_counts, dim))
+    return without_derivative("the derivative for 'unique_consecutive' is not implemented.", (input,),
+                              lambda input: runs_of(input, return_inverse, return_counts, dim))
 
 
 def runs_of(input, return_inverse, return_counts, dim):

@@ -23,10 +23,18 @@ for one in FORMATS:
     unary(f"code_{one}", coded(one))
 
 
+NO_DERIVATIVE = "derivative for aten::_scaled_mm is not implemented"
+
+
+def without_gradient(*_, **params):
+    """Floats of a byte have too few digits for gradients."""
+    raise RuntimeError(NO_DERIVATIVE)
+
+
 byte_matmul = primitive("byte_matmul", Contract(
     lambda a, b, fast, left="", right="": np.matmul(*(tables(kind)[0][x] if kind else x
                                                       for x, kind in ((a, left), (b, right)))),
-    lambda a, b, fast, left="", right="": matmul_shape(a, b), lambda g, y, a, b, fast, left="", right="": [None, None],
-    float32), lambda a, b, fast, left="", right="": 0, arity=2,
+    lambda a, b, fast, left="", right="": matmul_shape(a, b), without_gradient, float32),
+    lambda a, b, fast, left="", right="": 0, arity=2,
     doc="Floats of a byte [*, m, k] @ [*, k, n] -> float32 [*, m, n].  fast: sums may lose digits.  left, right: the "
         "formats of operands that are given as codes (uint8).")
