@@ -116,7 +116,11 @@ class Layers(Room):
             if plain is None:
                 raise
 
+        switched = "inplace" in getattr(getattr(plain, "signature", None), "parameters", ())
+
         def written(input, *args, **kwargs):
+            if switched:
+                return plain(input, *args, inplace=True, **kwargs)
             return input.copy_(plain(input, *args, **kwargs))
 
         return written

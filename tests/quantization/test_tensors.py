@@ -116,6 +116,24 @@ def test_what_has_no_meaning_is_refused(name):
         REFUSED[name](torch, quantized(torch))
 
 
+@pytest.mark.parametrize("kind", ["quint8", "qint8"])
+@pytest.mark.parametrize("call", [
+    lambda t, x: t.nn.functional.hardsigmoid(x, inplace=True), lambda t, x: t.nn.functional.hardsigmoid(x, True),
+    lambda t, x: t._C._nn.hardsigmoid_(x), lambda t, x: t.nn.Hardsigmoid(inplace=True)(x),
+    lambda t, x: t.nn.functional.relu(x, inplace=True), lambda t, x: t.nn.functional.relu6(x, inplace=True),
+    lambda t, x: t.nn.functional.hardtanh(x, -1.0, 0.5, inplace=True),
+    lambda t, x: t.nn.functional.leaky_relu(x, 0.1, inplace=True), lambda t, x: t.relu_(x)])
+def test_activations_in_place_change_the_input(call, kind):
+    told = []
+    for t in (rushlight, torch):
+        x = t.quantize_per_tensor(t.linspace(-4, 4, 12).reshape(3, 4), 0.05, -3 if kind == "qint8" else 100,
+                                  getattr(t, kind))
+        view = x[1]  # the same memory: it keeps its own scale
+        assert call(t, x) is x
+        told.append([(one.int_repr().tolist(), one.q_scale(), one.q_zero_point()) for one in (x, view)])
+    assert told[0] == told[1]
+
+
 def test_files_of_either_are_read_by_the_other():
     def made(t):
         return [quantized(t), t.quantize_per_channel(t.tensor(X[0, :2, 0]), t.tensor([0.1, 0.2]), t.tensor([0, 1]), 0,

@@ -273,11 +273,31 @@ def rule(*names):
     """Enters what operators of these names do with quantized tensors."""
     def enter(function):
         for name in names:
-            OPS[name].rules["quantized"] = made = function(OPS[name])
+            made = function(OPS[name])
+            made = in_place(made) if "inplace" in OPS[name].signature.parameters else made
+            OPS[name].rules["quantized"] = made
             if OPS[name].traits.get("inplace_too") and not OPS[name].traits.get("composite"):
                 OPS[f"{name}_"].rules["quantized"] = made
         return function
     return enter
+
+
+def in_place(body):
+    """A rule with the switch ``inplace``, the last parameter: the result is written into the input's memory, and the
+    input stands for what the result does from then on; views of it keep their scale, as PyTorch's do."""
+    def rule_of(input, *args, inplace=False, **kwargs):
+        if args and type(args[-1]) is bool:
+            *args, inplace = args
+        made = body(input, *args, **kwargs)
+        if not inplace:
+            return made
+        before, found = scheme_of(input), scheme_of(made)
+        input.copy_(OPS["_with_meaning"](OPS["_whole_numbers"](made), before.scale, before.zero_point, input.dtype))
+        if before != found:
+            input._become(OPS["_with_meaning"](OPS["_whole_numbers"](input), found.scale, found.zero_point,
+                                               input.dtype))
+        return input
+    return rule_of
 
 
 def is_quantized(x) -> bool:
@@ -291,7 +311,7 @@ def alike(x, result):
 
 @rule("relu", "nn.functional.relu")
 def relu(operator):
-    return lambda input, inplace=False: alike(input, P.maximum(whole(input), scheme_of(input).zero_point))
+    return lambda input: alike(input, P.maximum(whole(input), scheme_of(input).zero_point))
 
 
 def level(x, number):
@@ -311,7 +331,7 @@ def bounded(x, low, high):
 
 @rule("nn.functional.relu6")
 def relu6(operator):
-    return lambda input, inplace=False: bounded(input, 0.0, 6.0)
+    return lambda input: bounded(input, 0.0, 6.0)
 
 
 @rule("clamp")
@@ -321,7 +341,7 @@ def clamp(operator):
 
 @rule("nn.functional.hardtanh")
 def hardtanh(operator):
-    return lambda input, min_val=-1.0, max_val=1.0, inplace=False: bounded(input, min_val, max_val)
+    return lambda input, min_val=-1.0, max_val=1.0: bounded(input, min_val, max_val)
 
 
 @rule("amax", "amin")
