@@ -421,8 +421,9 @@ def test_threads_write_and_read():
 
 def test_the_check_finds_a_write_that_was_not_counted():
     call, weight = packed_weight("product")
-    ctypes.memset(weight._storage.address, 0, 64)
     kept.checked = 1
+    call(weight)  # the copy is made anew, in memory that can be compared
+    ctypes.memset(weight._storage.address, 0, 64)
     with pytest.raises(AssertionError, match="stale"):
         call(weight)
 

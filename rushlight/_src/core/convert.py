@@ -13,7 +13,7 @@ from .epoch import Epoch
 from .meta import Meta, Size, span
 from .interpret import recording
 from .later import entered
-from .native import UNCOUNTED, Tensor, wrap
+from .native import UNCOUNTED, Tensor, weights, wrap
 from .op import OPS
 from .overriding import DISPATCH, kind_of
 from .tensor import address, alias, attach, blank, borrowed, count_apart, empty, empty_of, show, take_memory
@@ -548,7 +548,7 @@ class UntypedStorage(InProcess):
             storage.address, old.address = old.address, storage.address
             storage.kind, old.kind = old.kind, storage.kind
             old.owner, storage.owner = storage.owner, old.owner or old
-            storage.shown = 1  # arrays and slices may still show what it was before
+            weights.show(storage)  # arrays and slices may still show what it was before
         storage.nbytes = size
         return self
 

@@ -13,7 +13,7 @@ from .advice import warn
 from .interpret import is_recording, top
 from .meta import Meta, Size
 from .narrow import narrow, widen
-from .native import Tensor, wrap
+from .native import Tensor, weights, wrap
 from .overriding import observed
 from .tensor import attach, blank, borrowed, empty, place, resolved
 
@@ -77,7 +77,7 @@ def view_memory(tensor: Tensor, element) -> np.ndarray:
     """The tensor's memory as an array, which keeps the storage alive and may be given to anybody.  TypeError where it
     is not the host's."""
     if tensor._storage is not None:
-        tensor._storage.shown = 1
+        weights.show(tensor._storage)
     return seen_memory(tensor, element)
 
 

@@ -8,7 +8,7 @@ from .epoch import Epoch
 from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
 from .interpret import is_idle, is_inference_mode_enabled, top
 from .meta import CONJUGATED, NEGATED, Meta, Size, is_channels_last
-from .native import UNCOUNTED, Storage, Tensor, counter, heap, history, mine, objects, sharing, state, wrap
+from .native import UNCOUNTED, Storage, Tensor, counter, heap, history, mine, objects, sharing, state, weights, wrap
 from .native.hooks import connect
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
@@ -121,7 +121,7 @@ def resolved(tensor: Tensor) -> Tensor:
 def address(tensor: Tensor) -> int:
     """Where the first element lies, for whoever may write there later: such writes are not counted, so from now on
     nothing that follows from the elements is kept (``native/weights.py``)."""
-    tensor._storage.shown = 1
+    weights.show(tensor._storage)
     return place(tensor)
 
 

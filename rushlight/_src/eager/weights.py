@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import threading
 import weakref
 
 from ..compiler.launch import CONSTANT, Launch, decode, encode
+from ..core import copies  # noqa: F401 - it sets hooks
+from ..core.forking import guarded
 from ..core.log import logger
 from ..core.native import Plan, Tensor, state
 from ..core.native.hooks import connect
@@ -16,6 +19,7 @@ from ..core.tensor import flat
 from .polymorphic import SymbolicArgument
 
 log = logger("memory")
+learning = guarded("plans", threading.Lock())  # one thread at a time gives a Packing its forms
 forms: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by what they do: those that live
 
 
@@ -62,13 +66,23 @@ def forms_of(code) -> tuple:
 
 
 def leave_out(plan: Plan, packing: Packing):
-    """Gives a Packing its forms, and the program without the launches that pack."""
+    """Gives a Packing its forms, and the program without the launches that pack; once, whatever threads ask for it.
+    While another thread does so nothing happens: the program is run as it is."""
+    if learning.acquire(blocking=False):
+        try:
+            if packing.code == 0:
+                give_forms(plan, packing)
+        finally:
+            learning.release()
+
+
+def give_forms(plan: Plan, packing: Packing):
     code = plan.code_owner
     made = encode(without_packing(code).values())
     kept.most, kept.checked = settings.packed_mb << 20, int(settings.verify)
     packing.forms = forms_of(code)
     packing.owner = (ctypes.c_int64 * len(made))(*made), code
-    packing.code = ctypes.addressof(packing.owner[0])
+    packing.code = ctypes.addressof(packing.owner[0])  # last: from now on other threads run it
     log.debug("%s: %d of its operands, %d bytes when packed, are packed once while they stay as they are",
               plan.op.name, packing.count, sum(one[3] for one in code.packings))
 

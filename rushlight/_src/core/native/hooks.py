@@ -47,6 +47,9 @@ HOOKS = {
                         "a queue has no free block of a class, or there is no class for so many bytes"),
     "leave_out": Hook("plan, packing", "nothing: it gives the Packing its code and forms", "_src/eager/weights.py",
                       "operands that a program packs have stayed as they were"),
+    "copied": Hook("found", "nothing", "_src/core/copies.py", "a packed copy of an operand is kept from now on"),
+    "make_room": Hook("nbytes", "nothing", "_src/core/copies.py", "there is no room for one more"),
+    "drop_copies": Hook("", "nothing", "_src/core/copies.py", "there is no memory for one"),
     # what tensors look like
     "metas": Hook("", "(shape, strides, dtype, device) -> Meta, of all that there are", ARGUMENTS,
                   "a result is made whose length the data decide: Metas are interned"),

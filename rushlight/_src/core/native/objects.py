@@ -74,6 +74,9 @@ class State:
     zeros: object
     derive_recorded: object
     leave_out: object
+    copied: object
+    make_room: object
+    drop_copies: object
     metas: dict
     meta: object
     static_types: object

@@ -9,7 +9,7 @@ from .memory import load_i64, run_program, run_program_nogil, store_i64
 from .objects import Plan, Storage, Tensor, counter, mine, part_of, state, wrap
 from .history import record
 from .remote import into
-from .sharing import check_writable, touch
+from .sharing import check_writable, count_writes, touch
 from .weights import run_packed
 
 
@@ -180,6 +180,7 @@ def start(plan: Plan, args: Args, values: i64, used: i64) -> None:
         else:
             run_program(plan.code, values)
     if load_i64(values, used + 1) != 0:
+        count_writes(args)
         state.failed(plan, collect(args), load_i64(values, used + 1))
 
 

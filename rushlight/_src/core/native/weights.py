@@ -16,6 +16,7 @@ from .objects import Plan, Tensor, state
 PATIENCE = 1024  # calls that an operand whose copies are used too rarely has to stay as it is, at most
 MOST = 8  # copies of one storage, in different forms or of different places
 PAID = 4  # uses from which on a copy was worth making
+PAUSE = 64  # programs between two searches for copies that nobody uses
 
 
 @native(weakref=True)
@@ -50,12 +51,14 @@ class Kept:
     checked: i64
     made: i64  # how many copies were made
     used: i64  # how often one was used again
+    clock: i64  # how many programs have asked for copies
+    sought: i64  # when there last was no room for one
 
 
 kept = Kept()
 
 
-@native(acyclic=True)
+@native(acyclic=True, weakref=True)
 class Packed:
     """What is known of an operand in one form; a storage has a chain of these."""
 
@@ -65,6 +68,8 @@ class Packed:
     calm: i64  # how many programs have wanted it since
     wait: i64  # how many have to, until a copy is kept
     memory: Storage  # the copy, or None
+    zeroed: i64  # whether the copy's memory was zeroed first, so that it can be compared
+    seen: i64  # when the copy was last used, by ``kept.clock``
     next: object
 
     def finalize(self):
@@ -119,10 +124,21 @@ def own(storage: Storage) -> bool:
 
 
 @native
-def packed(form: Form, address: i64, nogil: i64) -> Storage:
-    """A packed copy of what lies at an address."""
-    memory = allocate(form.nbytes)
-    if kept.checked != 0:
+def show(storage: Storage) -> None:
+    """Notes that somebody is told where a storage's memory lies: no copy holds from now on."""
+    storage.shown = 1
+    storage.packs = None
+
+
+@native
+def packed(form: Form, address: i64, nogil: i64, zeroed: i64) -> Storage:
+    """A packed copy of what lies at an address; None where there is no memory for it."""
+    memory: Storage = None
+    try:
+        memory = allocate(form.nbytes)
+    except RuntimeError:  # what ``heap.refuse`` raises
+        return None
+    if zeroed != 0:
         fill_bytes(memory.address, 0, form.nbytes)
     values = stack(2)
     store_i64(values, 0, address)
@@ -136,27 +152,28 @@ def packed(form: Form, address: i64, nogil: i64) -> Storage:
 
 @native
 def looked_at(storage: Storage, form: Form, address: i64) -> Packed:
-    """What is known of an operand that a program wants; what no longer holds is let go."""
+    """What is known of an operand that a program wants, first in the chain from now on; copies that no longer hold are
+    let go."""
     one: object = storage.packs
     before: Packed = None
     number = 0
     while one is not None:
         found = cast(Packed, one)
+        if found.writes != storage.writes:
+            outdated(found)
         if found.form is form and found.address == address:
+            if before is not None:
+                before.next = found.next
+                found.next = storage.packs
+                storage.packs = found
             if found.writes == storage.writes:
                 found.calm += 1
-                return found
-            if found.memory is not None:
-                if found.calm - found.wait >= PAID:
-                    found.wait = 1 if found.wait < 2 else found.wait // 2
-                elif found.wait < PATIENCE:
-                    found.wait *= 2
-            let_go(found)
-            found.writes = storage.writes
-            found.calm = 0
+            else:
+                found.writes = storage.writes
+                found.calm = 0
             return found
         number += 1
-        if number == MOST and before is not None:  # the one that was first looked at longest ago
+        if number == MOST and before is not None:  # the one that was looked at longest ago
             before.next = None
             break
         before = found
@@ -172,6 +189,17 @@ def looked_at(storage: Storage, form: Form, address: i64) -> Packed:
 
 
 @native
+def outdated(found: Packed) -> None:
+    """Frees a copy whose operand was written; how long the next one has to wait follows from how often it was used."""
+    if found.memory is not None:
+        if found.calm - found.wait >= PAID:
+            found.wait = 1 if found.wait < 2 else found.wait // 2
+        elif found.wait < PATIENCE:
+            found.wait *= 2
+        let_go(found)
+
+
+@native
 def let_go(found: Packed) -> None:
     """Frees a copy."""
     if found.memory is not None:
@@ -181,27 +209,47 @@ def let_go(found: Packed) -> None:
 
 @native
 def copy_of(storage: Storage, found: Packed, nogil: i64) -> Storage:
-    """The copy that is kept of an operand, or a new one, which is kept where there is room."""
+    """The copy that is kept of an operand, or a new one, which is kept where there is room and nobody wrote the operand
+    meanwhile: other threads run while it is packed.  None where there is no memory for it."""
     form = cast(Form, found.form)
+    before = storage.writes
+    if found.writes != before or not own(storage):  # it was written while another operand was packed
+        return packed(form, found.address, nogil, 0)
+    found.seen = kept.clock
+    zeroed = kept.checked
     if found.memory is not None:
-        kept.used += 1
-        if kept.checked != 0:
-            check(found, form)
-        return found.memory
-    memory = packed(form, found.address, nogil)
-    if found.memory is None and found.writes == storage.writes and kept.bytes + memory.nbytes <= kept.most:
+        if zeroed == 0 or found.zeroed != 0:
+            kept.used += 1
+            if zeroed != 0:
+                check(found, form)
+            return found.memory
+        let_go(found)
+    memory = packed(form, found.address, nogil, zeroed)
+    if memory is None:
+        return None
+    if kept.bytes + memory.nbytes > kept.most and kept.clock - kept.sought >= PAUSE:
+        kept.sought = kept.clock
+        state.make_room(memory.nbytes)
+    if kept.bytes + memory.nbytes > kept.most or found.memory is not None or found.writes != before:
+        return memory
+    if storage.writes == before and own(storage):
         kept.bytes += memory.nbytes
         kept.made += 1
         found.memory = memory
+        found.zeroed = zeroed
+        state.copied(found)
     return memory
 
 
 @native
 def check(found: Packed, form: Form) -> None:
     """Raises where a copy is not what packing gives now: a write was not counted."""
-    fresh = packed(form, found.address, 0)
+    held = found.memory
+    fresh = packed(form, found.address, 0, 1)
+    if fresh is None:
+        return
     for k in range(form.nbytes // 8):
-        if load_i64(fresh.address, k) != load_i64(found.memory.address, k):
+        if load_i64(fresh.address, k) != load_i64(held.address, k):
             raise AssertionError("a packed copy of an operand is stale: a write to its storage was not counted")
 
 
@@ -237,8 +285,11 @@ def run_packed(plan: Plan, args: Args, values: i64, used: i64) -> bool:
         if packing.calls == 1:
             return False
         state.leave_out(plan, packing)
+        if packing.code == 0:
+            return False
     if kept.most == 0:
         return False
+    kept.clock += 1
     storages = sources(packing, args)
     known = ready(packing, storages, values)
     if known is None:
@@ -247,16 +298,23 @@ def run_packed(plan: Plan, args: Args, values: i64, used: i64) -> bool:
     count = packing.count
     inner = stack(words + count)
     held = new_tuple(count)
+    lacking = 0
     for k in range(count):
         memory: Storage = None
         if known[k] is None:
             place: i64 = packing.places[k]
-            memory = packed(cast(Form, packing.forms[k]), load_i64(values, place), plan.long)
+            memory = packed(cast(Form, packing.forms[k]), load_i64(values, place), plan.long, 0)
         else:
             memory = copy_of(cast(Storage, storages[k]), cast(Packed, known[k]), plan.long)
         tuple_set(held, k, memory)
-        store_i64(inner, words + k, memory.address)
+        if memory is None:
+            lacking = 1
+        else:
+            store_i64(inner, words + k, memory.address)
     alive = filled(held)
+    if lacking != 0:
+        state.drop_copies()
+        return False
     copy_bytes(inner, values, words * 8)
     if plan.long != 0:
         run_program_nogil(packing.code, inner)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
+from ...core.copies import drop_copies
 from ...core.devices import device
 from ...core.exchange import view_memory
 from ...core.native import Storage, allocate, blocks
@@ -35,6 +36,7 @@ class Processor(Provider):
         return allocate(nbytes)
 
     def trim(self, index):
+        drop_copies()
         blocks.trim()
 
     def upload(self, index, target, source, nbytes, non_blocking):

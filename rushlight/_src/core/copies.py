@@ -1,0 +1,40 @@
+"""The packed copies of operands that are kept (``native/weights.py``), and which of them go first."""
+from __future__ import annotations
+
+import weakref
+
+from .native.hooks import connect
+from .native.weights import kept, let_go
+
+IDLE = 512  # programs that a copy has not been used by when it makes room for another one
+copies: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # what has or had a copy, by its id
+
+
+def copied(found):
+    """Notes what has a copy from now on."""
+    copies[id(found)] = found
+
+
+def living() -> list:
+    """What has a copy now, that which was used longest ago first."""
+    found = (one() for one in copies.valuerefs())
+    return sorted((one for one in found if one is not None and one.memory is not None), key=lambda one: one.seen)
+
+
+def make_room(nbytes: int):
+    """Lets copies go that were not used lately, until there is room for so many bytes or none of these is left."""
+    if nbytes > kept.most:
+        return
+    for found in living():
+        if kept.bytes + nbytes <= kept.most or kept.clock - found.seen < IDLE:
+            return
+        let_go(found)
+
+
+def drop_copies():
+    """Lets all copies go: they are made again when they are wanted."""
+    for found in living():
+        let_go(found)
+
+
+connect("_src/core/copies.py", copied=copied, make_room=make_room, drop_copies=drop_copies)
