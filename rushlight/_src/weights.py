@@ -149,7 +149,8 @@ def shallow(value):
     """UnpicklingError for a value that is nested too deeply to be hashed or compared."""
     level, seen = [value], set()
     for _ in range(DEEPEST):
-        level = [part for one in level if type(one) in (tuple, list) and id(one) not in seen and not seen.add(id(one))
+        level = [part for one in level if isinstance(one, (tuple, list)) and id(one) not in seen
+                 and not seen.add(id(one))
                  for part in one]
         if not level:
             return
@@ -166,7 +167,7 @@ def into(kinds, opcode, last):
         if type(target) not in kinds:
             refuse(f"Can only write to {', '.join(kind.__name__ for kind in kinds)}, but got {type(target)}")
         for key in () if kinds is LISTS else self.stack[-2:-1] if last else self.stack:
-            if type(key) is tuple:
+            if isinstance(key, tuple):
                 shallow(key)
         load(self)
     return checked

@@ -2,21 +2,30 @@
 from __future__ import annotations
 
 import ast
+import collections
+import functools
 import io
 import pickle
 
 from .._src.locations import Places
-from .._src.weights import WeightsUnpickler, refuse as refuse_pickle
+from .._src.core.native import Tensor
+from .._src.weights import WeightsUnpickler, modern, refuse as refuse_pickle, shallow
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
 from ..serialization import ALLOWED, Storages, byte_order, entry, opened
-from .foreign_code import CodeError, Function, Maker, ScriptObject, named_tuple, parsed
+from .foreign_code import CodeError, Function, Maker, Scripted, ScriptObject, named_tuple, parsed
 from .script import ScriptModule
 
 LISTS = {("torch.jit._pickle", name): list for name in ("build_intlist", "build_doublelist", "build_boollist",
                                                          "build_tensorlist")}
 TAGGED = (("torch.jit._pickle", "restore_type_tag"),)  # what says the type of a container
 MOST = 64 << 20  # bytes of a source or a pickle
+SOURCES = 2 << 20  # bytes of all sources
+RATIO = 200  # of an entry's real size to its size in the file, from a MiB on
+# what makes objects that no file of this kind has
+FOREIGN = {name: found for name, found in {**ALLOWED, **LISTS}.items() if name not in (
+    ("torch._tensor", "_rebuild_from_type_v2"), ("rushlight.nested.tensor", "restored"))}
+FOREIGN["collections", "OrderedDict"] = collections.OrderedDict
 
 
 def is_foreign(archive, prefix) -> bool:
@@ -28,7 +37,7 @@ class Kind:
     """A class of a file: its parameters, buffers and methods by name."""
 
     def __init__(self, name, tree: ast.ClassDef, unit):
-        self.name, self.lists, self.methods, self.constants = name, {}, {}, {}
+        self.name, self.unit, self.lists, self.methods, self.constants = name, unit, {}, {}, {}
         self.is_module = any(isinstance(b, ast.Name) and b.id == "Module" for b in tree.bases)
         for part in tree.body:
             if isinstance(part, ast.FunctionDef):
@@ -38,7 +47,7 @@ class Kind:
                 self.lists[part.targets[0].id] = [e.value for e in part.value.elts if isinstance(e, ast.Constant)]
             elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
                 if part.value is not None:
-                    self.constants[part.target.id] = unit.maker.expression(part.value)({})
+                    self.constants[part.target.id] = unit.maker.literal(part.value)({})
             elif not isinstance(part, (ast.Pass, ast.Assign)):
                 raise CodeError(f"the class {name} of the file has a {type(part).__name__}")
 
@@ -55,6 +64,7 @@ class Unit:
 
     def __init__(self, archive, prefix, storages):
         self.archive, self.prefix, self.known, self.sources = archive, prefix, {}, {}
+        self.read, self.parameters = 0, {}  # bytes of sources; parameters by their memory
         self.wanted: list = []  # paths that code refers to
         self.maker, self.names = Maker(self), set(archive.namelist())
         self.constants = self.pickle("constants.pkl", storages)
@@ -82,7 +92,11 @@ class Unit:
         """{name: tree} of what one source defines."""
         if module not in self.sources:
             path = "code/" + module.replace(".", "/") + ".py"
-            tree = parsed(self.text(path).decode("utf-8"))
+            text = self.text(path)
+            self.read += len(text)
+            if self.read > SOURCES:
+                raise CodeError(f"the sources of the file have more than {SOURCES} bytes")
+            tree = parsed(text.decode("utf-8"))
             self.sources[module] = {part.name: part for part in tree.body
                                     if isinstance(part, (ast.ClassDef, ast.FunctionDef))}
         return self.sources[module]
@@ -112,6 +126,18 @@ class Unit:
         while self.wanted:
             self.find(self.wanted.pop())
         self.archive = None
+        self.parameters.clear()
+
+    def parameter(self, value):
+        """A tensor as a parameter: one for all that have the same memory, shape and strides, as tied weights do."""
+        place = value.data_ptr() if value.device.provider.has_data else 0
+        if not place or self.archive is None:
+            return Parameter(value.detach(), value.requires_grad)
+        key = place, value.dtype, tuple(value.shape), tuple(value.stride()), value.requires_grad
+        found = self.parameters.get(key)
+        if found is None:
+            found = self.parameters[key] = Parameter(value.detach(), value.requires_grad)
+        return found
 
 
 class Objects(WeightsUnpickler):
@@ -120,7 +146,7 @@ class Objects(WeightsUnpickler):
     dispatch = dict(WeightsUnpickler.dispatch)
 
     def __init__(self, file, storages, unit):
-        super().__init__(file, storages, {**ALLOWED, **LISTS})
+        super().__init__(file, storages, FOREIGN)
         self.unit = unit
 
     def find_class(self, module, name):
@@ -131,7 +157,14 @@ class Objects(WeightsUnpickler):
             return found
         if (module, name) in LISTS or (module, name) in TAGGED:
             return LISTS.get((module, name), TAGGED)
-        return super().find_class(module, name)
+        found = FOREIGN.get(modern(module, name))
+        if found is None:
+            refuse_pickle(f"it refers to {module}.{name}, which no TorchScript file needs")
+        return found
+
+    def users(self, found) -> bool:
+        """Nothing: what is allowed for checkpoints does not hold for programs."""
+        return False
 
     def load_newobj(self):
         found = self.stack[-2]
@@ -156,6 +189,9 @@ class Objects(WeightsUnpickler):
         found = self.stack[-2]
         if isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields"):
             args = self.stack.pop()
+            shallow(args)
+            if type(args) is not tuple or len(args) != len(found._fields):
+                refuse_pickle("a named tuple has another number of parts")
             self.stack[-1] = found(*args)
         elif found is TAGGED:
             args = self.stack.pop()
@@ -175,7 +211,7 @@ Objects.dispatch.update({pickle.NEWOBJ[0]: Objects.load_newobj, pickle.BUILD[0]:
                          pickle.REDUCE[0]: Objects.load_reduce})
 
 
-class LoadedModule(ScriptModule):
+class LoadedModule(ScriptModule, Scripted):
     """A module of a TorchScript file: its parameters, buffers, submodules and attributes, and its methods."""
 
     def __init__(self, kind: Kind):
@@ -192,9 +228,6 @@ class LoadedModule(ScriptModule):
         kind = self.__dict__["kind"]
         if name == "training":
             return self.training
-        if name in kind.methods:
-            method = kind.methods[name]
-            return lambda *args, **kwargs: method(self, *args, **kwargs)
         if name in kind.constants:
             return kind.constants[name]
         raise CodeError(f"a module of the class {kind.name} has no attribute {name!r}")
@@ -204,11 +237,11 @@ class LoadedModule(ScriptModule):
         lists, here = self.kind.lists, self.__dict__
         if name == "training":
             here["training"] = bool(value)
-        elif name in lists.get("__parameters__", ()) and (value is None or hasattr(value, "dtype")):
-            here["_parameters"][name] = None if value is None else Parameter(value.detach(), value.requires_grad)
-        elif name in lists.get("__buffers__", ()) and (value is None or hasattr(value, "dtype")):
+        elif name in lists.get("__parameters__", ()) and (value is None or isinstance(value, Tensor)):
+            here["_parameters"][name] = None if value is None else self.kind.unit.parameter(value)
+        elif name in lists.get("__buffers__", ()) and (value is None or isinstance(value, Tensor)):
             here["_buffers"][name] = value
-        elif isinstance(value, Module):
+        elif isinstance(value, LoadedModule):
             here["_modules"][name] = value
         else:
             here["script"][name] = value
@@ -223,8 +256,10 @@ class LoadedModule(ScriptModule):
 
     def __getattr__(self, name):
         kind = self.__dict__.get("kind")
-        if kind is not None and (name in self.__dict__["script"] or name in kind.methods or name in kind.constants):
+        if kind is not None and (name in self.__dict__["script"] or name in kind.constants):
             return self.script_attribute(name)
+        if kind is not None and name in kind.methods:
+            return functools.partial(kind.methods[name], self)
         return Module.__getattr__(self, name)
 
     def __setattr__(self, name, value):
@@ -251,12 +286,25 @@ class LoadedModule(ScriptModule):
         return f"RecursiveScriptModule(original_name={self.original_name})"
 
 
+def sized(archive):
+    """RuntimeError for an archive of which a small file would fill memory."""
+    held = 0
+    for info in archive.infolist():
+        held += info.compress_size
+        if info.file_size > max(1 << 20, RATIO * info.compress_size):
+            raise RuntimeError(f"the entry {info.filename} has {info.compress_size} bytes in the file, and "
+                               f"{info.file_size} in memory, which is too much")
+    if held > archive.start_dir:
+        raise RuntimeError("the entries of the file overlap")
+
+
 def load(file, map_location=None, extra_files=None):
     """The module in an open TorchScript file.  RuntimeError for one that is damaged, or that has code outside of the
     language."""
     archive, prefix = opened(file)
     if not is_foreign(archive, prefix):
         raise RuntimeError("the file holds no TorchScript")
+    sized(archive)
     storages = Storages(archive, f"{prefix}data/", Places(map_location), byte_order(archive, prefix))
     constants = Storages(archive, f"{prefix}constants/", Places(map_location), byte_order(archive, prefix))
     try:

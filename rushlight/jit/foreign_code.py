@@ -6,18 +6,13 @@ import ast
 import collections
 
 from .._src.core.native import Tensor
-from ..nn.modules.module import Module
 from .foreign_operators import called, prepare, prim
-from .foreign_values import device_of
+from .foreign_values import CodeError, device_of, dict_of, key_of, shown
 
-LONGEST = 16 << 20  # characters of one source
+LONGEST = 1 << 20  # characters of one source
 DEEPEST = 60  # parts within parts
 NOTHING = object()  # what a block gives that does not return
 NUMBERS = {"inf": float("inf"), "nan": float("nan"), "infj": complex(0, float("inf")), "True": True, "False": False}
-
-
-class CodeError(RuntimeError):
-    """Code in a file that is not in the language."""
 
 
 def refuse(node, what):
@@ -74,15 +69,29 @@ class Function:
 
 
 def held(owner, name):
-    """An attribute of an object of a file."""
-    if isinstance(owner, (Module, ScriptObject)):
+    """An attribute of an object of a file; methods are none."""
+    if isinstance(owner, Scripted):
         return owner.script_attribute(name)
-    if isinstance(owner, tuple) and name in getattr(owner, "_fields", ()):
-        return getattr(owner, name)
+    if isinstance(owner, tuple):
+        names = getattr(type(owner), "_fields", ())
+        if name in names:
+            return tuple(owner)[names.index(name)]
     raise CodeError(f"the file's code reads .{name} of a {type(owner).__name__}, which has no attributes there")
 
 
-class ScriptObject:
+def method_of(owner, name) -> Function:
+    """A method of the class of an object of a file: of all that values have, nothing else is called."""
+    method = owner.kind.methods.get(name) if isinstance(owner, Scripted) else None
+    if not isinstance(method, Function):
+        raise CodeError(f"the file's code calls .{name}, which is no method of a {type(owner).__name__}")
+    return method
+
+
+class Scripted:
+    """What code of a file takes as an object: it has a ``kind``, whose ``methods`` can be called."""
+
+
+class ScriptObject(Scripted):
     """An object of a class of a file that is no module."""
 
     def __init__(self, kind):
@@ -91,9 +100,6 @@ class ScriptObject:
     def script_attribute(self, name):
         if name in self.values:
             return self.values[name]
-        if name in self.kind.methods:
-            method = self.kind.methods[name]
-            return lambda *args, **kwargs: method(self, *args, **kwargs)
         raise CodeError(f"an object of the class {self.kind.name} has no attribute {name!r}")
 
     def set_script_attribute(self, name, value):
@@ -193,7 +199,7 @@ class Maker:
 
             def assign(env, value):
                 found = owner(env)
-                if not isinstance(found, (Module, ScriptObject)):
+                if not isinstance(found, Scripted):
                     raise CodeError(f"the file's code sets .{name} of a {type(found).__name__}")
                 found.set_script_attribute(name, value)
         else:
@@ -301,7 +307,7 @@ class Maker:
         if None in node.keys:
             refuse(node, "a dict within a dict")
         pairs = tuple((self.expression(k), self.expression(v)) for k, v in zip(node.keys, node.values))
-        return lambda env: {key(env): value(env) for key, value in pairs}
+        return lambda env: {key_of(key(env)): value(env) for key, value in pairs}
 
     def of_IfExp(self, node):
         test, yes, no = map(self.expression, (node.test, node.body, node.orelse))
@@ -335,9 +341,26 @@ class Maker:
             found = value(env)
             if not isinstance(found, (list, tuple, dict, str)):
                 raise CodeError(f"the file's code takes a part of a {type(found).__name__}")
-            return found[key(env)]
+            return found[key_of(key(env))]
 
         return run
+
+    def literal(self, node):
+        """What a constant of a class is made of: no calls, and no operators."""
+        parts = [node]
+        for part in parts:
+            annotated = isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "annotate"
+            if annotated and len(part.args) == 2:
+                parts.append(part.args[1])
+            elif isinstance(part, (ast.Tuple, ast.List)):
+                parts += part.elts
+            elif isinstance(part, ast.Dict):
+                parts += [*part.keys, *part.values]
+            elif isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub):
+                parts.append(part.operand)
+            elif not (isinstance(part, ast.Constant) or isinstance(part, ast.Name) and part.id in NUMBERS):
+                refuse(node, "a constant that is no literal")
+        return self.expression(node)
 
     # --- calls --------------------------------------------------------------------------------------------------------
     def of_Call(self, node):
@@ -353,10 +376,8 @@ class Maker:
             args, kwargs = self.arguments(node)
 
             def run(env):
-                method = held(owner(env), name)
-                if not callable(method):
-                    raise CodeError(f"the file's code calls .{name}, which is no method")
-                return method(*[a(env) for a in args], **{k: v(env) for k, v in kwargs})
+                found = owner(env)
+                return method_of(found, name)(found, *[a(env) for a in args], **{k: v(env) for k, v in kwargs})
 
             return run
         refuse(node, "a call of another kind")
@@ -378,7 +399,8 @@ class Maker:
             run, name = called, path[-1]
             prepare(name)
         elif path[0] == "ops" and len(path) == 3:
-            return self.calling(lambda: library_operator(path[1], path[2]), node)
+            found = library_operator(path[1], path[2])
+            return self.calling(lambda: found, node)
         else:
             refuse(node, f"a call of {'.'.join(path)}")
         return lambda env: run(name, [a(env) for a in args], {k: v(env) for k, v in kwargs})
@@ -415,8 +437,8 @@ def number(kind):
 
 
 CONVERSIONS = {"int": number(int), "float": number(float), "bool": number(bool), "complex": number(complex),
-               "str": str, "device": device_of, "list": list, "dict": dict, "len": len, "print": print,
-               "ord": ord, "chr": chr, "hash": hash}
+               "str": shown, "device": device_of, "list": list, "dict": dict_of, "len": len, "print": print,
+               "ord": ord, "chr": chr, "hash": lambda value: hash(key_of(value))}
 TYPES = {"Tensor": Tensor, "int": int, "float": float, "bool": bool, "str": str, "List": list, "Dict": dict,
          "Tuple": tuple, "NoneType": type(None), "complex": complex}
 
@@ -446,11 +468,16 @@ def dotted(node):
 
 
 def library_operator(namespace, name):
-    """An operator that somebody registered.  RuntimeError for one that nobody did."""
-    from .._ops import ops
-    if namespace not in ops.namespaces or namespace in ("higher_order", "profiler", "prims"):
+    """An operator that somebody registered.  RuntimeError for one that nobody did.  Nothing is looked up among the
+    attributes of a namespace by a name of the file."""
+    from .._ops import OpOverloadPacket, ops
+    known = ops.namespaces.get(namespace)
+    found = None
+    if known is not None and namespace not in ("aten", "prim", "prims", "higher_order", "profiler"):
+        found = known.packets.get(name)
+    if type(found) is not OpOverloadPacket:
         raise RuntimeError(f"the file calls {namespace}::{name}, which nobody has registered")
-    return getattr(getattr(ops, namespace), name)
+    return found
 
 
 def named_tuple(tree: ast.ClassDef):

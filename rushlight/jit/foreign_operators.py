@@ -13,6 +13,7 @@ from .foreign_values import CONTAINERS, PRIM, SAME, VALUES, dtype_of
 FORMATS = {0: contiguous_format, 1: preserve_format, 2: channels_last, 3: channels_last_3d}
 
 
+UNSAFE = ("from_file", "save")  # they read or write files
 KNOWN: dict = {}  # operator -> [(schema, overload)]
 
 
@@ -48,9 +49,9 @@ def prim(name, args, kwargs):
 def prepare(name):
     """Finds the overloads of an operator that code calls, before it runs."""
     if name not in KNOWN:
-        packet = getattr(ops.aten, name, None)
-        KNOWN[name] = [(overload, getattr(packet, label)) for label, overload in overloads(name).items()
-                       if packet is not None]
+        known = {} if name in UNSAFE else overloads(name)  # the names of the table; others are not looked for
+        packet = getattr(ops.aten, name, None) if known else None
+        KNOWN[name] = [] if packet is None else [(one, packet.overload(label)) for label, one in known.items()]
 
 
 def overloaded(name, args, kwargs):
@@ -68,8 +69,13 @@ def overloaded(name, args, kwargs):
         raise RuntimeError(f"the file calls aten::{name} with arguments that no overload of it takes"
                            if KNOWN.get(name) else f"the file calls aten::{name}, which is not known")
     overload, run, bound = best
-    given = [bound.get(a.name, a.default_value) for a in overload.arguments if not a.kwarg_only]
-    named = {a.name: bound[a.name] for a in overload.arguments if a.kwarg_only and a.name in bound}
+    given, named = [], {a.name: bound[a.name] for a in overload.arguments if a.kwarg_only and a.name in bound}
+    for argument in overload.arguments:  # what nobody gave is left out
+        if argument.name in bound and argument.name not in named:
+            if argument.name != "alpha" and len(given) == overload.arguments.index(argument):
+                given.append(bound[argument.name])
+            else:
+                named[argument.name] = bound[argument.name]
     result = run(*given, **named)
     return list(result) if type(result) is torch.Size else result
 
@@ -88,9 +94,15 @@ def converted(argument, value):
 def recurrent(mode):
     """``torch.lstm`` and its like, by what computes our layers."""
     def run(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+        if not isinstance(params, (list, tuple)) or isinstance(batch_first, (list, tuple)):
+            raise NotImplementedError(f"the file runs {mode} on packed sequences, which is not supported")
+        count, directions = 4 if has_biases else 2, 1 + bool(bidirectional)
+        if len(params) != count * directions * num_layers:
+            raise NotImplementedError(f"the file runs {mode} with {len(params)} weights where {num_layers} layers have "
+                                      f"{count * directions * num_layers}: projections are not supported")
         x = input.transpose(0, 1) if batch_first else input
         h, c = hx if mode == "LSTM" else (hx, None)
-        count, directions, hidden, cells = 4 if has_biases else 2, 1 + bool(bidirectional), [], []
+        hidden, cells = [], []
         for layer in range(num_layers):
             outs = []
             for backwards in range(directions):

@@ -5,6 +5,7 @@ import math
 import operator
 import warnings
 
+from .._src.core.devices import device as Device
 from .._src.core.dtypes import (bfloat16, bool_, complex64, complex128, float16, float32, float64, int8, int16, int32,
                                 int64, uint8)
 from .._src.core.native import Tensor
@@ -15,6 +16,10 @@ CODES = {dtype: code for code, dtype in DTYPES.items()}
 RAISED = {"builtins.RuntimeError": RuntimeError, "builtins.ValueError": ValueError, "builtins.TypeError": TypeError,
           "builtins.AssertionError": AssertionError, "builtins.IndexError": IndexError, "builtins.KeyError": KeyError,
           "builtins.NotImplementedError": NotImplementedError}
+
+
+class CodeError(RuntimeError):
+    """Code in a file that is not in the language."""
 
 
 class ScriptError(RuntimeError):
@@ -30,6 +35,45 @@ def dtype_of(code):
     return DTYPES[code]
 
 
+def key_of(value):
+    """A value that is a key.  CodeError for one of another type: a tuple, of which the hash may take all the stack."""
+    if type(value) not in (int, float, bool, str, complex) and not isinstance(value, Tensor):
+        raise CodeError(f"the file's code has a key of the type {type(value).__name__}")
+    return value
+
+
+def dict_of(pairs=()):
+    """A new dict of a dict, or of pairs."""
+    return {key_of(key): value for key, value in (pairs.items() if isinstance(pairs, dict) else pairs)}
+
+
+def updated(target, other):
+    target.update(dict_of(other))
+
+
+def attribute(name, kind=Tensor):
+    """What reads an attribute of values of this type, and of no others."""
+    def read(value):
+        if not isinstance(value, kind):
+            raise CodeError(f"the file's code reads .{name} of a {type(value).__name__}")
+        return getattr(value, name)
+    return read
+
+
+def rangelist(n):
+    if not isinstance(n, int) or n > 1 << 24:
+        raise CodeError(f"the file's code makes a list of {n} numbers")
+    return list(range(n))
+
+
+def largest(*values):
+    return max(*values)
+
+
+def smallest(*values):
+    return min(*values)
+
+
 def formatted(text, *values) -> str:
     """``text`` with each ``{}`` as the next value; nothing else of it has a meaning."""
     parts = text.split("{}")
@@ -42,7 +86,7 @@ def shown(value) -> str:
 
 
 def raised(message, kind="builtins.RuntimeError"):
-    raise RAISED.get(kind, ScriptError)(message)
+    raise RAISED.get(kind if isinstance(kind, str) else "", ScriptError)(message)
 
 
 def removed(items, value):
@@ -54,16 +98,24 @@ def slice_of(items, start=None, end=None, step=1):
 
 
 def set_item(items, key, value):
-    items[key] = value
+    items[key_of(key)] = value
 
 
 def delete(items, key):
-    del items[key]
+    del items[key_of(key)]
 
 
 def text_or_list(values):
     """A copy of a list; the characters of a text, the pairs of a dict."""
     return list(values)
+
+
+def taken(items, key):
+    return items[key_of(key)]
+
+
+def contains(items, key):
+    return (key_of(key) if isinstance(items, dict) else key) in items
 
 
 def divided(a, b):
@@ -104,22 +156,26 @@ VALUES = {
     "exp": math.exp, "log": math.log, "log2": math.log2, "log10": math.log10, "sin": math.sin, "cos": math.cos,
     "tan": math.tan, "tanh": math.tanh, "isnan": math.isnan, "isinf": math.isinf, "isfinite": math.isfinite,
     "Int": int, "Float": float, "Bool": bool, "str": shown, "warn": warned, "add_": operator.iadd,
-    "is_grad_enabled": lambda: enabled(), "is_autocast_enabled": lambda *device: False,
-    "_get_tracing_state": lambda: None, "device": lambda *a: device_of(*a), "max": max, "min": min, "tensor": numbers,
+    "is_grad_enabled": lambda: enabled(), "is_autocast_enabled": lambda *kind: autocast(*kind),
+    "_get_tracing_state": lambda: None, "device": lambda *a: device_of(*a), "max": largest, "min": smallest,
+    "tensor": numbers,
     "as_tensor": as_tensor, "floor_divide": operator.floordiv, "fmod": math.fmod}
 CONTAINERS = {
     "len": len, "append": list.append, "extend": list.extend, "insert": list.insert, "reverse": list.reverse,
-    "pop": lambda items, *key: items.pop(*key), "clear": lambda items: items.clear(), "remove": removed,
+    "pop": lambda items, *key: items.pop(*map(key_of, key[:1]), *key[1:]), "clear": lambda items: items.clear(),
+    "remove": removed,
     "copy": lambda items: items.copy(), "count": lambda items, value: items.count(value),
     "index": lambda items, value: items.index(value), "slice": slice_of, "_set_item": set_item, "Delete": delete,
-    "__getitem__": operator.getitem, "select": operator.getitem, "__contains__": operator.contains,
+    "__getitem__": taken, "select": taken, "__contains__": contains,
     "keys": lambda items: list(items.keys()), "values": lambda items: list(items.values()),
-    "items": lambda items: list(items.items()), "get": lambda items, key, *other: items.get(key, *other),
-    "setdefault": lambda items, key, value: items.setdefault(key, value), "update": lambda a, b: a.update(b),
-    "popitem": lambda items: items.popitem(), "list": text_or_list, "dict": dict, "add": operator.add,
-    "mul": operator.mul, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "gt": operator.gt, "max": max,
-    "min": min, "sum": sum, "any": any, "all": all, "sort": lambda items, reverse=False: items.sort(reverse=reverse),
-    "sorted": sorted, "add_": operator.iadd, "format": formatted, "join": lambda text, items: text.join(items),
+    "items": lambda items: list(items.items()), "get": lambda items, key, *other: items.get(key_of(key), *other),
+    "setdefault": lambda items, key, value: items.setdefault(key_of(key), value), "update": updated,
+    "popitem": lambda items: items.popitem(), "list": text_or_list, "dict": dict_of, "add": operator.add,
+    "mul": operator.mul, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "gt": operator.gt,
+    "max": largest, "min": smallest, "sum": lambda items: sum(items), "any": any, "all": all,
+    "sort": lambda items, reverse=False: items.sort(reverse=reverse),
+    "sorted": lambda items, reverse=False: sorted(items, reverse=bool(reverse)), "add_": operator.iadd,
+    "format": formatted, "join": lambda text, items: text.join(items),
     "split": lambda text, by=None, most=-1: text.split(by, most), "strip": lambda text, chars=None: text.strip(chars),
     "startswith": lambda text, part: text.startswith(part), "endswith": lambda text, part: text.endswith(part),
     "lower": lambda text: text.lower(), "upper": lambda text: text.upper(), "find": lambda text, part: text.find(part),
@@ -136,8 +192,16 @@ def enabled() -> bool:
     return is_grad_enabled()
 
 
+def autocast(device="cuda") -> bool:
+    """Whether operators of a kind of device compute in a narrower type now."""
+    from ..amp.autocast import is_autocast_enabled
+    return is_autocast_enabled(device_of(device).type)
+
+
 def device_of(name, index=None):
     from .._src.core.devices import device
+    if not isinstance(name, (str, device)):
+        raise CodeError(f"the file's code names a device by a {type(name).__name__}")
     return device(name) if index is None else device(name, index)
 
 
@@ -145,13 +209,31 @@ def number_to_tensor(value):
     return numbers(value)
 
 
+def layout_code(value) -> int:
+    """0, which is how files name the layout of strided tensors.  RuntimeError for others."""
+    found = str(attribute("layout")(value)).rpartition(".")[2]
+    if found != "strided":
+        raise ScriptError(f"the program asks for the layout of a tensor that is {found}")
+    return 0
+
+
+def device_type(value) -> str:
+    return attribute("type", Device)(value)
+
+
+def cleared_of(value):
+    """A tensor's values without its history."""
+    return attribute("detach")(value)()
+
+
 PRIM = {
     "NumToTensor": number_to_tensor, "RaiseException": raised, "unchecked_unwrap_optional": unwrapped,
-    "requires_grad": lambda x: x.requires_grad, "dtype": lambda x: CODES[x.dtype], "device": lambda x: x.device,
-    "type": lambda x: x.type, "is_nested": lambda x: False, "shape": lambda x: list(x.shape), "layout": lambda x: 0,
-    "is_cuda": lambda x: x.is_cuda, "is_sparse": lambda x: False, "is_quantized": lambda x: False,
-    "is_meta": lambda x: x.is_meta, "is_cpu": lambda x: x.is_cpu, "data": lambda x: x.detach(),
-    "T": lambda x: x.T, "mT": lambda x: x.mT, "itemsize": lambda x: x.itemsize, "grad": lambda x: x.grad,
-    "min": lambda *a: min(*a), "max": lambda *a: max(*a), "abs": abs, "rangelist": lambda n: list(range(n)),
-    "ImplicitTensorToNum": lambda x: x.item(), "name": lambda x: None, "tolist": lambda x: x.tolist(),
-    "index": lambda x: x.index if not isinstance(x, Tensor) else x.get_device()}
+    **{name: attribute(name) for name in ("requires_grad", "is_cuda", "is_meta", "is_cpu", "T", "mT", "itemsize",
+                                          "grad",
+                                          "is_sparse", "is_quantized", "is_nested", "device")},
+    "dtype": lambda x: CODES[attribute("dtype")(x)], "shape": lambda x: list(attribute("shape")(x)),
+    "layout": layout_code, "data": cleared_of, "type": device_type,
+    "min": smallest, "max": largest, "abs": abs, "rangelist": rangelist,
+    "ImplicitTensorToNum": lambda x: attribute("item")(x)(), "name": lambda x: None,
+    "tolist": lambda x: attribute("tolist")(x)(),
+    "index": lambda x: x.get_device() if isinstance(x, Tensor) else attribute("index", Device)(x)}

@@ -134,3 +134,44 @@ def test_damaged_files_are_refused():
             rl.jit.load(io.BytesIO(bytes(file)))
         except (RuntimeError, EOFError, pickle.UnpicklingError):
             pass  # nothing else may be raised
+
+
+def test_tied_weights_are_one_parameter():
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Embedding(4, 3), torch.nn.Linear(3, 4, bias=False)
+            self.b.weight = self.a.weight
+
+        def forward(self, x):
+            return self.b(self.a(x))
+
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.trace(Tied(), torch.tensor([1, 2])), file)
+    file.seek(0)
+    module = rl.jit.load(file)
+    assert len(list(module.parameters())) == 1 and module.a.weight is module.b.weight
+    module(rl.tensor([1, 2])).sum().backward()
+    assert module.a.weight.grad is not None
+
+
+@pytest.mark.parametrize("layer,packed,text", [
+    (torch.nn.LSTM(3, 5, proj_size=2), False, "projections"), (torch.nn.LSTM(3, 5), True, "pack"),
+    (torch.nn.GRU(3, 5), True, "pack")])
+def test_recurrent_layers_of_other_kinds_are_refused(layer, packed, text):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            if packed:
+                x = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 2]))
+                return self.layer(x)[0].data
+            return self.layer(x)[0]
+
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.trace(Model(), torch.ones(3, 2, 3)), file)
+    file.seek(0)
+    with pytest.raises((RuntimeError, NotImplementedError), match=text):
+        rl.jit.load(file)(rl.ones(3, 2, 3))
