@@ -4,7 +4,10 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
+from rushlight._src.devices.shared.attention import Attention
 from rushlight._src.devices.shared.host import HostStep
+from rushlight._src.devices.webgpu.templates.attention import Attentions
+from rushlight._src.ops.flash import AttentionSpec
 from rushlight.nn.attention.flex_attention import create_block_mask, flex_attention
 
 # queries [batch, heads, length, size], keys [.., heads, length, size], size of values, what else is asked
@@ -143,3 +146,16 @@ def test_what_is_refused_goes_by_its_formula():
     with pytest.raises(RuntimeError, match="at most 256"), rl.nn.attention.sdpa_kernel(
             rl.nn.attention.SDPBackend.FLASH_ATTENTION):
         F.scaled_dot_product_attention(q, k, v)
+
+
+def test_more_keys_than_a_driver_counts_are_refused():
+    """Plans look at guessed sizes: launches look at those that are."""
+    whole, parted = (Attentions(frozenset(("i64", "f64", *more)), 32768, 64) for more in (("loops",), ()))
+    strides = (64, 64, 64, 1)
+    for queries, keys in ((64, 1_000_000), (1_000_000, 64)):
+        problem = Attention(1, 1, 1, queries, keys, 64, 64, *[strides] * 4, "float32", AttentionSpec(False, 0.125))
+        assert whole.plan_forward(problem).steps and whole.plan_backward(problem).steps
+        with pytest.raises(RuntimeError, match="takes more turns of a loop than this driver"):
+            (parted.plan_forward if keys > queries else parted.plan_backward)(problem)
+    small = Attention(1, 1, 1, 64, 1000, 64, 64, *[strides] * 4, "float32", AttentionSpec(False, 0.125))
+    assert parted.plan_forward(small).steps and parted.plan_backward(small).steps

@@ -3,7 +3,10 @@ import pytest
 
 import rushlight as rl
 from rushlight import fft
+from rushlight._src.compiler.kernel import Buffer, Kernel, KernelStage, Reduction, StoreTo
+from rushlight._src.core import expr
 from rushlight._src.devices.shared.host import HostStep
+from rushlight._src.devices.webgpu.emit import spread
 from rushlight._src.devices.webgpu.templates.fourier import factors_of
 
 REAL = {"rfft": lambda a: fft.rfft(a, dim=1), "rfft2": lambda a: fft.rfft2(a, dim=(0, 1)),
@@ -62,3 +65,35 @@ def test_long_scans():
     y = rl.randn(2, 600, device="webgpu")
     wanted = y.cumsum(1)
     assert y.cumsum_(1).cpu().equal(wanted.cpu()) and HostStep.runs == before
+
+
+@pytest.mark.parametrize("size", [8, 14, 15])
+def test_what_real_results_do_not_depend_on(size):
+    """Imaginary parts of the first number, and of the middle one of an even length, are not looked at."""
+    rl.manual_seed(0)
+    real, imaginary = rl.randn(3, size // 2 + 1), rl.randn(3, size // 2 + 1)
+    imaginary[:, 0] = float("nan")
+    if size % 2 == 0:
+        imaginary[:, -1] = float("inf")
+    near(lambda z: fft.irfft(z, n=size), rl.complex(real, imaginary))
+
+
+def test_scans_of_scans():
+    rl.manual_seed(0)
+    x = rl.randn(2, 700)
+    for f in (lambda x: x.cumsum(1).cumsum(1), lambda x: (x.cumsum(1) * 0.01).sin().cumsum(1)):
+        rl.testing.assert_close(rl.compile(f)(x.to("webgpu")).cpu(), f(x), rtol=1e-4, atol=1e-2)
+
+
+def test_a_scan_of_what_another_has_so_far_is_not_shared():
+    """Parts of a row know only their own part of another scan."""
+    axis, outer = expr.index("i1", 700), expr.index("i0", 2)
+    x, (first, second) = Buffer("x", rl.float32), (expr.Expr("result", (), (r,), rl.float32) for r in ("r0", "r1"))
+    value = expr.load(x, outer * 700 + axis, rl.float32)
+
+    def made(inner):
+        scans = [Reduction(first, "add", value, running=True), Reduction(second, "add", inner, running=True)]
+        return Kernel((outer,), None, [KernelStage((axis,), scans, [StoreTo(Buffer("y", rl.float32, "output"),
+                                                                    outer * 700 + axis, second)])])
+
+    assert [spread(made(inner)) for inner in (value, first)] == ["scan", "thread"]

@@ -51,7 +51,9 @@ def spread(kernel: Kernel) -> str:
         return found
     extent = extent_of(stage.loops[0])
     short = isinstance(extent, int) and extent < LONG
-    return found if short or not all(r.running and r.at is None for r in stage.reductions) else "scan"
+    results = {r.result for r in stage.reductions}  # of which a thread knows only its part while it makes others
+    apart = all(r.running and r.at is None and r.value.free.isdisjoint(results) for r in stage.reductions)
+    return found if short or not apart else "scan"
 
 
 class Emitter(Writer):

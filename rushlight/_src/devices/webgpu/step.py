@@ -50,6 +50,12 @@ TURNS = 60_000  # of all loops of a thread, where a driver leaves them after 65,
 LONG = {"float32": 600, "float64": 4300}  # turns of a remainder
 
 
+def refuse_turns(turns: int, features, what: str, instead="compute it on the processor"):
+    """RuntimeError where a thread takes more turns of loops than the driver, which would leave them early."""
+    if "loops" not in features and turns > TURNS:
+        raise RuntimeError(f"{what} takes more turns of a loop than this driver of Vulkan: {instead}")
+
+
 def turns_of(kernel, sizes, shape: str):
     """The most turns of loops that a thread takes: an int, or an Expr of sizes."""
     total = 0

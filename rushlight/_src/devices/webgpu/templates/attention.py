@@ -9,7 +9,7 @@ from ....core.shape_env import guess
 from ....ops import dropping
 from ...shared.attention import Attention, Form
 from ...shared.products import CompiledKernel, Contraction
-from ..step import TURNS, modules
+from ..step import TURNS, modules, refuse_turns
 from .flash import Block, Forward
 from .flash_backward import KeyGradient, QueryGradient
 
@@ -28,6 +28,11 @@ def workgroup_memory(kernel, form: Form, block: Block, features) -> int:
     element = 2 if form.dtype == "float16" and "f16" in features else 4
     rows = sum(1 + getattr(form, one) for one in kernel.stays) + 1 + max(form.size, form.value_size)
     return element * block.size * rows + 4 * block.size * (block.size + 1)
+
+
+def turns_of(passing: int, block: Block, size: int, value_size: int) -> int:
+    """The most turns of loops that a thread takes, where so many rows pass a block of scores by."""
+    return -(-passing // block.size) * 3 * (size + value_size)
 
 
 class Attentions:
@@ -63,7 +68,7 @@ class Attentions:
         """The most turns of loops that a thread takes, where the least blocks are taken."""
         queries, keys, size, value_size = map(guess, (q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]))
         passing = max(keys, guess(q.shape[1]) // max(guess(k.shape[1]), 1) * queries)
-        return -(-passing // BLOCKS[-1].size) * 3 * (size + value_size)
+        return turns_of(passing, BLOCKS[-1], size, value_size)
 
     def block(self, kernel, form: Form, longest: int) -> Block | None:
         """The block of scores of a workgroup, not much longer than there are queries and keys; None where none
@@ -98,6 +103,9 @@ class Attentions:
         """The launch of a kernel."""
         form = self.form(p)
         block = self.block(kernel, form, max(p.most))
+        passing = p.sharing * p.most[0] if kernel.turned else p.most[1]
+        refuse_turns(turns_of(passing, block, p.size, p.value_size), self.features,
+                     f"attention of {p.most[0]} queries to {p.most[1]} keys")
         if kernel.turned:
             units = p.batch * (p.heads // p.sharing) * -(-p.most[1] // block.size)
         else:

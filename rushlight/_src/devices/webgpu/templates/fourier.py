@@ -17,7 +17,7 @@ from ....core.expr import apply
 from ...shared.products import CompiledKernel, Contraction
 from ...shared.writer import Writer
 from ..emit import THREADS, Emitter
-from ..step import TURNS, Module, modules
+from ..step import Module, modules, refuse_turns
 from .tiled import Put
 
 MOST_FACTOR = 16  # that factors are joined to
@@ -126,8 +126,10 @@ class Transform(Emitter):
         other = self.from_memory(self.x, "o0 + place + 1")
         if given == REAL:
             other = "0.0f" if self.kind == "f32" else "0.0lf"
-        elif given == HALF:
-            other = f"select({other}, -{other}, other)"
+        elif given == HALF:  # the imaginary parts of what is its own other half are not looked at
+            zero = "0.0f" if self.kind == "f32" else "0.0lf"
+            self.line("let own = from_row == 0 || 2 * from_row == size;")
+            other = f"select(select({other}, -{other}, other), {zero}, own)"
         self.line(f"let b = {other};")
 
 
@@ -144,9 +146,7 @@ class Transforms:
     def plan(self, p) -> Contraction:
         """The launches for a Fourier (``cpu/templates/fourier.py``)."""
         rows, factors, before = p.outer * p.inner, factors_of(p.size), 1
-        if "loops" not in self.features and max(factors) > TURNS:
-            raise RuntimeError(f"a transform of the length {p.size} takes more turns of a loop than this driver of "
-                               "Vulkan: compute it on the processor")
+        refuse_turns(max(factors), self.features, f"a transform of the length {p.size}")
         held, kept = (p.size // 2 + 1 if kind == HALF else p.size for kind in (p.given, p.made))
         steps, temporaries = [], {}
         pair = 16 if p.dtype == "float64" else 8

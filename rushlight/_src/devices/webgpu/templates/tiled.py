@@ -21,7 +21,7 @@ from ...shared.shapes import SHAPES
 from ...shared.writer import Writer
 from ..emit import Emitter
 from ..scalars import TYPES, convert
-from ..step import TURNS, Module, modules
+from ..step import Module, modules, refuse_turns
 
 SIDE = 16  # threads along each side of a workgroup
 DEPTH = 16  # of a slice of the operands
@@ -230,9 +230,8 @@ class Templates(Products):
 
     def plan(self, shape, left, right, epilogue, operands, sizes, batch, numbers, spans):
         """RuntimeError for a depth at which the driver leaves a loop early."""
-        if "loops" not in self.features and sizes[2] > TURNS * DEPTH:
-            raise RuntimeError(f"a product of depth {sizes[2]} takes more turns of a loop than this driver of Vulkan: "
-                               "compute it in parts, or on the processor")
+        refuse_turns(-(-sizes[2] // DEPTH), self.features, f"a product of depth {sizes[2]}",
+                     "compute it in parts, or on the processor")
         return super().plan(shape, left, right, epilogue, operands, sizes, batch, numbers, spans)
 
     def units(self, tile, rows: int, columns: int) -> int:
