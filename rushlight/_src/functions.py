@@ -106,7 +106,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     shifted = A if M is None else A - M
     tall = shifted.shape[-2] >= shifted.shape[-1]
     a = shifted if tall else shifted.mH
-    found = qr(a @ randn(*a.shape[:-2], a.shape[-1], q, dtype=a.dtype))[0]
+    found = qr(a @ randn(*a.shape[:-2], a.shape[-1], q, dtype=a.dtype, device=a.device))[0]
     for _ in range(niter):
         found = qr(a @ qr(a.mH @ found)[0])[0]
     u, s, vh = svd(found.mH @ a, full_matrices=False)

@@ -138,7 +138,7 @@ def orthogonal_(tensor, gain=1, generator=None):
     """A (semi-)orthogonal matrix (Saxe et al. 2013)."""
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor
     import numpy as np
     rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
@@ -158,7 +158,7 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     with no_grad():
         tensor.normal_(0, std, generator=generator)
         for column in range(columns):
-            tensor[torch.randperm(rows)[:math.ceil(sparsity * rows)], column] = 0
+            tensor[torch.randperm(rows, device=tensor.device)[:math.ceil(sparsity * rows)], column] = 0
     return tensor
 
 

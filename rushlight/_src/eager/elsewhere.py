@@ -164,12 +164,14 @@ def on_host(op: Op, args, names):
 
 
 def body_runner(op: Op):
-    """Runs a composite operator's body on tensors of a device."""
-    if op.traits.get("dynamic"):
-        return lambda args, names: on_host(op, args, names)
+    """Runs a composite operator's body on tensors of a device; one whose results depend on data, on the host."""
+    dynamic = op.traits.get("dynamic")
 
     def run(args, names):
-        with placing(device_of(args)):
+        where = device_of(args)
+        if dynamic and (where or preferred()).provider.has_data:
+            return on_host(op, args, names)
+        with placing(where):
             return applied(body_of(op, args), args, names)
     return run
 

@@ -61,7 +61,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
     where = elsewhere.device_of(args)
     if in_parts(op):
         out = bool(names) and "out" in names and "library" not in op.traits  # users' operators have an out of their own
-        if where is not None and where.provider.has_data and not where.provider.on_host:
+        if where is not None and not where.provider.on_host:
             return op.plans.enter(key, python_plan(op, writing(op) if out else elsewhere.body_runner(op)).settle(op))
         return op.plans.enter(key, plan_in_parts(op, out))
     meeting = elsewhere.meeting(op, args, names) if elsewhere.mixed(args) else None

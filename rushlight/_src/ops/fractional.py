@@ -46,8 +46,8 @@ def pooling(rank):
             if o + k - 1 > n or o < 1:
                 raise RuntimeError(f"{name}(): pool size {k} with output size {o} too large relative to input size {n}")
         n, c = x.shape[:2]
-        u = values_of((_random_samples if _random_samples is not None
-                       else OPS["rand"](n, c, rank)).detach()).astype(np.float64)
+        given = _random_samples if _random_samples is not None else OPS["rand"](n, c, rank)
+        u = np.zeros((n, c, rank)) if x.is_meta else values_of(given.detach()).astype(np.float64)
         u = u[..., ::-1] if rank == 2 else u  # PyTorch draws the width first in two dimensions
         position = np.zeros((n, c) + (1,) * (2 * rank), np.int64)
         for d in range(rank):

@@ -30,8 +30,9 @@ def draw(generator, count, words=1):
         return reserve(blocks)
     where = devices.preferred()
     own = where.provider.generator(where.index)
-    generator = own if generator in (None, default_generator) else generator
-    if where.provider.has_data and generator.device is not where:
+    if generator in (None, default_generator) or not where.provider.has_data:
+        generator = own
+    elif generator.device is not where:
         raise RuntimeError(f"Expected a '{where}' device type for generator but found '{generator.device}'")
     return generator.reserve(blocks)
 

@@ -29,9 +29,12 @@ def binomial(count, prob, generator=None):
 def standard_gamma(input, generator=None):
     """Gamma variables of shapes ``input`` and rate 1: [*] float -> [*].  Gradient: see ``_standard_gamma_grad``."""
     from ..core.exchange import values_of
-    shapes = values_of(input.detach()).astype(np.float64)
-    tiny = np.finfo(np.float32 if input.dtype.itemsize < 8 else np.float64).tiny
-    sample = drawn(lambda stream: np.maximum(stream.standard_gamma(shapes), tiny), input, generator)
+    if input.is_meta:
+        sample = OPS["empty_like"](input)
+    else:
+        shapes = values_of(input.detach()).astype(np.float64)
+        tiny = np.finfo(np.float32 if input.dtype.itemsize < 8 else np.float64).tiny
+        sample = drawn(lambda stream: np.maximum(stream.standard_gamma(shapes), tiny), input, generator)
     if not input.requires_grad:
         return sample
     # of the same value, and moving with the shape
