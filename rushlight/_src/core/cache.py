@@ -99,6 +99,7 @@ def stamp(folder):
     return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()[:16]
 
 
+OWN = ("met", "choices")  # kinds of which nothing goes to another machine: what this one has met and measured
 touched: set = set()  # (kind, path within it) of what this process read or wrote
 
 
@@ -123,7 +124,7 @@ def _read(folder, name):
         return None
     except OSError:
         return None
-    touched.add(tuple(name.split("/", 1)))
+    _touch(name)
     return payload
 
 
@@ -134,6 +135,12 @@ def put(kind, key, payload):
     """
     folder = current()
     return folder is not None and _write(folder, _name(kind, key), payload)
+
+
+def _touch(name):
+    kind, path = name.split("/", 1)
+    if kind not in OWN:
+        touched.add((kind, path))
 
 
 def _write(folder, name, payload):
@@ -148,7 +155,7 @@ def _write(folder, name, payload):
     except OSError as error:
         logger.info("not caching on disk: %s", error)
         return False
-    touched.add(tuple(name.split("/", 1)))
+    _touch(name)
     return True
 
 

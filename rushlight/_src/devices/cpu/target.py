@@ -17,7 +17,7 @@ from ...compiler.target import Target
 from ...compiler.tile import arrange, split
 from ...core import cache
 from .llvm import jit, pool
-from .llvm.features import processor_kind, remembered, targeted
+from .llvm.features import remembered, targeted
 from .step import NativeKernel
 
 
@@ -93,7 +93,7 @@ class Processor(Target):
 @remembered()
 def learned() -> int:
     """A digest of the choices that this machine has measured: plans on disk follow from them."""
-    return zlib.crc32(cache.get("choices", processor_kind()) or b"")
+    return zlib.crc32(cache.get("choices", jit.kind_and_sources()) or b"")
 
 
 target = provider.compiler = Processor()

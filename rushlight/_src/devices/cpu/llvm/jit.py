@@ -23,7 +23,7 @@ from ....core.llvm.bindings import bindings
 from ....core.llvm.machine import Linker
 from . import stubs
 from .compile_queue import CompileQueue
-from .features import targeted, targeting
+from .features import processor_kind, targeted, targeting
 from .generate import generate, machine_of, new_machine, tools
 
 assembly_log = logging.getLogger("rushlight.asm")
@@ -186,6 +186,11 @@ def compiler_stamp():
     source = Path(__file__).parents[3]
     rooms = Path(__file__).parents[1], source / "ops" / "scalar", source / "core" / "llvm"
     return hashlib.sha256(" ".join([llvmlite.__version__, *map(cache.stamp, rooms)]).encode()).hexdigest()[:16]
+
+
+def kind_and_sources() -> str:
+    """What measurements of plans hold for: the kind of processor, and the files that plan and emit code."""
+    return f"{processor_kind()} {compiler_stamp()}"
 
 
 def _load(key, make_text, exports, imports, level):

@@ -129,7 +129,7 @@ class ChannelProduct:
         slice_bytes = image.plane * block_depth / self.taps / image.lanes / self.tiles.shape[1]  # of a tile
         block_tiles = max(1, min(tiles, int(_SLICE_BYTES / slice_bytes), _PARTIAL_BYTES // sums if split else tiles))
         block_tiles = -(-tiles // -(-tiles // block_tiles))
-        wanted = 1 if self.threads == 1 else pick("blocks a thread", (6, 3, 12)) * self.threads
+        wanted = 1 if self.threads == 1 else pick("blocks a thread", (6, 3, 12), True) * self.threads
         block_panels = min(self.panels, max(1, -(-tiles // block_tiles) * self.panels * self.c.groups // wanted))
         if split:
             block_panels = max(1, min(block_panels, _PARTIAL_BYTES // (sums * block_tiles)))

@@ -269,7 +269,7 @@ class Builder:
         if block_depth < depth:
             block_panels = max(1, min(panels, _PARTIAL_BYTES
                                       // (block_tiles * tile_rows * width * self.kind.accumulator.bytes)))
-        wanted = 1 if self.threads == 1 else pick("blocks a thread", (6, 3, 12)) * self.threads
+        wanted = 1 if self.threads == 1 else pick("blocks a thread", (6, 3, 12), True) * self.threads
         block_panels = min(block_panels, max(1, -(-panels * row_blocks * self.c.groups // wanted)))
         return _Blocks(tile_rows, vectors, tiles, panels, panels_per_image, depth, block_tiles, block_panels,
                        block_depth)

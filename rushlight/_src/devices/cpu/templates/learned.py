@@ -3,9 +3,10 @@ them.
 
 A process notes the classes of problems that it plans by estimate, and writes them down when it ends.  Each is measured
 once, for at most ``SECONDS``: by ``python -m rushlight.tools.warm --choices``, those first that most processes have
-met, or under the setting ``tune`` when one is planned.  Later plans of the class take what was fastest.  Only plans
-that give the same results to the bit are candidates, so that nobody's results change with what a machine has learned;
-the table that comes with the package has gone before, and max-autotune tries all.
+met, or under the setting ``tune`` when one is planned.  Later plans of the class take what was fastest.  Only options
+that keep the order of sums are tried (``tune.Ordered``), and results on random numbers are compared besides, so that
+nobody's results change with what a machine has learned; the table that comes with the package has gone before, and
+max-autotune tries all.
 """
 from __future__ import annotations
 
@@ -22,18 +23,22 @@ import numpy as np
 from ....core import cache
 from ....core.settings import settings
 from ..llvm.features import remembered
+from ..llvm.jit import kind_and_sources
+from ..target import learned as digest
 from . import tune
 from .contraction import NO_EPILOGUE, Epilogue
 from .elements import Prologue
 
 SECONDS = 0.05   # that the runs of one class may take
+RUNS = 10        # of a plan that it takes at least to find a better one; a class whose runs are too long is left alone
+LARGEST = 1 << 24  # bytes of the operands of a class that is measured
 GAIN = 0.95      # a choice must be this much faster to be believed, twice
 MOST = 512       # classes that are kept in mind
 TOTAL = 20.0     # seconds that all of them may take at a time
 _met: dict = {}  # {class: what was planned} of this process
-# numbers of one sign bit and an exponent about 0, by bytes of an element: (the type, bits that vary, bits that do not)
-PATTERNS = {"float32": (np.uint32, 0x807FFFFF, 0x3F000000), "bfloat16": (np.uint16, 0x807F, 0x3F00),
-            "float16": (np.uint16, 0x83FF, 0x3800), "float64": (np.uint64, 0x800FFFFFFFFFFFFF, 0x3FE0000000000000)}
+# (the type of the bits, bits of a fraction, the exponent of numbers between a half and one, how far it varies)
+PATTERNS = {"float32": (np.uint32, 23, 126, 8), "bfloat16": (np.uint16, 7, 126, 8), "float16": (np.uint16, 10, 14, 3),
+            "float64": (np.uint64, 52, 1022, 8)}
 
 
 @remembered()
@@ -43,7 +48,7 @@ def answers() -> dict:
 
 
 def stored(kind: str) -> dict:
-    data = cache.get(kind, tune.processor_kind())
+    data = cache.get(kind, kind_and_sources())
     return {} if data is None else json.loads(data)
 
 
@@ -116,7 +121,7 @@ def write_down():
             known[name] = [known.get(name, [0])[0] + 1, row]
     often = sorted(known.items(), key=lambda item: -item[1][0])[:MOST]
     _met.clear()
-    cache.put("met", tune.processor_kind(), json.dumps(dict(often)).encode())
+    cache.put("met", kind_and_sources(), json.dumps(dict(often)).encode())
 
 
 def learn(name: str, row) -> dict:
@@ -125,7 +130,8 @@ def learn(name: str, row) -> dict:
     chosen, told = choice(planner.__wrapped__, problem, operands())
     known = {**stored("choices"), name: chosen}
     answers().update(known)
-    cache.put("choices", tune.processor_kind(), json.dumps(known).encode())
+    cache.put("choices", kind_and_sources(), json.dumps(known).encode())
+    digest.cache_clear()  # plans that are kept from now on follow from this
     tune.log.debug("%s: %s, measured on this machine\n  %s", name, chosen or "as estimated", "\n  ".join(told))
     return chosen
 
@@ -143,17 +149,28 @@ def learn_all():
 
 def choice(plan, problem, operands):
     """(what to pick, lines that tell what was tried): options in turn, the best so far kept, of those whose results
-    are the same."""
-    with tune.Trial({}) as first:
+    are the same.  No options for problems that take too long."""
+    with tune.Ordered({}) as first:
         estimate = best = plan(*problem)
+    if not any(len(texts) > 1 for texts in first.seen.values()):
+        return {}, []
+    if sum(operands.values()) > LARGEST:
+        return {}, [f"its operands have more than {LARGEST} bytes"]
     dtype = next(part.dtype for part in problem if hasattr(part, "dtype"))
-    wanted, left, chosen, told = results(estimate, operands, dtype), SECONDS, {}, []
+    wanted, run = results(estimate, operands, dtype)
+    left, chosen, told = SECONDS - run, {}, []
     for name, texts in first.seen.items():
         for option in texts[1:]:
+            if left < (RUNS - 1) * run:
+                return confirmed(estimate, best, operands, chosen), [*told, f"a run takes {run * 1e3:.3f} ms"]
             trial = {**chosen, name: option}
-            with tune.Trial(trial):
+            with tune.Ordered(trial):
                 candidate = plan(*problem)
-            if left <= 0 or candidate.steps == best.steps or results(candidate, operands, dtype) != wanted:
+            if candidate.steps == best.steps:
+                continue
+            found, taken = results(candidate, operands, dtype)
+            left -= taken
+            if found != wanted:
                 continue
             began = time.perf_counter()
             known, taken = tune.race((best, candidate), operands, left / 4)
@@ -161,22 +178,37 @@ def choice(plan, problem, operands):
             told.append(f"{trial} {taken * 1e3:.3f} ms beside {known * 1e3:.3f}")
             if taken < GAIN * known:
                 chosen, best = trial, candidate
-    if chosen:
-        known, taken = tune.race((estimate, best), operands, SECONDS / 4)
-        chosen = chosen if taken < GAIN * known else {}
-    return chosen, told
+    return confirmed(estimate, best, operands, chosen), told
 
 
-def results(plan, operands, dtype: str) -> bytes:
-    """What a plan leaves in its operands, which are filled with the same numbers each time."""
+def confirmed(estimate, best, operands, chosen) -> dict:
+    """What was chosen if it wins a second time; no options else."""
+    if not chosen:
+        return {}
+    known, taken = tune.race((estimate, best), operands, SECONDS / 4)
+    return chosen if taken < GAIN * known else {}
+
+
+def results(plan, operands, dtype: str) -> tuple:
+    """What a plan leaves in its operands, which are filled with the same numbers each time, and the seconds that it
+    takes."""
     call = tune.bound(plan, operands, functools.partial(fill, np.random.default_rng(0), dtype))
+    began = time.perf_counter()
     call()
-    return b"".join(ctypes.string_at(place, nbytes) for place, nbytes in zip(call.places, operands.values()))
+    taken = time.perf_counter() - began
+    return b"".join(ctypes.string_at(place, nbytes) for place, nbytes in zip(call.places, operands.values())), taken
 
 
 def fill(numbers, dtype: str, place: int, nbytes: int):
-    """Fills memory with numbers of a dtype, between a half and one, of both signs; with any bytes for whole numbers."""
-    kind, varying, fixed = PATTERNS.get(dtype, (np.uint8, 0xFF, 0))
-    count = nbytes // np.dtype(kind).itemsize
-    made = numbers.integers(0, np.iinfo(kind).max, count, kind, endpoint=True) & kind(varying) | kind(fixed)
+    """Fills memory with numbers of a dtype, of both signs and different magnitudes about one, whose sums depend on
+    their order; with any bytes for whole numbers."""
+    if dtype not in PATTERNS:
+        made = numbers.integers(0, 255, nbytes, np.uint8, endpoint=True)
+    else:
+        kind, fraction, middle, wide = PATTERNS[dtype]
+        count = nbytes // np.dtype(kind).itemsize
+        bits = numbers.integers(0, np.iinfo(kind).max, count, kind, endpoint=True)
+        exponents = numbers.integers(middle - wide, middle + wide, count, kind, endpoint=True) << kind(fraction)
+        sign = kind(1 << 8 * np.dtype(kind).itemsize - 1)
+        made = bits & (sign | kind((1 << fraction) - 1)) | exponents
     ctypes.memmove(place, made.ctypes.data, made.nbytes)

@@ -274,7 +274,7 @@ def choose(p, kind, threads, gathered=False):
     """The Choice for a normalised Matmul; `gathered`: B is read through a table, so it cannot be packed beforehand."""
     if work(p) < ALONE:
         threads = 1
-    tile_rows, vectors = register_tile(p.rows, p.columns, kind, p.uses > 1)
+    tile_rows, vectors = register_tile(p.rows, p.columns, kind, p.uses > 1, not kind.tiles)
     width = vectors * kind.lanes
     word = kind.word.bytes
     batches = product(p.batch)
@@ -284,12 +284,12 @@ def choose(p, kind, threads, gathered=False):
         # short sums stay in tiles
         limit = pick("words along k", (512 if words <= 512 else 320, 128, 256))
         block_words, inner_words = _parts(words, 1024, kind.lanes), _parts(words, limit, kind.lanes)
-        block_rows = max(tile_rows, min(pick("rows of a block", (512, 256)), (second >> 1) // (block_words * word))
-                         // tile_rows * tile_rows)
+        block_rows = max(tile_rows, min(pick("rows of a block", (512, 256), True),
+                                        (second >> 1) // (block_words * word)) // tile_rows * tile_rows)
         if p.rows <= 2 * tile_rows:  # panels serve too few tiles to stay in a cache for
             inner_words = block_words
         inner_columns = max(1, pick("columns of an inner block", (256, 512, 1024) if words <= 192
-                                    else (512, 256, 1024)) // width) * width
+                                    else (512, 256, 1024), True) // width) * width
     else:
         block_words = _parts(words, pick("words along k", (min(768, second >> 11), 256, 1024)), kind.lanes)
         if ELEMENTS[p.out_dtype] is not kind.accumulator and block_words < words <= 2048:
@@ -298,8 +298,8 @@ def choose(p, kind, threads, gathered=False):
         inner_words, inner_columns = block_words, 1 << 40
     row_blocks = -(-p.rows // block_rows)
     again = p.kept or row_blocks * (batches if _same_b(p) else 1) * p.uses > 1
-    shared = p.sums[0] == 1 and not gathered and pick("B packed once", (again, not again))
-    wanted = 1 if threads == 1 else pick("blocks a thread", (4, 2, 8, 1)) * threads
+    shared = p.sums[0] == 1 and not gathered and pick("B packed once", (again, not again), True)
+    wanted = 1 if threads == 1 else pick("blocks a thread", (4, 2, 8, 1), True) * threads
     column_panels = -(-p.columns // width)
     if shared:
         # more, smaller row blocks as long as B is not read again too often
@@ -333,7 +333,7 @@ def _block_rows(rows, row_bytes):
         return min(448 * second >> 20, max(3 * second >> 3, second - (1 << 20)) // row_bytes)
     whole = int(own.whole * second) // row_bytes
     return rows + 16 if rows <= whole else pick("rows of a block",
-                                                (own.block_rows, 2 * own.block_rows, 4 * own.block_rows))
+                                                (own.block_rows, 2 * own.block_rows, 4 * own.block_rows), True)
 
 
 def _same_b(p):
@@ -400,8 +400,8 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
         steps.append(_pack_step(p, kind, b_layout, choice, slots, temporaries, layouts[1], places))
         b_layout, layouts = PACKED, (layouts[0], None)
     fetchable = b_layout == PACKED or kind.per_word == 1 and layouts[1] is None and b_layout in (ACROSS, ALONG)
-    ahead = fetchable and not kind.tiles and pick("ahead", (habits().ahead, not habits().ahead))
-    lying = _lies_well(p, kind, choice, a_layout, computed[0]) and pick("A where it lies", (True, False))
+    ahead = fetchable and not kind.tiles and pick("ahead", (habits().ahead, not habits().ahead), True)
+    lying = _lies_well(p, kind, choice, a_layout, computed[0]) and pick("A where it lies", (True, False), True)
     kernel = blocked.block_kernel(kind, out, (a_layout, b_layout), layouts, choice.tile_rows, choice.vectors, epilogue,
                                   ahead, lying)
     sources = {"a": ("pointer", "a", 0), "b": ("pointer", "b", 0)} | places | {"c": ("pointer", "c", 0),

@@ -13,9 +13,9 @@ BLOCKS = 24  # registers for sums and columns by twos, which are loaded and put 
 FEW = 4  # rows up to which a tile that reads a packed B gains nothing from being higher
 
 
-def register_tile(rows, columns, kind, packed=False):
+def register_tile(rows, columns, kind, packed=False, ordered=False):
     """The register tile for a count of rows: as many sums as the registers hold, few of them wasted.  `packed`: B lies
-    there packed, so that few rows wait for it, and read it once."""
+    there packed, so that few rows wait for it, and read it once.  `ordered`: as of `pick`."""
     rows, columns = guess(rows), guess(columns)  # any tile suits any sizes
     highest = targeted().registers - (14 if kind.blocks else 4)
     if packed and FEW < rows <= highest and not kind.flips and not kind.tiles:
@@ -28,7 +28,7 @@ def register_tile(rows, columns, kind, packed=False):
              for tile in tiled.SHAPES] if kind.tiles else register_tiles(kind.flips, bool(kind.blocks))
     costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile)
              for k, (tile, cycles) in enumerate(tiles)]
-    return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
+    return pick("tile", [tile for *_, tile in sorted(costs)[:3]], ordered)
 
 
 @remembered()

@@ -29,15 +29,16 @@ SECONDS = 2.0      # that one problem may take
 _active: list = []  # the trials under way, the innermost last; plans are made by one thread at a time
 
 
-def pick(name, options):
-    """The first of several options, unless a measurement wants another one of them.
+def pick(name, options, ordered=False):
+    """The first of several options, unless a measurement wants another one of them.  ``ordered``: whichever is taken,
+    each sum has the same terms in the same order, for all problems, so that results are the same to the bit.
 
     Example:
         >>> pick("rows of a block", (192, 96, 384))
         192
     """
     options = list(dict.fromkeys(options))
-    return _active[-1].pick(name, options) if _active else options[0]
+    return _active[-1].pick(name, options, ordered) if _active else options[0]
 
 
 def text_of(option, number):
@@ -58,7 +59,7 @@ class Trial:
     def __init__(self, chosen):
         self.chosen, self.seen = chosen, {}
 
-    def pick(self, name, options):
+    def pick(self, name, options, ordered):
         texts = self.seen[name] = [text_of(option, number) for number, option in enumerate(options)]
         wanted = self.chosen.get(name)
         return options[texts.index(wanted) if wanted in texts else 0]
@@ -69,6 +70,13 @@ class Trial:
 
     def __exit__(self, *exception):
         _active.pop()
+
+
+class Ordered(Trial):
+    """A Trial that leaves the order of sums as it is: the best guess is taken where options change it."""
+
+    def pick(self, name, options, ordered):
+        return super().pick(name, options, ordered) if ordered else options[0]
 
 
 def class_of(planner, problem) -> str:
@@ -131,13 +139,13 @@ def known(planner, problem):
     """A plan with the picks of the table, or those that this machine has learned."""
     from . import learned
     name = class_of(planner, problem)
-    chosen = measured().get(name)
+    chosen, trial = measured().get(name), Trial
     if chosen is None:
-        chosen = learned.answer(name, planner, problem)
+        chosen, trial = learned.answer(name, planner, problem), Ordered
     if not chosen:
         return planner(*problem)
     log.debug("%s: %s, as measured", name, chosen)
-    with Trial(chosen):
+    with trial(chosen):
         return planner.__wrapped__(*problem)
 
 
