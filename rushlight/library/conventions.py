@@ -289,7 +289,9 @@ def plain(op, overload) -> bool:
     theirs = [a.name for a in overload.arguments]
     if "reduction" in theirs:
         return False
-    return is_wrapper(op) or all(k < len(names) and (name == names[k] or name == "self" and names[k] == "input")
+    named = [p.kind is inspect.Parameter.KEYWORD_ONLY for p in op.signature.parameters.values()]
+    return is_wrapper(op) or all(k < len(names) and (name == names[k] and not named[k]
+                                                     or name == "self" and names[k] == "input")
                                  for k, name in enumerate(theirs) if not overload.arguments[k].kwarg_only)
 
 

@@ -13,8 +13,9 @@ from .._src.core.later import room
 from .._src.core.meta import broadcast
 from .._src.core.native import Tensor
 from .._src.core.op import OPS, body_of
-from .conventions import form_of, ours, OPENED
-from .primitives import aten
+from .._src.ops.promotion import result_dtype
+from .conventions import form_of, is_wrapper, ours, OPENED
+from .primitives import aten, as_given
 from .tags import opened, key
 
 KNOWN: dict = {}  # "name.label" -> function
@@ -40,7 +41,7 @@ class Body:
         if op is None:
             return NotImplemented if self.overload.overloadpacket.run is None else self.run(args, kwargs)
         if form_of(op) is not None or op.name in OPENED:
-            found = ours(op, schema, args, kwargs)
+            found = None if is_wrapper(op) else ours(op, schema, args, kwargs)
             args, kwargs = (args, kwargs) if found is None else found
         return body_of(op, args)(*args, **kwargs) if op.kind is None else op(*args, **kwargs)
 
@@ -190,18 +191,21 @@ def reshape_always(x, shape):
 
 @of("dot")
 def dot(a, b):
-    return aten.sum(a * b)
+    return aten.sum(a * b, **as_given(a))
 
 
 @of("mv")
 def mv(a, b):
-    return aten.sum.dim_IntList(a * b, [1])
+    return aten.sum.dim_IntList(a * b, [1], **as_given(a))
 
 
 @of("addr")
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
     product = aten.unsqueeze(vec1, 1) * vec2
     product = product * alpha if alpha != 1 else product
+    if beta == 0:  # whatever stands in it, NaN too
+        dtype = result_dtype(self, product)
+        return product if product.dtype is dtype else aten._to_copy(product, dtype=dtype)
     return product + (self * beta if beta != 1 else self)
 
 

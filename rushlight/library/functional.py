@@ -26,13 +26,22 @@ def functional_form(called):
     known = overloads(stem) if found else {}
     label = other or label
     if label not in known:
+        label = next((k for k, one in known.items() if takes(one) == takes(called.schema)), label)
+    if label not in known:
         raise NotImplementedError(f"{called} writes into an argument, and no operator gives what it would write: a "
                                   "program with it cannot be written without writes")
     return getattr(getattr(aten, stem), label)
 
 
+def takes(schema) -> list:
+    """Names and kinds of the arguments of an overload."""
+    return [(a.name, a.base, a.several) for a in schema.arguments]
+
+
 def computed(writer, called, bound) -> tuple:
     """The new values of what a call writes into, in order."""
+    if called is aten.zero_.default:
+        return (writer.overload(aten.full_like.default, (bound["self"], 0), {"pin_memory": False}),)
     functional = functional_form(called)
     known = [a for a in functional.schema.arguments if a.name in bound]
     args = tuple(bound[a.name] for a in known if not a.kwarg_only)

@@ -4,10 +4,10 @@ from __future__ import annotations
 import math
 
 from .._src.core.native import Tensor
-from .._src.core.dtypes import bool_, finfo
+from .._src.core.dtypes import bool_, finfo, uint8
 from .._src.core.meta import broadcast
 from .decompositions import of, reshape, transpose
-from .primitives import aten, number
+from .primitives import aten, as_given, number
 
 INFINITY = math.inf
 
@@ -153,19 +153,24 @@ def addcdiv(self, tensor1, tensor2, *, value=1):
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
+def as_answer(found, x):
+    """What is asked of bytes is answered in bytes."""
+    return aten._to_copy(found, dtype=uint8) if x.dtype is uint8 else found
+
+
 @of("all")
 def all_of(x):
-    return aten.logical_not(aten.any.dims(aten.logical_not(x)))
+    return as_answer(aten.logical_not(aten.any.dims(aten.logical_not(x))), x)
 
 
 @of("all.dim")
 def all_along(x, dim, keepdim=False):
-    return aten.logical_not(aten.any.dim(aten.logical_not(x), dim, keepdim))
+    return as_answer(aten.logical_not(aten.any.dim(aten.logical_not(x), dim, keepdim)), x)
 
 
 @of("all.dims")
 def all_along_several(x, dim=None, keepdim=False):
-    return aten.logical_not(aten.any.dims(aten.logical_not(x), dim, keepdim))
+    return as_answer(aten.logical_not(aten.any.dims(aten.logical_not(x), dim, keepdim)), x)
 
 
 @of("count_nonzero", "count_nonzero.dim_IntList")
@@ -232,7 +237,7 @@ def logsumexp(x, dim, keepdim=False):
 
 @of("linalg_vecdot")
 def vecdot(x, y, *, dim=-1):
-    return NotImplemented if x.dtype.is_complex else aten.sum.dim_IntList(x * y, [dim])
+    return NotImplemented if x.dtype.is_complex else aten.sum.dim_IntList(x * y, [dim], **as_given(x))
 
 
 @of("mse_loss")

@@ -35,6 +35,11 @@ class Called:
 aten = Called()
 
 
+def as_given(x) -> dict:
+    """What says that a sum is of the dtype of what is summed: PyTorch's are of int64 where that is a whole number."""
+    return {} if x.dtype.is_inexact or x.dtype is int64 else {"dtype": x.dtype}
+
+
 def reshape(x, shape):
     return aten.view(x, list(shape)) if tuple(shape) != tuple(x.shape) else x
 
@@ -60,7 +65,7 @@ def copy(x):
 
 
 def sum(x, dims):
-    return aten.sum.dim_IntList(x, list(dims), True)
+    return aten.sum.dim_IntList(x, list(dims), True, **as_given(x))
 
 
 def amax(x, dims):
@@ -73,7 +78,7 @@ def amin(x, dims):
 
 def prod(x, dims):
     for dim in dims:
-        x = aten.prod.dim_int(x, dim, True)
+        x = aten.prod.dim_int(x, dim, True, **as_given(x))
     return x
 
 
@@ -109,7 +114,7 @@ def cat(tensors, dim):
 
 
 def cumsum(x, dim):
-    return aten.cumsum(x, dim)
+    return aten.cumsum(x, dim, **as_given(x))
 
 
 def gather(x, index, dim):

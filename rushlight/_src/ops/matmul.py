@@ -207,10 +207,13 @@ def plus(name, product_of, ranks, autocast=AUTOCAST, **aliases):
             raise RuntimeError(f"{name}: input of shape {list(input.shape)} does not expand to {list(out.shape)}")
         if isinstance(alpha, Tensor) or alpha != 1:
             out = P.mul(out, held(alpha, out.dtype))
-        if isinstance(beta, Tensor) or beta != 0:
+        if isinstance(beta, Tensor) or beta != 0:  # at 0 no NaN of the input counts
             input = upcast(input)
             if isinstance(beta, Tensor) or beta != 1:
-                input = P.mul(input, held(beta, out.dtype))
+                factor = held(beta, out.dtype)
+                input = P.mul(input, factor)
+                if isinstance(beta, Tensor):  # which may turn out to be 0
+                    input = P.where(P.ne(factor, 0), input, 0)
             out = P.add(input, out)
         return out if out.dtype is result else P.convert(out, dtype=result)
     body.__name__, body.__doc__ = name, "beta * input + alpha * (mat1 @ mat2)."

@@ -1,0 +1,57 @@
+"""What decomposed programs give: the dtypes of the operators themselves, and the values of calls that write."""
+import pytest
+
+import rushlight as rl
+from tests.export.test_decomposed_views import agree
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+WHOLE = {
+    "dot": lambda x: rl.dot(x, x), "mv": lambda x: rl.mv(x.reshape(1, 3), x), "matmul": lambda x: x @ x,
+    "vecdot": lambda x: rl.linalg.vecdot(x, x), "all": lambda x: (x.all(), x.all(0), rl.all(x.reshape(1, 3), (0, 1))),
+    "any": lambda x: (x.any(), x.any(0)), "trace": lambda x: rl.trace(x.reshape(1, 3)),
+    "sums": lambda x: (x.sum(), x.prod(), x.cumsum(0), rl.sum(x, 0, dtype=rl.int32)),
+    "tensordot": lambda x: rl.tensordot(x, x, 1), "inner": lambda x: (rl.inner(x, x), rl.outer(x, x)),
+    "einsum": lambda x: rl.einsum("i,i->", x, x), "addr": lambda x: rl.addr(rl.ones(3, 3), x, x, beta=0),
+    "rsub": lambda x: (rl.rsub(x, 2, alpha=2), rl.rsub(x, x, alpha=3)), "floor": lambda x: rl.floor_divide(x, 2)}
+
+
+@pytest.mark.parametrize("dtype", [rl.int32, rl.uint8, rl.int64])
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers_keep_their_dtype(name, dtype):
+    agree(WHOLE[name], rl.tensor([1, 0, 2], dtype=dtype))
+
+
+PLUS = {"addr": ((3,), (3,)), "addmm": ((3, 3), (3, 3)), "addmv": ((3, 3), (3,)), "addbmm": ((2, 3, 3), (2, 3, 3)),
+        "baddbmm": ((1, 3, 3), (1, 3, 3))}
+
+
+@pytest.mark.parametrize("name", PLUS)
+def test_nothing_of_the_input_counts_where_beta_is_0(name):
+    a, b = map(rl.ones, PLUS[name])
+    nan = rl.full((3,) if name == "addmv" else (1, 3, 3) if name == "baddbmm" else (3, 3), float("nan"))
+    call = getattr(rl, name)
+    assert not call(nan, a, b, beta=0).isnan().any() and not call(nan, a, b, beta=0.0, alpha=2).isnan().any()
+    assert call(nan, a, b, beta=2).isnan().all()
+    rl.testing.assert_close(call(nan.nan_to_num(3.0), a, b, beta=2), call(nan.nan_to_num(6.0), a, b))
+    agree(lambda *given: call(*given, beta=0), nan, a, b)
+
+
+WRITES = {
+    "zero_": lambda b: b.zero_(), "pow_": lambda b: b.pow_(b), "floor_divide_": lambda b: b.floor_divide_(b + 1),
+    "float_power_": lambda b: b.double().float_power_(b), "ldexp_": lambda b: b.ldexp_(b), "relu_": lambda b: b.relu_(),
+    "clamp_": lambda b: b.clamp_(0, 1), "masked_fill_": lambda b: b.masked_fill_(b > 2, 7.0),
+    "index_fill_": lambda b: b.index_fill_(0, rl.tensor([0]), 9.0), "addr_": lambda b: b.addr_(rl.ones(2), b[0].clone(), beta=0),
+    "zero_of_a_part": lambda b: b[0].zero_(), "threshold": lambda b: rl.nn.functional.threshold(b, 1, 7),
+    "threshold_": lambda b: rl.nn.functional.threshold_(b, 1, 7), "elu": lambda b: rl.nn.functional.elu(b - 3, 2.0),
+    "celu": lambda b: rl.nn.functional.celu(b - 3, 2.0), "hardtanh": lambda b: rl.nn.functional.hardtanh(b, 1.0, 2.0),
+    "leaky_relu": lambda b: rl.nn.functional.leaky_relu(b - 3, 0.5), "hardtanh_": lambda b: rl.nn.functional.hardtanh_(
+        b, 1.0, 2.0)}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_calls_that_write(name):
+    def call(x):
+        base = x * 1
+        return WRITES[name](base) + 0, base
+
+    agree(call, rl.arange(6.0).reshape(2, 3))
