@@ -27,8 +27,12 @@ def pooled(count):
 def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None,
                                                 scale=None):
     """Attention, and the logarithm of the sum of exponentials of each row of scores."""
+    if attn_mask is not None and attn_mask.dtype is not query.dtype:
+        raise RuntimeError("scaled_dot_product_attention_flash_attention: Attention mask is the same data type as "
+                           f"query: it is {attn_mask.dtype}, and query {query.dtype}")
     size = query.shape[-1]
-    scores = (query.float() @ key.float().transpose(-1, -2)) * (size ** -0.5 if scale is None else scale)
+    rows, columns = (x.float() if x.dtype.is_half else x for x in (query, key))
+    scores = (rows @ columns.transpose(-1, -2)) * (size ** -0.5 if scale is None else scale)
     if is_causal:
         rows, columns = scores.shape[-2:]
         seen = OPS["tril"](OPS["ones"](rows, columns, dtype=scores.dtype, device=scores.device))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from .._src.core.dtypes import bool_, int64
+from .._src.core.dtypes import int64
 from .._src.core.op import OPS, declare, op, rule
 from .._src.ops.lapack import LinAlgError
 from .functions import FUNCTIONS
@@ -30,12 +30,12 @@ def leaf(body):
 
 @leaf
 def _softmax(input, dim, half_to_float):
-    return OPS["softmax"](input, dim, None)
+    return FUNCTIONS["_softmax"](input, dim, half_to_float)
 
 
 @leaf
 def _log_softmax(input, dim, half_to_float):
-    return OPS["log_softmax"](input, dim, None)
+    return FUNCTIONS["_log_softmax"](input, dim, half_to_float)
 
 
 @leaf
@@ -98,12 +98,8 @@ def found_none(input):
 def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None,
                                                 scale=None):
     """Attention, and the logarithm of what each row's weights are divided by."""
-    out = OPS["nn.functional.scaled_dot_product_attention"](query, key, value, attn_mask, dropout_p, is_causal, scale)
-    scores = OPS["matmul"](query, key.mT) * (scale or query.shape[-1] ** -0.5)
-    if is_causal:
-        later = OPS["ones_like"](scores, dtype=bool_).triu(1)
-        scores = scores.masked_fill(later, -float("inf"))
-    return out, OPS["logsumexp"](scores if attn_mask is None else scores + attn_mask, -1)
+    return FUNCTIONS["_scaled_dot_product_flash_attention_for_cpu"](query, key, value, dropout_p, is_causal,
+                                                                    attn_mask=attn_mask, scale=scale)
 
 
 @leaf

@@ -40,7 +40,8 @@ WRITES = {
     "zero_": lambda b: b.zero_(), "pow_": lambda b: b.pow_(b), "floor_divide_": lambda b: b.floor_divide_(b + 1),
     "float_power_": lambda b: b.double().float_power_(b), "ldexp_": lambda b: b.ldexp_(b), "relu_": lambda b: b.relu_(),
     "clamp_": lambda b: b.clamp_(0, 1), "masked_fill_": lambda b: b.masked_fill_(b > 2, 7.0),
-    "index_fill_": lambda b: b.index_fill_(0, rl.tensor([0]), 9.0), "addr_": lambda b: b.addr_(rl.ones(2), b[0].clone(), beta=0),
+    "index_fill_": lambda b: b.index_fill_(0, rl.tensor([0]), 9.0),
+    "addr_": lambda b: b.addr_(rl.ones(2), b[0].clone(), beta=0),
     "zero_of_a_part": lambda b: b[0].zero_(), "threshold": lambda b: rl.nn.functional.threshold(b, 1, 7),
     "threshold_": lambda b: rl.nn.functional.threshold_(b, 1, 7), "elu": lambda b: rl.nn.functional.elu(b - 3, 2.0),
     "celu": lambda b: rl.nn.functional.celu(b - 3, 2.0), "hardtanh": lambda b: rl.nn.functional.hardtanh(b, 1.0, 2.0),
@@ -55,3 +56,19 @@ def test_calls_that_write(name):
         return WRITES[name](base) + 0, base
 
     agree(call, rl.arange(6.0).reshape(2, 3))
+
+
+def test_inner_functions_have_one_body():
+    aten, x = rl.ops.aten, rl.randn(1, 2, 4, 4)
+    from rushlight._src.core.op import OPS
+    flash = "_scaled_dot_product_flash_attention_for_cpu"
+    for scale in (0.0, 0.3, None):
+        shown = (x @ x.mT) * (0.5 if scale is None else scale)
+        for call in (getattr(aten, flash).default, OPS[flash]):
+            rl.testing.assert_close(call(x, x, x, scale=scale)[1], shown.logsumexp(-1))
+            assert call(x.double(), x.double(), x.double())[1].dtype is rl.float64
+            with pytest.raises(RuntimeError, match="mask"):
+                call(x, x, x, attn_mask=rl.ones(4, 4, dtype=rl.bool))
+    for name in ("_softmax", "_log_softmax"):
+        for call in (getattr(aten, name).default, OPS[name]):
+            assert call(x.half(), -1, True).dtype is rl.float32 and call(x.half(), -1, False).dtype is rl.float16
