@@ -2,6 +2,7 @@
 that gives its running statistics in place of writing them."""
 from __future__ import annotations
 
+from .._src.core.dtypes import float32
 from .._src.core.op import OPS
 
 
@@ -27,7 +28,7 @@ def pooled(count):
 def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None,
                                                 scale=None):
     """Attention, and the logarithm of the sum of exponentials of each row of scores."""
-    if attn_mask is not None and attn_mask.dtype is not query.dtype:
+    if attn_mask is not None and attn_mask.dtype not in (query.dtype, float32):
         raise RuntimeError("scaled_dot_product_attention_flash_attention: Attention mask is the same data type as "
                            f"query: it is {attn_mask.dtype}, and query {query.dtype}")
     size = query.shape[-1]
