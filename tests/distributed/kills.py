@@ -58,15 +58,22 @@ def killed(folder, meeting, size, first, wait, draw) -> int:
                 os._exit(1)
         pids.append(pid)
     os.close(told)
-    with os.fdopen(reading) as lines:
-        last = int(lines.readline())
-        time.sleep(wait)
-        for pid in draw.sample(pids, size):
-            os.kill(pid, signal.SIGKILL)
-        last = [last, *map(int, lines.read().split())][-1]
+    try:
+        with os.fdopen(reading) as lines:
+            last = int(lines.readline())
+            time.sleep(wait)
+            end(draw.sample(pids, size))
+            return [last, *map(int, lines.read().split())][-1]
+    finally:
+        end(pids)
+        for pid in pids:
+            os.waitpid(pid, 0)
+
+
+def end(pids):
+    """Kills processes that nobody has waited for yet: their numbers are theirs."""
     for pid in pids:
-        os.waitpid(pid, 0)
-    return last
+        os.kill(pid, signal.SIGKILL)
 
 
 def main(seed, count):

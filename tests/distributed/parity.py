@@ -24,6 +24,7 @@ from rushlight.distributed.tensor import init_device_mesh
 from rushlight.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from rushlight.nn import functional as F
 from rushlight.nn.parallel import DistributedDataParallel
+from tests.distributed.groups import finished
 
 ROOT = Path(__file__).parents[2]
 STEPS, BATCH, WORDS, LENGTH, WIDTH, DROP = 50, 8, 13, 6, 16, 0.1
@@ -219,8 +220,8 @@ def launched(cases, steps=STEPS):
         file = Path(folder) / "losses.json"
         command = [sys.executable, "-m", "rushlight.distributed.run", "--standalone", "--nproc-per-node", str(count),
                    __file__, str(steps), str(file), *cases]
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3000)
+        done = finished(command, 3000, cwd=ROOT, stderr=subprocess.STDOUT,
+                        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"})
         if done.returncode:
             raise RuntimeError(done.stdout[-4000:])
         return json.loads(file.read_text(encoding="utf-8"))

@@ -20,6 +20,8 @@ from rushlight.distributed.checkpoint._nested_dict import flatten_state_dict, un
 from rushlight.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from rushlight.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
 
+from .groups import finished
+
 KINDS = ("float32", "float64", "bfloat16", "float16", "int64", "uint8", "bool", "complex64")
 
 
@@ -184,8 +186,8 @@ def test_killed_at_any_moment(wait, tmp_path):
 @pytest.mark.parametrize("count", [2, pytest.param(50, marks=pytest.mark.long)])
 def test_no_checkpoint_is_lost(count):
     """Worlds of one process and of two are killed at random moments; each goes on from the last checkpoint."""
-    done = subprocess.run([sys.executable, "-m", "tests.distributed.kills", "0", str(count)], capture_output=True,
-                          text=True, timeout=1500, cwd=Path(__file__).parents[2])
+    done = finished([sys.executable, "-m", "tests.distributed.kills", "0", str(count)], 1500,
+                    cwd=Path(__file__).parents[2])
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and len(found) == count, done.stderr
     assert not [each for each in found if each["lost"]], found

@@ -4,12 +4,16 @@ import gc
 import logging
 import sys
 import threading
+import types
 
 import pytest
 
 import rushlight as rl
 from rushlight._src.core.errors import AcceleratorError, OutOfMemoryError
-from rushlight._src.devices.triton import tuning
+from rushlight._src.devices.triton import binaries, runner, tuning
+from rushlight._src.devices.triton.binaries import Binary, Unfit
+from rushlight._src.devices.triton.driver import NVIDIA
+from rushlight._src.devices.triton.programs import Launches
 
 from .stub import GRAPHS, LAZY, LIMIT, PROGRAMS, RESERVED
 from .test_tuning import clock, multiplied, own_cache  # noqa: F401 - fixtures
@@ -185,6 +189,60 @@ def test_guards_in_generators(silent):
     assert next(one) == side.stream_id
     one.close()
     assert rl.cuda.current_stream().stream_id == 0
+
+
+def test_copies_that_would_wait_are_refused_whole(silent):
+    """What may not be waited for does not happen."""
+    library = silent[1]
+    x, y = rl.ones(4, device="cuda"), rl.ones(4)
+    rl.cuda.synchronize()
+    library.clear()
+    try:
+        rl.cuda.set_sync_debug_mode("error")
+        for call in (x.cpu, lambda: y.to("cuda"), lambda: x.copy_(y)):
+            with pytest.raises(RuntimeError, match="called a synchronizing CUDA operation"):
+                call()
+        assert not library.notes(*(NVIDIA.names[name] for name in ("upload", "download", "copy")))
+    finally:
+        rl.cuda.set_sync_debug_mode(0)
+
+
+def test_shared_memory_that_a_device_does_not_give(silent):
+    """The driver's "invalid value" means that where shared memory is set, and nowhere else."""
+    provider, library = silent
+    board = provider.board(0)
+    made = Binary(b"STUB" + bytes(4) + b"f\0", "f", 64 << 10, 128)
+    refused = pytest.raises(Unfit, match="asks for 65536 bytes of shared memory")
+    with library.failing(NVIDIA.names["function_set"], 1), refused:
+        board.driver.kernel(made)
+    for entry, status in (("function_set", 700), ("load", 1)):
+        with library.failing(NVIDIA.names[entry], status), pytest.raises(AcceleratorError, match=f"gave {status}"):
+            board.driver.kernel(made)
+
+
+def test_what_a_compiler_cannot_make(monkeypatch):
+    """A want of resources is told apart from a fault, which no other choice mends."""
+    def compiled(*given):
+        raise raised
+
+    errors = types.SimpleNamespace(TritonError=type("TritonError", (Exception,), {}))
+    monkeypatch.setattr(binaries, "imported", lambda: types.SimpleNamespace(__version__="0", errors=errors))
+    monkeypatch.setattr(binaries, "compiled", compiled)
+    for raised, seen in ((errors.TritonError("no"), Unfit), (RuntimeError("out of resource: shared memory"), Unfit),
+                         (RuntimeError("no such file"), RuntimeError)):
+        with pytest.raises(RuntimeError) as found:
+            binaries.binary(types.SimpleNamespace(name="m"), binaries.Variant(16), "sm_90")
+        assert type(found.value) is seen
+
+
+def test_words_of_launches_are_written_once():
+    """Memory that is far away, then near, and far again: plans know two blocks."""
+    launches, board = Launches([]), types.SimpleNamespace(memory=types.SimpleNamespace(words=[0]))
+    for far in (0, 1) * 10:
+        board.memory.words[0] = far
+        launches.prepare(board, 0)
+        assert launches.block[runner.WIDE] == far
+    assert len(launches.blocks) == 2
 
 
 def test_who_waits_is_told(silent):

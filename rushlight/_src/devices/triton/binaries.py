@@ -12,6 +12,9 @@ from .texts import function_of, imported
 
 ALIGNED = [["tt.divisibility", 16]]
 
+# what Triton's compiler says, in errors of no type of its own, where a module wants what there is not
+RESOURCES = "out of resource", "shared memory", "too many resources", "register", "passmanager::run failed"
+
 
 class Variant(NamedTuple):
     """What of a module its machine code depends on: the elements of a block, whether positions have 64 bits, and which
@@ -73,6 +76,9 @@ def binary(module: Module, variant: Variant, architecture: str) -> Binary:
         try:
             made = compiled(module, variant, architecture)
         except (RuntimeError, triton.errors.TritonError) as reason:
+            if not isinstance(reason, triton.errors.TritonError) and not any(
+                    words in str(reason).lower() for words in RESOURCES):
+                raise
             raise Unfit(f"{module.name} is not compiled for {architecture}: {reason}") from reason
         code = made.asm["cubin" if "cubin" in made.asm else "hsaco"]
         found = encode((code, made.metadata.name, made.metadata.shared,

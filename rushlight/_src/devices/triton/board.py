@@ -178,14 +178,15 @@ class Board:
 
     def moved(self, entry: str, target: int, source: int, nbytes: int, non_blocking: bool):
         if nbytes:
+            if not non_blocking:
+                self.about_to_wait()
             self.driver.use(self.index)
             self.driver.call(entry, target, source, nbytes, self.stream)
             if not non_blocking:
-                self.about_to_wait()
                 self.settle()
 
     def about_to_wait(self):
-        """The host waits for a copy: ``set_sync_debug_mode`` may want to hear of it."""
+        """The host will wait for a copy: ``set_sync_debug_mode`` may want to hear of it, and refuses it whole."""
         if self.driver.waiting == "error":
             raise RuntimeError("called a synchronizing CUDA operation")
         if self.driver.waiting == "warn":

@@ -17,11 +17,12 @@ from ...core.errors import AcceleratorError, OutOfMemoryError
 from ...core.forking import guarded
 from ...core.native import mine
 from ...core.platform import here
+from .binaries import Unfit
 
 P, U, Z, I, F = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_int, ctypes.c_float
 OUT = ctypes.POINTER(ctypes.c_void_p)
 FREED = 4, 709  # statuses of calls after the library has been taken down, when Python ends
-OUT_OF_MEMORY = 2
+OUT_OF_MEMORY, INVALID_VALUE = 2, 1
 ORDINAL = 9  # the attribute of an address that is its device's index
 
 
@@ -261,11 +262,16 @@ class Driver:
         return free.value, total.value
 
     def kernel(self, binary) -> int:
-        """The handle of machine code, loaded."""
+        """The handle of machine code, loaded.  Unfit where it asks for more shared memory than the device gives."""
         module = self.made("load", ctypes.c_char_p(binary.code))
         found = self.made("function", module, binary.entry.encode())
         if binary.shared > 48 << 10:
-            self.call("function_set", found, self.vendor.shared_attribute, binary.shared)
+            try:
+                self.call("function_set", found, self.vendor.shared_attribute, binary.shared)
+            except AcceleratorError as reason:
+                if reason.error_code != INVALID_VALUE:
+                    raise
+                raise Unfit(f"{binary.entry} asks for {binary.shared} bytes of shared memory: {reason}") from reason
         return found
 
 

@@ -51,13 +51,17 @@ class Launches:
 
     def __init__(self, launches: list):
         self.launches, self.block = launches, None
-        self.before = []  # blocks that plans may still know
+        self.blocks: dict = {}  # their words: those that there were, which plans may still know
 
     def prepare(self, board, given: int):
-        """Writes the words, for values such as those at ``given``."""
+        """Writes the words, for values such as those at ``given``.  What was written before is taken again."""
         wide = board.memory.words[0] > 0
         parts = [one.words(board, given, wide) for one in self.launches]
         words = [0, int(wide), len(parts), *(word for part in parts for word in part)]
+        key = tuple(words)
+        if key in self.blocks:
+            self.block = self.blocks[key]
+            return
         block = (ctypes.c_int64 * len(words))(*words)
         at = ctypes.addressof(block) + 8 * runner.BODY
         for part in parts:
@@ -66,8 +70,7 @@ class Launches:
             places = (ctypes.c_int64 * (count + runner.TAIL)).from_address(arguments + 8 * (count + runner.TAIL))
             places[:] = [arguments + 8 * k for k in range(count + runner.TAIL)]
             at += 8 * part[runner.LENGTH]
-        self.before.append(self.block)
-        self.block = block  # whole: other threads may give it at once
+        self.block = self.blocks[key] = block  # whole: other threads may give it at once
 
     @property
     def address(self) -> int:
@@ -91,18 +94,20 @@ class Launches:
 
     def give(self, board, given: int):
         queue = board.queue
-        if self.block is None:
-            self.prepare(board, given)
-        while True:
-            with board.lock:  # the words, their status among them, are those of all threads
-                block = self.block
-                board.runner(given, ctypes.addressof(block), queue.words, 0)
-                status = block[runner.STATUS]
-            if status != runner.UNPREPARED:
-                break
-            self.prepare(board, given)  # other alignments, or memory far away
+        with board.lock:  # the words, their status among them, are those of all threads
+            status = runner.UNPREPARED
+            if self.block is not None:
+                status = self.attempt(board, given, queue)
+            while status == runner.UNPREPARED:  # other alignments, or memory far away
+                self.prepare(board, given)
+                status = self.attempt(board, given, queue)
         if status:
             board.driver.failed(board.driver.vendor.names["launch"], status)
+
+    def attempt(self, board, given: int, queue) -> int:
+        """What the driver says to the launches; UNPREPARED where the words are not for these values."""
+        board.runner(given, ctypes.addressof(self.block), queue.words, 0)
+        return self.block[runner.STATUS]
 
 
 class DecodedProgram:

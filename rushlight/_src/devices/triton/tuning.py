@@ -26,7 +26,7 @@ MOST = 8  # choices that are measured
 WORST = 4.0  # times the best estimate beyond which nothing is measured
 REPEATS = 3  # of which the least counts
 SECONDS = 0.02  # that a measurement takes, about
-TOO_LARGE = 1, 701  # the driver's numbers for what asks for more than a unit has
+TOO_LARGE = 701  # the driver's number for what asks for more than a unit has
 MOST_SPILLED = 64  # registers of a thread that may be kept in memory
 REGISTERS_OF_CUBIN = b"\x04\x2f\x08\x00"  # before the number of a function, and its registers
 FRAME_OF_CUBIN = b"\x04\x11\x08\x00"  # before the number of a function, and the bytes that it keeps in memory
@@ -107,7 +107,7 @@ class Bench:
             except Unfit as reason:
                 return str(reason)
             except AcceleratorError as reason:
-                if reason.error_code not in TOO_LARGE:  # anything else is a fault, which no other choice mends
+                if reason.error_code != TOO_LARGE:  # anything else is a fault, which no other choice mends
                     raise
                 return str(reason)
             made = next(made for (number, _), (_, made) in self.board.kernels.items() if number == launch.kernel)
