@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight._src.core import cache
+from rushlight._src.core import cache, op
 from rushlight._src.core.expr import size
 from rushlight._src.core.settings import settings
 from rushlight._src.devices.cpu import target
@@ -173,3 +173,15 @@ def test_plans_on_disk_follow_from_what_was_learned_since(monkeypatch):
     with settings.set(tune=True):
         matmul.plan_matmul(PRODUCT)
     assert target.learned() != before
+
+
+def test_plans_that_have_learned_are_found_on_disk(monkeypatch, tmp_path):
+    monkeypatch.setattr(tune, "race", raced(0.5))
+    x, w = torch.ones(83, 210), torch.ones(210, 75)
+    found = []
+    with settings.set(tune=True, store=True):
+        for _ in range(2):  # as two processes: the second finds the plan
+            op.forget()
+            x @ w
+            found.append(sorted((tmp_path / "plan").rglob("*/*")))
+    assert learned.answers() and found[0] == found[1] != []

@@ -198,6 +198,14 @@ def test_copies_go_when_memory_is_given_back():
     assert not used(lambda: product(weight)) and used(lambda: product(weight))
 
 
+def test_copies_go_before_anybody_is_refused_memory():
+    weight = packed_weight()
+    with pytest.raises(torch.OutOfMemoryError):
+        weights.allocate(1 << 60)
+    assert kept.bytes == 0
+    check(weight)
+
+
 def test_copies_made_before_verify_was_set_are_not_called_stale():
     weight = torch.randn(72, 768)  # its copy has padding
     with torch.no_grad():

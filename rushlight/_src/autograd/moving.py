@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.devices import cpu, device
 from ..core.interpret import recording, top
 from ..core.meta import Meta, span
-from ..core.native import Tensor, sharing, wrap
+from ..core.native import Tensor, sharing, weights, wrap
 from ..core.native.memory import copy_bytes
 from ..core.op import OPS
 from ..core.tensor import borrowed, empty_of, place, resolved
@@ -85,7 +85,12 @@ def written(target: Tensor, source: Tensor, non_blocking=False) -> Tensor:
     recorded = target.requires_grad or source.requires_grad
     if alike and is_dense(target._meta) and not (recorded or target._meta.turned or source._meta.turned):
         sharing.count_write(target)
-        transport(target, source, non_blocking)
+        if non_blocking and target._meta.device.provider.on_host:
+            weights.show(target._storage)  # it may be written after this returns
+        try:
+            transport(target, source, non_blocking)
+        finally:
+            sharing.count_end(target)
         return target
     return OPS["copy_"](target, moved(source, target._meta.device, non_blocking))
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import weakref
 
+from .native.blocks import heap
 from .native.hooks import connect
 from .native.weights import kept, let_go
 
@@ -37,4 +38,5 @@ def drop_copies():
         let_go(found)
 
 
+heap.spare = drop_copies
 connect("_src/core/copies.py", copied=copied, make_room=make_room, drop_copies=drop_copies)

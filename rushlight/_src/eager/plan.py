@@ -91,6 +91,8 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
                     if made is None:
                         draft = draft_plan(op, args, names, mask, numbers.scalar_bits(key), where)
                         made = draft.settle(op)
+                    if entry and settings.tune:
+                        entry = store.entry(op, key)  # planning may have learned something that it follows from
             except Exception:
                 return without_numbers(op, args, names, key)
             text = draft.conditions

@@ -43,6 +43,8 @@ def carve(index: i64) -> i64:
     try:
         first = allocate_pages(total)
     except MemoryError:
+        if heap.spare is not None:
+            heap.spare()
         trim()
     if first == 0:
         try:

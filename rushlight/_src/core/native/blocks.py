@@ -31,6 +31,7 @@ class Heap:
     cached: i64  # bytes of free blocks that were touched
     peak: i64  # the most bytes in use since memory last went back
     reserved: i64  # bytes of all segments
+    spare: object  # (): frees what can be made again; asked before callers are refused
     refuse: object  # (nbytes): raises what callers get where the system has no more memory
 
 
@@ -140,6 +141,8 @@ def extend(size: i64) -> i64:
         try:
             block = allocate_pages(length)
         except MemoryError:
+            if heap.spare is not None:
+                heap.spare()
             trim()
     if block == 0:
         try:

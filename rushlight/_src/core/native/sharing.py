@@ -94,6 +94,7 @@ def count_writes(args: Args) -> None:
 
 @native
 def count_end(target: Tensor) -> None:
+    """Notes that a write which was counted before has ended, well or not."""
     if target._storage is not None:
         target._storage.writes += 1
 
