@@ -7,7 +7,8 @@ import collections
 
 from .._src.core.native import Tensor
 from .foreign_operators import called, prepare, prim
-from .foreign_values import CodeError, device_of, dict_of, key_of, shown
+from .foreign_numbers import CodeError, negated, shown, whole
+from .foreign_values import device_of, dict_of, key_of
 
 LONGEST = 1 << 20  # characters of one source
 DEEPEST = 60  # parts within parts
@@ -329,7 +330,7 @@ class Maker:
     def of_UnaryOp(self, node):
         value = self.expression(node.operand)
         if isinstance(node.op, ast.USub):
-            return lambda env: -value(env)
+            return lambda env: negated(value(env))
         if isinstance(node.op, ast.Not):
             return lambda env: not value(env)
         refuse(node, "an operator of another kind")
@@ -412,8 +413,8 @@ class Maker:
         if name == "uninitialized":
             return lambda env: None
         if name == "isinstance" and len(node.args) == 2:
-            value, kinds = self.expression(node.args[0]), types_of(node.args[1])
-            return lambda env: isinstance(value(env), kinds)
+            value, kind = self.expression(node.args[0]), type_test(node.args[1])
+            return lambda env: kind(value(env))
         if name == "getattr" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
             owner, attribute = self.expression(node.args[0]), node.args[1].value
             return lambda env: held(owner(env), attribute)
@@ -436,26 +437,46 @@ def number(kind):
     return convert
 
 
-CONVERSIONS = {"int": number(int), "float": number(float), "bool": number(bool), "complex": number(complex),
-               "str": shown, "device": device_of, "list": list, "dict": dict_of, "len": len, "print": print,
+CONVERSIONS = {"int": number(whole), "float": number(float), "bool": number(bool), "complex": number(complex),
+               "str": shown, "device": device_of, "list": list, "dict": dict_of, "len": len, "sorted": sorted,
+               "print": print,
                "ord": ord, "chr": chr, "hash": lambda value: hash(key_of(value))}
 TYPES = {"Tensor": Tensor, "int": int, "float": float, "bool": bool, "str": str, "List": list, "Dict": dict,
          "Tuple": tuple, "NoneType": type(None), "complex": complex}
 
 
-def types_of(node) -> tuple:
-    """The types that a type of the language is, as far as values tell."""
+def type_test(node):
+    """What tells whether a value is of a type of the language."""
     if isinstance(node, (ast.Tuple, ast.List)):
-        return tuple(kind for part in node.elts for kind in types_of(part))
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-        if node.value.id == "Optional":
-            return (*types_of(node.slice), type(None))
-        node = node.value
+        return any_of(map(type_test, node.elts))
     if isinstance(node, ast.Constant) and node.value is None:
-        return (type(None),)
+        return lambda value: value is None
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        parts = list(map(type_test, node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]))
+        if node.value.id in ("Optional", "Union"):
+            return any_of([*parts, *[lambda value: value is None] * (node.value.id == "Optional")])
+        if node.value.id == "Tuple":
+            return lambda value: (isinstance(value, tuple) and len(value) == len(parts)
+                                  and all(part(one) for part, one in zip(parts, value)))
+        if node.value.id in ("List", "Dict") and len(parts) == (1 if node.value.id == "List" else 2):
+            return lambda value: isinstance(value, TYPES[node.value.id]) and all_of(value, parts)
     if not isinstance(node, ast.Name) or node.id not in TYPES:
         refuse(node, "a type that is not known")
-    return (TYPES[node.id],)
+    kind, number = TYPES[node.id], node.id == "int"
+    return lambda value: isinstance(value, kind) and not (number and isinstance(value, bool))
+
+
+def any_of(tests):
+    tests = tuple(tests)
+    return lambda value: any(test(value) for test in tests)
+
+
+def all_of(items, parts) -> bool:
+    """Whether all parts of a list or dict are of a type.  CodeError for an empty one: nothing says its type."""
+    if not items:
+        raise CodeError("the file's code asks for the type of what an empty list or dict holds")
+    held = [(key, value) for key, value in items.items()] if isinstance(items, dict) else [(one,) for one in items]
+    return all(part(one) for parts_of in held for part, one in zip(parts, parts_of))
 
 
 def dotted(node):

@@ -1,6 +1,8 @@
 """TorchScript's operators on tensors: the overload of ``aten`` that a call means, by the schemas."""
 from __future__ import annotations
 
+import operator
+
 from .._ops import ops
 from .._src import flat as torch
 from .._src.core.convert import channels_last, channels_last_3d, contiguous_format, preserve_format
@@ -161,4 +163,5 @@ def self_attention(x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, p
 
 
 OTHERS = {"lstm": recurrent("LSTM"), "gru": recurrent("GRU"), "rnn_tanh": recurrent("RNN_TANH"),
-          "rnn_relu": recurrent("RNN_RELU"), "_transformer_encoder_layer_fwd": encoder_layer}
+          "rnn_relu": recurrent("RNN_RELU"), "_transformer_encoder_layer_fwd": encoder_layer,
+          "__lshift__": operator.lshift, "__rshift__": operator.rshift}

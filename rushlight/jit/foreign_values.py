@@ -1,7 +1,6 @@
 """What TorchScript's operators do with numbers, texts and containers; tensors go to ``aten``."""
 from __future__ import annotations
 
-import math
 import operator
 import warnings
 
@@ -9,21 +8,15 @@ from .._src.core.devices import device as Device
 from .._src.core.dtypes import (bfloat16, bool_, complex64, complex128, float16, float32, float64, int8, int16, int32,
                                 int64, uint8)
 from .._src.core.native import Tensor
+from .foreign_numbers import NUMBERS, CodeError, ScriptError, largest, shown, smallest, whole, wrapped
 
 DTYPES = {0: uint8, 1: int8, 2: int16, 3: int32, 4: int64, 5: float16, 6: float32, 7: float64, 9: complex64,
           10: complex128, 11: bool_, 15: bfloat16}
 CODES = {dtype: code for code, dtype in DTYPES.items()}
+LONGEST = 1 << 24  # items of a list that code makes at once
 RAISED = {"builtins.RuntimeError": RuntimeError, "builtins.ValueError": ValueError, "builtins.TypeError": TypeError,
           "builtins.AssertionError": AssertionError, "builtins.IndexError": IndexError, "builtins.KeyError": KeyError,
           "builtins.NotImplementedError": NotImplementedError}
-
-
-class CodeError(RuntimeError):
-    """Code in a file that is not in the language."""
-
-
-class ScriptError(RuntimeError):
-    """An error that a program of a file raises, or that its operators meet."""
 
 
 def dtype_of(code):
@@ -61,17 +54,9 @@ def attribute(name, kind=Tensor):
 
 
 def rangelist(n):
-    if not isinstance(n, int) or n > 1 << 24:
+    if not isinstance(n, int) or n > LONGEST:
         raise CodeError(f"the file's code makes a list of {n} numbers")
     return list(range(n))
-
-
-def largest(*values):
-    return max(*values)
-
-
-def smallest(*values):
-    return min(*values)
 
 
 def formatted(text, *values) -> str:
@@ -79,10 +64,6 @@ def formatted(text, *values) -> str:
     parts = text.split("{}")
     values = [*map(shown, values), *[""] * len(parts)]
     return "".join(part + value for part, value in zip(parts, [*values[:len(parts) - 1], ""]))
-
-
-def shown(value) -> str:
-    return value if isinstance(value, str) else repr(value)
 
 
 def raised(message, kind="builtins.RuntimeError"):
@@ -118,12 +99,12 @@ def contains(items, key):
     return (key_of(key) if isinstance(items, dict) else key) in items
 
 
-def divided(a, b):
-    return a / b
-
-
-def pow_of(a, b):
-    return a ** b if not (isinstance(a, int) and isinstance(b, int)) else float(a) ** b if b < 0 else a ** b
+def repeated(items, count):
+    """A list or text several times, on either side."""
+    items, count = (count, items) if isinstance(items, int) else (items, count)
+    if not isinstance(items, (list, str)) or not isinstance(count, int) or len(items) * count > LONGEST:
+        raise CodeError("the file's code multiplies what is no list or text, or too often")
+    return items * count
 
 
 def unwrapped(value):
@@ -148,18 +129,9 @@ def as_tensor(value, dtype=None, device=None):
 
 
 VALUES = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": divided, "floordiv": operator.floordiv,
-    "remainder": operator.mod, "neg": operator.neg, "lt": operator.lt, "le": operator.le, "gt": operator.gt,
-    "ge": operator.ge, "eq": operator.eq, "ne": operator.ne, "__and__": operator.and_, "__or__": operator.or_,
-    "__xor__": operator.xor, "__lshift__": operator.lshift, "__rshift__": operator.rshift, "__not__": operator.not_,
-    "pow": pow_of, "abs": abs, "ceil": math.ceil, "floor": math.floor, "round": round, "sqrt": math.sqrt,
-    "exp": math.exp, "log": math.log, "log2": math.log2, "log10": math.log10, "sin": math.sin, "cos": math.cos,
-    "tan": math.tan, "tanh": math.tanh, "isnan": math.isnan, "isinf": math.isinf, "isfinite": math.isfinite,
-    "Int": int, "Float": float, "Bool": bool, "str": shown, "warn": warned, "add_": operator.iadd,
-    "is_grad_enabled": lambda: enabled(), "is_autocast_enabled": lambda *kind: autocast(*kind),
-    "_get_tracing_state": lambda: None, "device": lambda *a: device_of(*a), "max": largest, "min": smallest,
-    "tensor": numbers,
-    "as_tensor": as_tensor, "floor_divide": operator.floordiv, "fmod": math.fmod}
+    **NUMBERS, "str": shown, "warn": warned, "is_grad_enabled": lambda: enabled(),
+    "is_autocast_enabled": lambda *kind: autocast(*kind), "_get_tracing_state": lambda: None,
+    "device": lambda *a: device_of(*a), "tensor": numbers, "as_tensor": as_tensor}
 CONTAINERS = {
     "len": len, "append": list.append, "extend": list.extend, "insert": list.insert, "reverse": list.reverse,
     "pop": lambda items, *key: items.pop(*map(key_of, key[:1]), *key[1:]), "clear": lambda items: items.clear(),
@@ -171,17 +143,17 @@ CONTAINERS = {
     "items": lambda items: list(items.items()), "get": lambda items, key, *other: items.get(key_of(key), *other),
     "setdefault": lambda items, key, value: items.setdefault(key_of(key), value), "update": updated,
     "popitem": lambda items: items.popitem(), "list": text_or_list, "dict": dict_of, "add": operator.add,
-    "mul": operator.mul, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "gt": operator.gt,
-    "max": largest, "min": smallest, "sum": lambda items: sum(items), "any": any, "all": all,
+    "mul": repeated, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "gt": operator.gt,
+    "max": largest, "min": smallest, "sum": lambda items: wrapped(sum(items)), "any": any, "all": all,
     "sort": lambda items, reverse=False: items.sort(reverse=reverse),
     "sorted": lambda items, reverse=False: sorted(items, reverse=bool(reverse)), "add_": operator.iadd,
     "format": formatted, "join": lambda text, items: text.join(items),
     "split": lambda text, by=None, most=-1: text.split(by, most), "strip": lambda text, chars=None: text.strip(chars),
     "startswith": lambda text, part: text.startswith(part), "endswith": lambda text, part: text.endswith(part),
     "lower": lambda text: text.lower(), "upper": lambda text: text.upper(), "find": lambda text, part: text.find(part),
-    "replace": lambda text, a, b: text.replace(a, b), "tensor": numbers, "as_tensor": as_tensor, "Int": int,
+    "replace": lambda text, a, b: text.replace(a, b), "tensor": numbers, "as_tensor": as_tensor, "Int": whole,
     "Float": float, "str": shown, "warn": warned, "device": lambda *a: device_of(*a)}
-SAME = {"__is__": operator.is_, "__isnot__": operator.is_not, "len": lambda x: x.shape[0], "str": str, "warn": warned,
+SAME = {"__is__": operator.is_, "__isnot__": operator.is_not, "len": lambda x: x.shape[0], "str": shown, "warn": warned,
         "Int": int, "Float": float, "Bool": bool, "__not__": operator.not_, "__and__": operator.and_,
         "__or__": operator.or_, "__xor__": operator.xor, "__iand__": operator.iand,
         "__ior__": operator.ior}  # of whatever there is
@@ -233,7 +205,7 @@ PRIM = {
                                           "is_sparse", "is_quantized", "is_nested", "device")},
     "dtype": lambda x: CODES[attribute("dtype")(x)], "shape": lambda x: list(attribute("shape")(x)),
     "layout": layout_code, "data": cleared_of, "type": device_type,
-    "min": smallest, "max": largest, "abs": abs, "rangelist": rangelist,
+    "min": smallest, "max": largest, "abs": lambda x: wrapped(abs(x)), "rangelist": rangelist,
     "ImplicitTensorToNum": lambda x: attribute("item")(x)(), "name": lambda x: None,
     "tolist": lambda x: attribute("tolist")(x)(),
     "index": lambda x: x.get_device() if isinstance(x, Tensor) else attribute("index", Device)(x)}

@@ -122,3 +122,14 @@ def test_numbers_are_added_to_tensors_of_whole_numbers():
     assert run("return torch.add(x, 1.5, alpha=2)", x).tolist() == [4.0, 5.0]
     assert run("return torch.sub(x, 1.5, 2)", x).tolist() == [-2.0, -1.0]
     assert run("return torch.add(x, 2)", x > 1).tolist() == [2, 3]
+
+
+def test_texts_and_lists_are_not_computed_with():
+    for body, text in (("y = torch.remainder('%99999999999d', 1)\nreturn y", "computes with a str"),
+                       ("y = torch.mul('x', 100000000)\nreturn y", "too often"),
+                       ("y = torch.mul([1], 100000000)\nreturn y", "too often"),
+                       ("y = torch.pow('a', 2)\nreturn y", "computes with a str")):
+        with pytest.raises(CodeError, match=text):
+            run(body, rl.ones(1))
+    assert run("n = 9223372036854775807\nfor i in range(2000):\n  n = torch.mul(n, n)\nreturn n", rl.ones(1)) == 1
+    assert run("return torch.__lshift__(1, 100000000000)", rl.ones(1)) == 1 << (100000000000 & 63)
