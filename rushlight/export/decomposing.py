@@ -329,7 +329,9 @@ class Program:
             module, found = inner.written()
             made.append(Part(part.name, module))
             self.parts[part.name] = module
-            metas = [f._meta for f in found]
+            before, metas = metas, [f._meta for f in found]
+            if target._name == "cond" and before is not None:
+                check_alike(before, metas)
         metas = tuple(target.metas(metas, operands))
         several = iter(made)
         args = tuple(next(several) if isinstance(a, Part) else a for a in args)
@@ -337,9 +339,21 @@ class Program:
 
     def written(self):
         """(the program as a module, its results)"""
-        results, _ = self.run()
+        results, written = self.run()
+        if written:
+            raise NotImplementedError(
+                f"a branch or a loop of a program writes into what it is given ({', '.join(n.name for n in written)}): "
+                "it cannot be written without writes. Let it give the new value as a result")
         graph = DecomposedView(self, results).graph
         return GraphModule(self.parts, graph), results
+
+
+def check_alike(metas, others):
+    """RuntimeError unless the branches of a condition give tensors of the same dtypes and shapes."""
+    for a, b in zip(metas, others, strict=True):
+        if a.dtype is not b.dtype or len(a.shape) != len(b.shape) or any(
+                type(m) is int and type(n) is int and m != n for m, n in zip(a.shape, b.shape)):
+            raise RuntimeError(f"the branches of a condition give other tensors once they are decomposed: {a} and {b}")
 
 
 def is_opened(called) -> bool:

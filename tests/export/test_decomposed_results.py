@@ -72,3 +72,21 @@ def test_inner_functions_have_one_body():
     for name in ("_softmax", "_log_softmax"):
         for call in (getattr(aten, name).default, OPS[name]):
             assert call(x.half(), -1, True).dtype is rl.float32 and call(x.half(), -1, False).dtype is rl.float16
+
+
+class Choice(rl.nn.Module):
+    def forward(self, x):
+        return rl.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+
+@pytest.mark.parametrize("case", ["written", "dtype"])
+def test_branches_that_write_or_differ_are_refused(case):
+    program, aten = rl.export.export(Choice(), (rl.ones(3),)), rl.ops.aten
+
+    def writes(x):
+        return aten.add_.Tensor(x, 1)
+
+    table = {aten.sin.default: {"written": writes, "dtype": lambda x: x.to(rl.float64)}[case]}
+    with pytest.raises({"written": NotImplementedError, "dtype": RuntimeError}[case], match="branch"):
+        program.run_decompositions(table)
+    rl.testing.assert_close(program.run_decompositions({}).module()(rl.ones(3)), rl.ones(3).sin())
