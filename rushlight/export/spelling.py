@@ -43,6 +43,8 @@ def spelled(recorder, op, args, kwargs):
     if op.name in SPELLED:
         return SPELLED[op.name](*args, **kwargs)
     where, _, last = op.name.rpartition(".")
+    if last.endswith("_") and op.name[:-1] in OPS and OPS[op.name[:-1]].traits.get("inplace_view"):
+        return body_of(op, args)(*args, **kwargs)  # the view is written down, and the tensor is it from now on
     public = OPS.get(op.name) is op and not last.startswith("_") and where not in ("prims", *LIBRARIES)
     if meaning(op, args, kwargs) is not None:
         return whole(recorder, op, args, kwargs) if op.traits.get("composite") else NotImplemented

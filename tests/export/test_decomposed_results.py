@@ -90,3 +90,20 @@ def test_branches_that_write_or_differ_are_refused(case):
     with pytest.raises({"written": NotImplementedError, "dtype": RuntimeError}[case], match="branch"):
         program.run_decompositions(table)
     rl.testing.assert_close(program.run_decompositions({}).module()(rl.ones(3)), rl.ones(3).sin())
+
+
+BECOMES = {"squeeze_": lambda b: b.squeeze_(0), "unsqueeze_": lambda b: b.unsqueeze_(1), "t_": lambda b: b.t_(),
+           "transpose_": lambda b: b.transpose_(0, 1), "swapaxes_": lambda b: b.swapaxes_(0, 1)}
+
+
+@pytest.mark.parametrize("name", BECOMES)
+def test_a_tensor_that_becomes_a_view_of_itself(name):
+    def call(x):
+        base = x * 1
+        row = base[0]
+        made = BECOMES[name](base)
+        made.mul_(2)
+        row.add_(1)
+        return made + 0, base + 0, row + 0
+
+    agree(call, rl.arange(3.0).reshape(1, 3))
