@@ -218,3 +218,18 @@ def test_copies_made_before_verify_was_set_are_not_called_stale():
         product(weight)
         assert found.zeroed
     check(weight)
+
+
+def test_a_write_whose_recording_fails_is_counted_at_its_end():
+    compiled = torch.compile(lambda state, x: (state.mul_(2.0), (x * x).sum())[1])
+    written, x = torch.ones(8, 8), torch.randn(8, 8, requires_grad=True)
+    compiled(written, x)
+    storage = written.untyped_storage()._tensor._storage
+    before = storage.writes
+
+    def refuse(value):
+        raise ValueError("refused")
+
+    with torch.autograd.graph.saved_tensors_hooks(refuse, lambda value: value), pytest.raises(ValueError):
+        compiled(written, x)
+    assert written[0, 0].item() == 4.0 and storage.writes >= before + 2

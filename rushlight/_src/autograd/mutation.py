@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.errors import LeafWrittenError
 from ..core.interpret import recording
 from ..core.meta import span
-from ..core.native import GradNode, Plan, Tensor, counter, history, mine, running, state
+from ..core.native import GradNode, Plan, Tensor, counter, history, mine, running, sharing, state
 from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
@@ -28,7 +28,10 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         store_i64(values, place, extra._storage.address)
     version = counter(target).version
     before = copy_before(target) if plan.source in plan.saves else None
-    (running.launch if plan.place is None else state.launch_elsewhere)(plan, args, values, used + len(extras))
+    try:
+        (running.launch if plan.place is None else state.launch_elsewhere)(plan, args, values, used + len(extras))
+    finally:
+        sharing.count_end(target)  # whatever recording raises
     packing, mine.packing = mine.packing, 0
     counter(target).version = version  # what is saved of the arguments is as they were before
     if plan.wanted:
@@ -36,7 +39,6 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         if shadow._grad_node is not None:
             correct_saved(shadow._grad_node, plan.saves, plan.source, before)
     counter(target).version = version + 1
-    target._storage.writes += 1
     mine.packing = packing
     if packing and shadow._grad_node is not None:
         state.pack(shadow._grad_node)

@@ -97,7 +97,11 @@ def around(op, inner: Plan, written, shown, several: int, mask, scalars: int) ->
             return call_body(op)(args, names)
         for k in written:
             sharing.check_writable(tensors[k])
-        made = launch_plan(inner, args, scalars, mask)
+        try:
+            made = launch_plan(inner, args, scalars, mask)
+        finally:  # what was written before an error is there
+            for k in written:
+                sharing.count_end(tensors[k])
         for k in written:
             sharing.count_write(tensors[k])
         results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset, way)

@@ -38,6 +38,8 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
 def finish(plan: Plan, args: Args, made: tuple, values: i64, mask: i64) -> object:
     """What a program's fresh results become for the caller."""
     if mask != 0:
+        if len(plan.written) != 0:
+            count_writes(args)  # recording may raise
         record(plan, args, made, values)
     if len(plan.written) != 0:
         touch(plan, args)
