@@ -207,6 +207,12 @@ def test_a_module_of_another_worker(tmp_path):
             DistributedOptimizer(torch.optim.SGD, module.remote_parameters(), lr=1.0).step(context)
         moved, = [rref.to_here() for rref in module.remote_parameters()]
         assert torch.equal(weight - moved, x.sum(0).expand(2, 3))
+        found = RemoteModule.init_from_module_rref("rank:1/cpu", module.get_module_rref())
+        ranked = RemoteModule("rank:1/cpu", torch.nn.Linear, (3, 2))
+        assert (found.on, found.device) == (ranked.on, ranked.device) == (1, "cpu") and torch.equal(found(x), module(x))
+        for wrong in ("rank:one/cpu", "rank:/cpu", "worker1/cpu/0", "/cpu"):
+            with pytest.raises(ValueError, match="Could not parse remote_device"):
+                RemoteModule(wrong, torch.nn.Linear, (3, 2))
         again = rpc.rpc_sync("worker1", passed, (module,))  # as an argument, and back
         assert torch.equal(again(x), module(x))
         with pytest.raises(ValueError, match="Method ``parameters`` not supported"):

@@ -3,6 +3,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -57,3 +58,21 @@ def test_figures_of_a_gpu_come_into_the_table(tmp_path, monkeypatch):
     monkeypatch.setattr(predicted, "RESULTS", tmp_path)
     assert predicted.measured("copy, GB/s").startswith("H200: 400")
     assert predicted.measured("sum, GB/s") == predicted.NONE
+
+
+def test_an_operator_that_fails_once_is_counted(monkeypatch):
+    """Its row says so, whatever later rounds give; others are measured."""
+    from benchmarks import gpu
+
+    rounds = iter([True] + [False] * 100)
+
+    def add():
+        if next(rounds):
+            raise ValueError("once")
+
+    library = types.SimpleNamespace(cuda=types.SimpleNamespace(synchronize=lambda: None))
+    monkeypatch.setattr(gpu, "operators", lambda library: {"add": add, "view": lambda: None})
+    figures = gpu.called({"rushlight": library}, 1)
+    assert figures["add"] == {"rushlight": "ValueError: once"} and figures["view"]["rushlight"] >= 0
+    assert gpu.whole_of(figures) == {"failed": "1 of 2: add"}
+    assert gpu.whole_of({"view": figures["view"]}) == {"ok": 1}

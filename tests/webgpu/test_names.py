@@ -53,6 +53,16 @@ event.synchronize()
 assert module.current_stream().device.type == kind and y.sum().item() == 24
 assert module.memory_stats()["allocated_bytes.all.current"] == module.memory_allocated()
 assert torch.ones(2).xpu().device.type == kind
+assert isinstance(module.current_stream(), module.Stream) and module.current_stream() == module.current_stream(0)
+with module.stream(None):
+    assert module.current_stream().device.type == kind
+for given in ("cpu", torch.device("cpu")):
+    try:
+        module.synchronize(given)
+    except ValueError as error:
+        assert "Expected a xpu device, but got: cpu" in str(error)
+    else:
+        raise AssertionError("another device is taken")
 assert module.get_rng_state_all()[0].equal(module.get_rng_state())
 """, "mps": """
 assert x.is_mps and module.current_allocated_memory() > 0

@@ -5,6 +5,7 @@ Where none has, questions are answered so, and what would need a device refuses.
 from __future__ import annotations
 
 import collections
+import contextlib
 import secrets
 
 from .. import streams
@@ -19,6 +20,7 @@ class Accelerator:
 
     def __init__(self, kind: str):
         self._kind, self._refusing = kind, device_module(kind)
+        self._streams = self._of_device(streams.Stream, 1)
 
     # --- which device is meant ---
     def _provider(self):
@@ -30,9 +32,15 @@ class Accelerator:
         return found
 
     def _index(self, device=None) -> int:
-        """The index of a device: an int, a device or its name; None: the current one."""
+        """The index of a device: an int, a device or its name; None: the current one.  ValueError for a device of
+        another type."""
         found = self._provider()
-        where = device if device is None or isinstance(device, int) else Device(device).index
+        where = device
+        if device is not None and not isinstance(device, int):
+            meant = Device(device)
+            if meant.type != Device(self._kind).type:
+                raise ValueError(f"Expected a {self._kind} device, but got: {meant}")
+            where = meant.index
         return found.current() if where is None else where
 
     def is_available(self) -> bool:
@@ -176,7 +184,8 @@ class Accelerator:
     # --- order of work ---
     def current_stream(self, device=None):
         """The stream to which the calling thread gives work."""
-        return streams.current_stream(Device(self._kind, self._index(device)))
+        index = self._index(device)
+        return self._streams(index, stream_id=streams.current_stream(Device(self._kind, index)).stream_id)
 
     def set_stream(self, stream):
         """The thread gives its work to this stream from now on; None changes nothing."""
@@ -185,7 +194,9 @@ class Accelerator:
             streams.set_stream(stream)
 
     def stream(self, stream):
-        """A block on another stream."""
+        """A block on another stream; None: on the same."""
+        if stream is None:
+            return contextlib.nullcontext()
         self._provider()
         return stream
 
@@ -211,7 +222,7 @@ class Accelerator:
     def names(self) -> dict:
         """What the module has: of these functions, those that PyTorch's module has, and refusals of all else."""
         own = {name: getattr(self, name) for name in dir(type(self)) if not name.startswith("_") and name != "names"}
-        own |= {"Stream": self._of_device(streams.Stream, 1), "Event": self._of_device(streams.Event, 0)}
+        own |= {"Stream": self._streams, "Event": self._of_device(streams.Event, 0)}
         return {**self._refusing, **own}
 
 

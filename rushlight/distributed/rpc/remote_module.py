@@ -23,6 +23,21 @@ def made(module_cls, device, args, kwargs) -> RRef:
     return RRef(module.to(device))
 
 
+def place_of(remote_device) -> tuple:
+    """(a worker's name or rank, a device) of "worker", "worker/cpu" or "rank:0/cpu"; ValueError for anything else.
+
+    Example:
+        >>> place_of("rank:1/cpu"), place_of("worker")
+        ((1, 'cpu'), ('worker', 'cpu'))
+    """
+    worker, _, device = str(remote_device).partition("/")
+    ranked = worker.removeprefix("rank:")
+    if not ranked or "/" in device or ranked != worker and not ranked.isdecimal():
+        raise ValueError(f"Could not parse remote_device: {remote_device}. The valid format is "
+                         "'<workername>/<device>' or 'rank:<rank>/<device>'")
+    return int(ranked) if ranked != worker else worker, device or "cpu"
+
+
 def parameters_at(name, recurse) -> list:
     return [RRef(parameter) for parameter in value_at(name).parameters(recurse)]
 
@@ -45,9 +60,7 @@ class RemoteModule(Module):
             raise ValueError("modules of other workers have no scripted interface")
         if not isinstance(module_cls, type) or not issubclass(module_cls, Module):
             raise ValueError(f"module_cls must be a subclass of nn.Module, not {module_cls}")
-        self.on, _, device = str(remote_device).partition("/")
-        self.on = int(self.on.removeprefix("rank:")) if self.on.startswith("rank:") else self.on
-        self.device = device or "cpu"
+        self.on, self.device = place_of(remote_device)
         self.is_device_map_set, self.is_scriptable, self.generated_methods = False, False, ()
         self.module_rref = rpc_sync(self.on, made, (module_cls, self.device, args or (), kwargs or {}))
 
@@ -56,7 +69,7 @@ class RemoteModule(Module):
         """The module that a reference has, which its owner made already."""
         if _module_interface_cls is not None:
             raise ValueError("modules of other workers have no scripted interface")
-        return refound(*str(remote_device).partition("/")[::2], module_rref)
+        return refound(*place_of(remote_device), module_rref)
 
     def forward(self, *args, **kwargs):
         return self.module_rref.rpc_sync().forward(*args, **kwargs)
@@ -87,7 +100,7 @@ class RemoteModule(Module):
 def refound(on, device, rref):
     module = RemoteModule.__new__(RemoteModule)
     Module.__init__(module)
-    module.on, module.device, module.module_rref = on, device or "cpu", rref
+    module.on, module.device, module.module_rref = on, device, rref
     module.is_device_map_set, module.is_scriptable, module.generated_methods = False, False, ()
     current()  # within a group of workers alone
     return module
