@@ -64,6 +64,7 @@ class Unit:
 
     def __init__(self, archive, prefix, storages):
         self.archive, self.prefix, self.known, self.sources = archive, prefix, {}, {}
+        self.raised: Exception | None = None  # by code that ran while the file was read
         self.read, self.parameters = 0, {}  # bytes of sources; parameters by their memory
         self.wanted: list = []  # paths that code refers to
         self.maker, self.names = Maker(self), set(archive.namelist())
@@ -179,7 +180,11 @@ class Objects(WeightsUnpickler):
             return super().load_build()
         state = self.stack.pop()
         if "__setstate__" in target.kind.methods:
-            return target.kind.methods["__setstate__"](target, state)
+            try:
+                return target.kind.methods["__setstate__"](target, state)
+            except Exception as error:
+                self.unit.raised = error
+                raise
         if not isinstance(state, dict) or not all(isinstance(k, str) for k in state):
             refuse_pickle("the state of an object is no dict of names")
         for name, value in state.items():
@@ -307,13 +312,16 @@ def load(file, map_location=None, extra_files=None):
     sized(archive)
     storages = Storages(archive, f"{prefix}data/", Places(map_location), byte_order(archive, prefix))
     constants = Storages(archive, f"{prefix}constants/", Places(map_location), byte_order(archive, prefix))
+    unit = None
     try:
         unit = Unit(archive, prefix, constants)
         found = unit.pickle("data.pkl", storages)
         unit.finish()
     except (RuntimeError, MemoryError, pickle.UnpicklingError, NotImplementedError):
         raise
-    except Exception as error:  # nothing but the file's own bytes can have caused it
+    except Exception as error:  # of reading it, nothing but the file's own bytes can have caused it
+        if unit is not None and error is unit.raised:
+            raise
         raise RuntimeError(f"the TorchScript file is damaged: {type(error).__name__}: {error}") from error
     if not isinstance(found, LoadedModule):
         raise RuntimeError("the TorchScript file holds no module")

@@ -98,6 +98,10 @@ def replaced(file, change) -> io.BytesIO:
     return out
 
 
+REFUSALS = ("which is not TorchScript|which is no function of it|which nobody has registered|has no attributes there|"
+            "has no constant c99|nested .* deep|which nothing has set|the file has no (entry|__torch__)")
+
+
 @pytest.mark.parametrize("line", [
     "import os", "x = (lambda: 1)()", "x = [k for k in y]", "x = eval('1')", "x = __import__('os')",
     "x = (y).__class__", "x = torch.nn.functional.relu(y)", "x = ops.os.system('true')", "x = y if 1 < 2 else y",
@@ -112,7 +116,7 @@ def test_code_outside_of_the_language_is_refused(line):
         end = text.index(":\n", text.index("-> Tensor", place)) + 2
         return text[:end] + "    y = [1]\n    " + line + "\n" + text[end:]
 
-    with pytest.raises((RuntimeError, CodeError)):
+    with pytest.raises(RuntimeError, match=REFUSALS):
         rl.jit.load(replaced(file, change))(rl.tensor(given[0]))
 
 

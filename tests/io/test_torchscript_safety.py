@@ -133,3 +133,11 @@ def test_texts_and_lists_are_not_computed_with():
             run(body, rl.ones(1))
     assert run("n = 9223372036854775807\nfor i in range(2000):\n  n = torch.mul(n, n)\nreturn n", rl.ones(1)) == 1
     assert run("return torch.__lshift__(1, 100000000000)", rl.ones(1)) == 1 << (100000000000 & 63)
+
+
+def test_errors_of_code_that_runs_at_loading_are_not_called_damage():
+    code = HEAD + "  def __setstate__(self: __torch__.M, s: int) -> NoneType:\n    ops.prim.RaiseException('no', {})\n"
+    with pytest.raises(KeyError, match="no"):
+        rl.jit.load(archive(code.format("'builtins.KeyError'")))
+    with pytest.raises(RuntimeError, match="is damaged: IndexError"):
+        rl.jit.load(archive(HEAD, b"}t"))
