@@ -88,9 +88,12 @@ def converted(argument, value):
         return None
     if argument.base == "ScalarType":
         return dtype_of(value)
-    if argument.base == "MemoryFormat" and type(value) is int:
-        return FORMATS[value]
-    return torch.strided if argument.base == "Layout" and type(value) is int else value
+    for base, known in (("MemoryFormat", FORMATS), ("Layout", {0: torch.strided})):
+        if argument.base == base and type(value) is int:
+            if value not in known:
+                raise RuntimeError(f"the file names a {base} by the number {value}, which is none of {sorted(known)}")
+            return known[value]
+    return value
 
 
 def recurrent(mode):

@@ -141,3 +141,11 @@ def test_errors_of_code_that_runs_at_loading_are_not_called_damage():
         rl.jit.load(archive(code.format("'builtins.KeyError'")))
     with pytest.raises(RuntimeError, match="is damaged: IndexError"):
         rl.jit.load(archive(HEAD, b"}t"))
+
+
+def test_layouts_and_orders_that_are_not_known_are_refused():
+    assert run("return torch.zeros([2], dtype=6, layout=0)", rl.ones(1)).tolist() == [0, 0]
+    with pytest.raises(RuntimeError, match="names a Layout by the number 1"):
+        run("return torch.zeros([2], dtype=6, layout=1)", rl.ones(1))
+    with pytest.raises(RuntimeError, match="names a MemoryFormat by the number 9"):
+        run("return torch.contiguous(x, memory_format=9)", rl.ones(1))
