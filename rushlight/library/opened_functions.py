@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from .._src.api import get_default_dtype
 from .._src.core.native import Tensor
 from .._src.core.dtypes import bool_, finfo, uint8
 from .._src.core.meta import broadcast
@@ -45,6 +46,8 @@ def sinc(x):
 
 @of("special_entr")
 def entr(x):
+    if not x.dtype.is_inexact:
+        x = aten._to_copy(x, dtype=get_default_dtype())
     zero = aten.where.self(aten.eq.Scalar(x, 0), number(0, x.dtype, x.device), number(-INFINITY, x.dtype, x.device))
     some = aten.where.self(aten.gt.Scalar(x, 0), aten.neg(x) * aten.log(x), zero)
     return aten.where.self(is_nan(x), x, some)

@@ -35,6 +35,7 @@ def test_one_operator(name, index):
     if not OPS[name].traits.get("random"):
         for found, wanted in zip(flat([program.module()(*given)]), flat([module(*given)]), strict=True):
             np.testing.assert_allclose(found.detach().numpy(), wanted.detach().numpy(), rtol=1e-5, atol=1e-6)
+            assert found.dtype is wanted.dtype and found.shape == wanted.shape
     if name in OTHERWISE:
         return
     judge, given = module_of(torch, theirs(name), values, sample.kwargs)

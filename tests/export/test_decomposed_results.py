@@ -12,6 +12,7 @@ WHOLE = {
     "sums": lambda x: (x.sum(), x.prod(), x.cumsum(0), rl.sum(x, 0, dtype=rl.int32)),
     "tensordot": lambda x: rl.tensordot(x, x, 1), "inner": lambda x: (rl.inner(x, x), rl.outer(x, x)),
     "einsum": lambda x: rl.einsum("i,i->", x, x), "addr": lambda x: rl.addr(rl.ones(3, 3), x, x, beta=0),
+    "entr": lambda x: rl.special.entr(x),
     "rsub": lambda x: (rl.rsub(x, 2, alpha=2), rl.rsub(x, x, alpha=3)), "floor": lambda x: rl.floor_divide(x, 2)}
 
 
