@@ -149,8 +149,10 @@ def absolute(o):
 def signed(o):
     if o.kind in ("bool", "u32"):
         return o.x[0] if o.is_truth else f"min({o.x[0]}, 1u)"
-    zero, one, minus = (literal(n, o.kind) for n in (0, 1, -1))
-    return f"select(select({zero}, {minus}, {o.x[0]} < {zero}), {one}, {o.x[0]} > {zero})"
+    kind = o.kind if o.kind.startswith("i") else "i32"  # drivers would make -0.0 of a choice of floats for -0.0
+    zero, (none, one, minus) = literal(0, o.kind), (literal(n, kind) for n in (0, 1, -1))
+    found = f"select(select({none}, {minus}, {o.x[0]} < {zero}), {one}, {o.x[0]} > {zero})"
+    return found if kind == o.kind else f"{o.kind}({found})"
 
 
 def negated(o):
